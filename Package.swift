@@ -12,6 +12,7 @@ let package = Package(
         .library(name: "Protocols", targets: ["Protocols"]),
         .library(name: "Transports", targets: ["Transports"]),
         .library(name: "EmbeddedServers", targets: ["EmbeddedServers"]),
+        .library(name: "TransportContract", targets: ["TransportContract"]),
         .executable(name: "imbench", targets: ["imbench"]),
     ],
     targets: [
@@ -25,6 +26,8 @@ let package = Package(
         .target(name: "SocketIO", dependencies: ["CSocketIO", "Primitives"]),
         .target(name: "Transports", dependencies: ["Protocols", "TransportAPI", "Codecs", "SocketIO", "Primitives"]),
         .target(name: "EmbeddedServers", dependencies: ["Transports", "Protocols", "Primitives"]),
+        // What every transport promises, as checks that a test of any package can run.
+        .target(name: "TransportContract", dependencies: ["EmbeddedServers", "Transports", "TransportAPI"]),
         // A kernel, a clock and a network of a seed, in which everything above runs unchanged.
         .target(name: "CSimulation"),
         .target(name: "Simulation", dependencies: ["SocketIO", "CSocketIO", "CSimulation", "Primitives"]),
@@ -64,7 +67,7 @@ let package = Package(
             name: "TransportsTests",
             dependencies: [
                 "Transports", "Protocols", "TransportAPI", "Codecs", "EmbeddedServers", "SocketIO", "CSocketIO",
-                "TestSupport",
+                "TransportContract", "TestSupport",
             ]
         ),
         .testTarget(name: "SimulationTests", dependencies: ["Simulation", "EmbeddedServers", "Transports"]),

@@ -18,8 +18,11 @@ func fuzzJSON(_ bytes: [UInt8]) throws {
         let again = try JSONCodec().decode(ChatMessage.self, from: JSONCodec().encode(chat))
         try ensure(again == chat, "\(chat) is read as \(again)")
     }
-    if let node = try? JSONNode(bytes, limits: limits) {
-        try ensure(node.range.upperBound <= bytes.count, "a value ends at \(node.range)")
+    if let value = try? JSONValue(json: bytes, limits: limits) {
+        try ensure(value.range.upperBound <= bytes.count, "a value ends at \(value.range)")
+        let wide = CodecLimits(maximumDepth: CodecLimits.greatestDepth)
+        let again = try JSONValue(json: value.json(limits: wide), limits: wide)
+        try ensure(again == value, "\(value) is read as \(again)")
     }
 }
 

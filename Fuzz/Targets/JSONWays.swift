@@ -1,6 +1,6 @@
 @testable import Codecs
 
-/// Checks that the fast paths of the JSON reader agree with its general path on arbitrary bytes.
+/// What the JSON reader has a short way for is read by the long way too, and both say the same of any bytes.
 func checkJSONWays(_ bytes: [UInt8], _ limits: CodecLimits) throws {
     try checkNames(bytes, limits)
     try bytes.withUnsafeBufferPointer { buffer in
@@ -19,7 +19,7 @@ func checkJSONWays(_ bytes: [UInt8], _ limits: CodecLimits) throws {
     }
 }
 
-/// The result of reading a value, and the reader's position afterwards.
+/// What became of reading something, and where the reader stood then.
 private struct Outcome<Value: Equatable>: Equatable {
     var value: Value?
     var error: CodecError?
@@ -39,7 +39,7 @@ private func checkString(_ reader: JSONReader, _ bytes: [UInt8]) throws {
         return Array(try reader.string(token).utf8)
     }
     try ensure(short == long, "\(short), but by the token \(long)")
-    // The plain rule for most strings, byte by byte.
+    // Byte by byte, what most strings are.
     let content = bytes[(reader.position + 1)...].prefix { $0 >= 0x20 && $0 != 0x22 && $0 != 0x5c }
     guard reader.position + 1 + content.count < bytes.count, bytes[reader.position + 1 + content.count] == 0x22 else {
         return
@@ -53,7 +53,7 @@ private func checkNumber(_ reader: JSONReader) throws {
         let (isNegative, magnitude) = try reader.readWhole()
         return [isNegative ? 1 : 0, magnitude]
     }
-    // Empty if the digits alone do not decide.
+    // Nothing where it takes more than the digits to tell.
     let long = Outcome(reader) { reader throws(CodecError) -> [UInt64] in
         let number = try reader.readNumber()
         return number.isInteger && number.isExact ? [number.isNegative ? 1 : 0, number.mantissa] : []
@@ -68,7 +68,7 @@ private func checkNames(_ bytes: [UInt8], _ limits: CodecLimits) throws {
     try ensure(short == long, "\(short), but with names that are read \(long)")
 }
 
-/// A chat message that reads every name before it compares it with the names of the fields.
+/// A chat message that reads every name, before it is compared with those of the fields.
 private struct WithReadNames: WireMessage {
     var message = ChatMessage()
 
@@ -76,9 +76,13 @@ private struct WithReadNames: WireMessage {
         try message.visitFields(&visitor)
     }
 
-    mutating func readFields(from reader: inout JSONReader) throws(CodecError) {
+    mutating func perform(_ visit: CodecVisit) throws(CodecError) {
+        if case .jsonReader(let reader) = visit.visitor { try readFields(from: &reader.pointee) }
+    }
+
+    private mutating func readFields(from reader: inout JSONReader) throws(CodecError) {
         var names = NameReader(reader: reader)
-        // The reader is moved back also after an error, because it owns memory.
+        // With the memory that it has taken, also if there is an error.
         defer { reader = names.reader }
         try names.reader.open(UInt8(ascii: "{"))
         try names.reader.firstName()
@@ -165,15 +169,16 @@ private struct NameReader: FieldVisitor {
         }
     }
 
-    mutating func identifier(_ number: UInt32, _ name: StaticString, _ values: inout [String]) throws(CodecError) {
-        try read { reader throws(CodecError) in try reader.identifier(number, name, &values) }
+    mutating func identifier(_ number: UInt32, _ name: StaticString, _ value: inout String) throws(CodecError) {
+        try read { reader throws(CodecError) in try reader.identifier(number, name, &value) }
     }
 
-    var readPosition: Int { reader.readPosition }
-    var longestIdentifier: Int { reader.longestIdentifier }
+    mutating func identifier(_ number: UInt32, _ name: StaticString, _ value: inout String?) throws(CodecError) {
+        try read { reader throws(CodecError) in try reader.identifier(number, name, &value) }
+    }
 
-    mutating func check(_ name: StaticString, identifier length: Int) throws(CodecError) {
-        try reader.check(name, identifier: length)
+    mutating func identifier(_ number: UInt32, _ name: StaticString, _ values: inout [String]) throws(CodecError) {
+        try read { reader throws(CodecError) in try reader.identifier(number, name, &values) }
     }
 
     mutating func unknownFields(_ storage: inout UnknownFields) throws(CodecError) {}

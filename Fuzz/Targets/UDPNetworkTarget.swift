@@ -31,14 +31,14 @@ private struct FuzzedNetwork: ~Copyable {
 
     init(_ configuration: UDPConfiguration) throws {
         var client = CoreRun(try UDPCore(client: configuration), inputLimit: 0)
-        let wish = configuration.terms(isOrdered: configuration.reliability == .ordered)
+        let request = configuration.terms(isOrdered: configuration.reliability == .ordered)
         let (session, nonce) = (FuzzedDatagram.session, client.core.nonce)
         var server = CoreRun(
-            UDPCore(.server, configuration, connectionID: session, nonce: nonce, wish: wish),
+            UDPCore(.server, configuration, connectionID: session, nonce: nonce, request: request),
             inputLimit: 0
         )
-        try FuzzedDatagram.open(&client, wish)
-        try FuzzedDatagram.open(&server, wish)
+        try FuzzedDatagram.open(&client, request)
+        try FuzzedDatagram.open(&server, request)
         _ = (try client.takeDatagrams(), try server.takeDatagrams())
         try ensure(client.events == [.opened] && server.events == [.opened], "the session does not open")
         self.configuration = configuration

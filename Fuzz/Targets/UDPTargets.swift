@@ -21,13 +21,13 @@ private func fuzzUDP(_ role: CoreRole, _ bytes: [UInt8]) throws {
     configuration.inboxMessages = input.choice(of: [1024, 2])
     configuration.confirmsReceipt = input.flag()
     let isOrdered = configuration.reliability == .ordered
-    let wish = configuration.reliability == .off ? nil : configuration.terms(isOrdered: isOrdered)
+    let request = configuration.reliability == .off ? nil : configuration.terms(isOrdered: isOrdered)
     let core =
         role == .client
         ? try UDPCore(client: configuration)
-        : UDPCore(.server, configuration, connectionID: FuzzedDatagram.session, nonce: 3, wish: wish)
+        : UDPCore(.server, configuration, connectionID: FuzzedDatagram.session, nonce: 3, request: request)
     var run = CoreRun(core, inputLimit: 0)
-    if input.flag() { try FuzzedDatagram.open(&run, wish) }
+    if input.flag() { try FuzzedDatagram.open(&run, request) }
     var number: UInt64 = 0
     while let what = input.next(), !run.isOver {
         let argument = what >> 3
@@ -71,14 +71,14 @@ enum FuzzedDatagram {
     static let session: UInt64 = 7
 
     /// Opens the session.
-    static func open(_ run: inout CoreRun<UDPCore>, _ wish: ReliableTerms?) throws {
+    static func open(_ run: inout CoreRun<UDPCore>, _ request: ReliableTerms?) throws {
         guard !run.core.configuration.isPlain else { return try run.drain() }
         guard run.core.role == .client else { return try run.feed(plain(.confirm, run.core.nonce, 1)) }
         try run.feed(plain(.retry, run.core.nonce, 1))
-        guard let wish else { return try run.feed(plain(.accept, run.core.nonce, session)) }
+        guard let request else { return try run.feed(plain(.accept, run.core.nonce, session)) }
         var output = header(.welcome, run.core.nonce)
         output.append(integer: session)
-        wish.append(to: &output)
+        request.append(to: &output)
         try run.feed(bytes(output))
     }
 

@@ -1,7 +1,7 @@
-/// Where a writer puts its bytes: memory borrowed from the caller while it suffices, then memory of its own.
+/// The output of a writer. It begins in memory of the caller, and moves to its own memory when that is full.
 ///
-/// It is a plain value without reference counts, so that a whole message is written without any. The price: whoever makes
-/// one calls ``release()`` at the end; only ``Swift/Array/appendMessage(_:by:)`` does.
+/// It has no references to count, so writing a message counts none. Its creator must call ``release()`` at the end.
+/// Only ``withEncoded(_:by:_:)``, ``Swift/Array/appendMessage(_:by:)`` and ``JSONValue/json(limits:)`` create one.
 @usableFromInline
 struct ByteSink {
     @usableFromInline var base: UnsafeMutablePointer<UInt8>
@@ -9,14 +9,14 @@ struct ByteSink {
     @usableFromInline var capacity: Int
     @usableFromInline var ownsMemory = false
 
-    /// A sink over borrowed memory.
+    /// A sink that begins in the caller's memory.
     @inlinable @inline(__always)
     init(base: UnsafeMutablePointer<UInt8>, capacity: Int) {
         self.base = base
         self.capacity = capacity
     }
 
-    /// Makes room for `additional` bytes behind the last.
+    /// Makes room for `additional` more bytes.
     @inlinable @inline(__always)
     mutating func reserve(_ additional: Int) {
         if capacity &- count < additional { grow(additional) }
@@ -34,13 +34,13 @@ struct ByteSink {
         ownsMemory = true
     }
 
-    /// Gives memory of its own back.
+    /// Frees the memory that the sink has allocated.
     @inlinable
     func release() {
         if ownsMemory { base.deallocate() }
     }
 
-    // What follows writes into room that the caller has reserved.
+    // The functions below write into room that the caller has reserved.
 
     @inlinable @inline(__always)
     mutating func put(_ byte: UInt8) {
@@ -78,12 +78,12 @@ struct ByteSink {
     }
 }
 
-/// Copies to another place; names and ids, which most texts of a message are, without a call.
+/// Copies bytes to other memory. Lengths of 8 to 16, which most names and identifiers have, take no function call.
 @inlinable @inline(__always)
 func copyBytes(_ source: UnsafePointer<UInt8>, count: Int, to target: UnsafeMutablePointer<UInt8>) {
     guard count >= 8, count <= 16 else { return target.initialize(from: source, count: count) }
-    // The two words overlap. The first is written last: who reads it back at once, as making a short string does, finds
-    // it whole in one store, and need not wait for both.
+    // The two words overlap. The first word is written last, because a read that follows at once, as when a short
+    // string is made, needs it in a single store (store-to-load forwarding).
     let first = UnsafeRawPointer(source).loadUnaligned(as: UInt64.self)
     let last = UnsafeRawPointer(source + (count &- 8)).loadUnaligned(as: UInt64.self)
     UnsafeMutableRawPointer(target + (count &- 8)).storeBytes(of: last, as: UInt64.self)
@@ -93,11 +93,11 @@ func copyBytes(_ source: UnsafePointer<UInt8>, count: Int, to target: UnsafeMuta
 /// A codec that writes into a sink.
 @usableFromInline
 protocol SinkCodec: MessageCodec {
-    /// Writes the message behind what the sink holds.
+    /// Appends the message to the sink.
     func write<M: WireMessage>(_ message: M, to sink: inout ByteSink) throws(CodecError)
 }
 
-/// Puts the message together on the stack, and calls `body` with its bytes.
+/// Encodes the message on the stack, and calls `body` with its bytes.
 @inlinable @inline(__always)
 func withEncoded<M: WireMessage, C: SinkCodec, Result>(
     _ message: M,
@@ -115,11 +115,11 @@ func withEncoded<M: WireMessage, C: SinkCodec, Result>(
 }
 
 extension [UInt8] {
-    /// Appends the encoded message, or nothing if that fails.
+    /// Appends the encoded message. On an error it appends nothing.
     ///
-    /// Room that the array already has is written in place; else the message is put together on the stack, so that a short
-    /// message costs one allocation of its own size, or none. That the codec is a type, and no closure, lets the compiler see
-    /// through all of it.
+    /// Reserved room of the array is written in place. Without enough of it, the message is encoded on the stack first,
+    /// so that a short message takes one allocation of its size at most. `codec` is a generic parameter and not a
+    /// closure, so that the compiler can inline it.
     @inlinable @inline(__always)
     mutating func appendMessage<M: WireMessage, C: SinkCodec>(_ message: M, by codec: C) throws(CodecError) {
         let room = capacity - count
@@ -150,7 +150,8 @@ extension [UInt8] {
     @inline(never)
     @usableFromInline
     mutating func append(outgrown sink: ByteSink) {
-        // Writers ask for more room than they use, so that the next message of this size needs a little more than it fills.
+        // Writers reserve more than they write, so the next message of this size needs a little more room than it
+        // fills.
         let needed = count + sink.count + 64
         if capacity < needed { reserveCapacity(Swift.max(needed, capacity * 2)) }
         append(contentsOf: UnsafeBufferPointer(start: sink.base, count: sink.count))
@@ -158,7 +159,7 @@ extension [UInt8] {
     }
 }
 
-/// Whether `left` comes before `right` in the order of their bytes, compared eight at a time.
+/// Whether `left` comes before `right` in the order of their bytes. Eight bytes are compared at a time.
 @usableFromInline
 func precedes(_ left: UnsafeBufferPointer<UInt8>, _ right: UnsafeBufferPointer<UInt8>) -> Bool {
     let count = min(left.count, right.count)
@@ -177,7 +178,7 @@ func precedes(_ left: UnsafeBufferPointer<UInt8>, _ right: UnsafeBufferPointer<U
     return left.count < right.count
 }
 
-/// Calls `body` for each entry in the order of the keys; up to 16 of them are sorted on the stack.
+/// Calls `body` for each entry in the order of the keys. Up to 16 entries are sorted on the stack.
 @inlinable
 func forEachInKeyOrder<K: WireMapKey, T: WireValue>(
     _ values: [K: T],

@@ -1,26 +1,29 @@
-/// A chat message: the schema of `Protos/chat.proto`.
+/// A chat message. Its schema is `Protos/chat.proto`.
+///
+/// `id`, `conversation`, `sender`, `replyTo` and `mentions` are identifiers: a codec refuses one that is longer than
+/// ``CodecLimits/maximumKeyLength`` when it reads a message.
 public struct ChatMessage: Sendable, Hashable {
-    /// Unique among all messages of the conversation; the sender chooses it.
+    /// The identifier of the message, unique in its conversation. The sender chooses it.
     public var id = ""
-    /// The conversation that the message belongs to.
+    /// The identifier of the conversation that contains the message.
     public var conversation = ""
-    /// Who wrote it.
+    /// The identifier of the sender.
     public var sender = ""
-    /// When it was sent, in milliseconds since the Unix epoch.
+    /// When the message was sent, in milliseconds since the Unix epoch.
     public var sentAtMs: Int64 = 0
-    /// What it is.
+    /// The kind of the message. The default is text.
     public var kind = Kind.text
-    /// Its text; for an attachment the caption.
+    /// The text of the message, or the caption of its attachment.
     public var text = ""
-    /// The id of the message that this one answers.
+    /// The `id` of the message that this one refers to.
     public var replyTo: String?
-    /// Who is mentioned in the text.
+    /// The identifiers of the users that the text mentions.
     public var mentions: [String] = []
-    /// A file or image, or a part of one.
+    /// The bytes of a file or an image, or of a part of one.
     public var attachment: [UInt8] = []
-    /// Whatever else the application has to say about it.
+    /// Further properties that the application defines.
     public var attributes = [String: String]()
-    /// Fields of a newer schema.
+    /// The fields of a newer schema, kept so that they are written again.
     public var unknownFields = UnknownFields()
 
     /// A message with every field at its default.
@@ -37,7 +40,7 @@ public struct ChatMessage: Sendable, Hashable {
 }
 
 extension ChatMessage {
-    /// Whether both have the same fields; texts are compared by their UTF-8, in a time proportional to their length.
+    /// Whether both have the same fields. Texts are compared by their UTF-8, in a time proportional to their length.
     public static func == (left: ChatMessage, right: ChatMessage) -> Bool {
         left.sentAtMs == right.sentAtMs && left.kind == right.kind && left.attachment == right.attachment
             && left.unknownFields == right.unknownFields && left.id.hasSameUTF8(as: right.id)
@@ -57,7 +60,7 @@ extension ChatMessage {
         return left.hasSameUTF8(as: right)
     }
 
-    /// Hashes what identifies a message: its identifier, conversation, sender and time.
+    /// Hashes the identifier, the conversation, the sender and the time.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(UTF8Key(id))
         hasher.combine(UTF8Key(conversation))
@@ -67,34 +70,34 @@ extension ChatMessage {
 }
 
 extension ChatMessage {
-    /// What a message is.
+    /// The kind of a message. A kind with an unknown number is kept and written again.
     public struct Kind: WireEnum {
         /// The number on the wire.
         public var rawValue: Int32
-        /// The kind with this number, known or not.
+        /// The kind with this number, which may be unknown.
         @inlinable
         public init(rawValue: Int32) { self.rawValue = rawValue }
 
-        /// Written text.
+        /// A text.
         public static var text: Kind { Kind(rawValue: 0) }
-        /// A picture in the attachment.
+        /// An image in the attachment.
         public static var image: Kind { Kind(rawValue: 1) }
         /// A file in the attachment.
         public static var file: Kind { Kind(rawValue: 2) }
-        /// A notice from the service itself.
+        /// A notice from the service.
         public static var system: Kind { Kind(rawValue: 3) }
-        /// The message named by `replyTo` has arrived.
+        /// A receipt: the message `replyTo` has arrived.
         public static var receipt: Kind { Kind(rawValue: 4) }
-        /// The message named by `replyTo` has been read.
+        /// A receipt: the message `replyTo` has been read.
         public static var read: Kind { Kind(rawValue: 5) }
-        /// The sender is writing.
+        /// The sender is typing.
         public static var typing: Kind { Kind(rawValue: 6) }
-        /// `text` replaces the text of the message named by `replyTo`.
+        /// An edit: `text` replaces the text of the message `replyTo`.
         public static var edit: Kind { Kind(rawValue: 7) }
-        /// The message named by `replyTo` is withdrawn.
+        /// The message `replyTo` is withdrawn.
         public static var recall: Kind { Kind(rawValue: 8) }
 
-        /// The names of the proto.
+        /// The names in `Protos/chat.proto`.
         public static let names: [(number: Int32, name: StaticString)] = [
             (0, "KIND_TEXT"), (1, "KIND_IMAGE"), (2, "KIND_FILE"), (3, "KIND_SYSTEM"), (4, "KIND_RECEIPT"),
             (5, "KIND_READ"), (6, "KIND_TYPING"), (7, "KIND_EDIT"), (8, "KIND_RECALL"),
@@ -103,11 +106,11 @@ extension ChatMessage {
 }
 
 extension ChatMessage: WireMessage {
-    /// A visit shows stored properties.
+    /// `true`, because a visit only passes stored properties.
     @inlinable
     public static var unsafeEncodesInPlace: Bool { true }
 
-    /// Shows every field to `visitor`.
+    /// Passes every field to `visitor`.
     @inlinable
     public mutating func visitFields<V: FieldVisitor>(_ visitor: inout V) throws(CodecError) {
         try visitor.identifier(1, "id", &id)

@@ -1,11 +1,16 @@
-/// Why a message could not be read or written.
+/// The reason why a message could not be read or written.
 public struct CodecError: Error, Sendable, Hashable {
-    /// What went wrong.
+    /// The kind of error.
     public var code: Code
-    /// Where in the input, in bytes from its start; on writing, how many bytes had been written.
+    /// Where the error is, in bytes from the start of the input. For an error in writing, the number of bytes written
+    /// so far.
     public var offset: Int
-    /// The JSON names of the fields that lead there, joined by dots; `nil` outside any declared field.
+    /// The path to the field: the JSON names of the fields from the outermost inwards, joined by dots. `nil` outside
+    /// any declared field.
     public var field: String?
+    /// The mistake in the declaration of a message type, with the type's name and the numbers and names of the fields.
+    /// `nil` unless the code is ``Code/invalidSchema``.
+    public var schemaProblem: String?
 
     /// An error at `offset`.
     @usableFromInline
@@ -14,7 +19,13 @@ public struct CodecError: Error, Sendable, Hashable {
         self.offset = offset
     }
 
-    /// The same error, seen from the field that contains it.
+    /// An error in the declaration of a message type.
+    init(invalidSchema problem: String) {
+        self.init(.invalidSchema, at: 0)
+        schemaProblem = problem
+    }
+
+    /// The same error, with the name of the enclosing field in front of its path.
     @inline(never)
     @usableFromInline
     func inside(_ name: StaticString) -> CodecError {
@@ -23,45 +34,94 @@ public struct CodecError: Error, Sendable, Hashable {
         return error
     }
 
-    /// A sentence for people.
-    public var reason: String { code.sentence }
+    /// One sentence that describes the error.
+    public var reason: String { schemaProblem.map { "\($0)." } ?? code.sentence }
 }
 
 extension CodecError {
-    /// What can go wrong in reading or writing a message.
+    /// The kinds of errors of a message.
     public enum Code: String, Sendable, Hashable, CaseIterable {
-        // Both formats
-        case truncated, invalidUTF8, tooDeep, tooLong, tooManyElements, keyTooLong, ambiguousKey
-        // Protobuf
-        case varintOverflow, invalidFieldNumber, invalidWireType, unmatchedGroup, lengthOutOfBounds
-        // JSON
-        case unexpectedCharacter, invalidNumber, numberOutOfRange, controlCharacter, invalidEscape, loneSurrogate
-        case invalidBase64, wrongType, repeatedOneof, trailingBytes
+        /// The declaration of a message type is wrong; see ``CodecError/schemaProblem``.
+        case invalidSchema
 
-        /// A sentence for people.
+        // Both formats
+
+        /// The input ends in the middle of a value.
+        case truncated
+        /// A text is not valid UTF-8.
+        case invalidUTF8
+        /// The message is nested deeper than ``CodecLimits/maximumDepth``.
+        case tooDeep
+        /// The message is longer than ``CodecLimits/maximumLength``.
+        case tooLong
+        /// There are more elements than ``CodecLimits/maximumCount`` or ``CodecLimits/maximumElements``.
+        case tooManyElements
+        /// A key or an identifier is longer than ``CodecLimits/maximumKeyLength``.
+        case keyTooLong
+        /// Two keys of a map differ in their bytes and are equal as `String` (canonical equivalence).
+        case ambiguousKey
+        /// A number does not fit the type of its field, or a `Double` cannot represent it.
+        case numberOutOfRange
+
+        // Protobuf (Protocol Buffers, "Encoding")
+
+        /// A varint has more than ten bytes or 64 bits.
+        case varintOverflow
+        /// A field number is zero or above 536,870,911.
+        case invalidFieldNumber
+        /// A wire type is 6 or 7.
+        case invalidWireType
+        /// The end of a group has no start, or another field number than the start.
+        case unmatchedGroup
+        /// The length of a packed field does not fit its elements.
+        case lengthOutOfBounds
+
+        // JSON (RFC 8259)
+
+        /// A character is not allowed in its place.
+        case unexpectedCharacter
+        /// A number does not follow the grammar (section 6). In writing: a ``JSONValue`` has a number that is not finite.
+        case invalidNumber
+        /// A string contains a control character without an escape (section 7).
+        case controlCharacter
+        /// A string contains an unknown escape (section 7).
+        case invalidEscape
+        /// A string contains half of a surrogate pair (section 8.2).
+        case loneSurrogate
+        /// A text for bytes is not base64 (RFC 4648).
+        case invalidBase64
+        /// The value has another type than its field.
+        case wrongType
+        /// A oneof is set more than once.
+        case repeatedOneof
+        /// Something follows the message.
+        case trailingBytes
+
+        /// One sentence that describes the code.
         public var sentence: String {
             switch self {
+            case .invalidSchema: "The declaration of a message type is wrong."
             case .truncated: "The input ends in the middle of a value."
             case .invalidUTF8: "The text is not valid UTF-8."
             case .tooDeep: "The message is nested deeper than the limit."
             case .tooLong: "The message is longer than the limit."
             case .tooManyElements: "Repeated fields or maps have more elements than the limit."
             case .keyTooLong: "A key or an identifier is longer than the limit."
-            case .ambiguousKey: "Two keys of a map differ in their bytes, and are the same text to Unicode."
+            case .ambiguousKey: "Two keys of a map differ in their bytes and are equal in Unicode."
             case .varintOverflow: "A varint does not fit its width."
             case .invalidFieldNumber: "A field number is zero or too large."
             case .invalidWireType: "A wire type does not exist."
-            case .unmatchedGroup: "A group ends that did not begin."
-            case .lengthOutOfBounds: "A length does not fit the elements that it should hold."
-            case .unexpectedCharacter: "A character stands where JSON does not allow it."
+            case .unmatchedGroup: "The end of a group does not match a start."
+            case .lengthOutOfBounds: "The length of a packed field does not fit its elements."
+            case .unexpectedCharacter: "A character is not allowed here in JSON."
             case .invalidNumber: "A number does not follow the grammar of JSON."
             case .numberOutOfRange: "A number does not fit the type of its field."
             case .controlCharacter: "A string holds a control character that is not escaped."
             case .invalidEscape: "A string holds an escape that JSON does not know."
             case .loneSurrogate: "A string holds half of a surrogate pair."
             case .invalidBase64: "The text is not base64."
-            case .wrongType: "The value is of another type than its field."
-            case .repeatedOneof: "A oneof is given more than once."
+            case .wrongType: "The value has another type than its field."
+            case .repeatedOneof: "A oneof is set more than once."
             case .trailingBytes: "Something follows the message."
             }
         }
@@ -69,7 +129,7 @@ extension CodecError {
 }
 
 extension CodecError: CustomStringConvertible {
-    /// One line: sentence, code, place.
+    /// One line with the sentence, the code, the offset and the field.
     public var description: String {
         let place = field.map { ", field \($0)" } ?? ""
         return "\(reason) (\(code.rawValue) at byte \(offset)\(place))"

@@ -1,4 +1,4 @@
-/// A message that may be absent and that is stored elsewhere, so that a message can hold another of its own type:
+/// An optional message that is stored on the heap, so that a message can contain one of its own type:
 ///
 ///     struct Comment: WireMessage {
 ///         var text = ""
@@ -9,11 +9,11 @@
 ///         }
 ///     }
 ///
-/// On the wire it is an optional message. How deep messages may be nested is limited by ``CodecLimits/maximumDepth``. A
-/// message that is absent takes no memory besides one reference.
+/// On the wire it is an optional message. ``CodecLimits/maximumDepth`` limits the nesting. An absent message takes the
+/// memory of one reference.
 @propertyWrapper
 public struct Indirect<Wrapped: WireMessage>: Sendable {
-    // It never changes, so that copies of the message can share it.
+    // Copies of the message can share it, because it never changes.
     @usableFromInline
     final class Storage: Sendable {
         @usableFromInline let value: Wrapped
@@ -24,11 +24,11 @@ public struct Indirect<Wrapped: WireMessage>: Sendable {
 
     @usableFromInline var storage: Storage?
 
-    /// No message.
+    /// An absent message.
     @inlinable
     public init() {}
 
-    /// The message, if there is one.
+    /// Stores the message, if there is one.
     @inlinable
     public init(wrappedValue: Wrapped?) { storage = wrappedValue.map { Storage($0) } }
 
@@ -41,7 +41,7 @@ public struct Indirect<Wrapped: WireMessage>: Sendable {
 }
 
 extension Indirect: WireValue {
-    /// Whether there is no message.
+    /// Whether the message is absent.
     @inlinable
     public var isDefault: Bool { storage == nil }
 
@@ -55,7 +55,7 @@ extension Indirect: WireValue {
         try storage?.value.write(to: &writer, as: encoding)
     }
 
-    /// Reads a message, and merges it into the one that there is where the format has it so.
+    /// Reads a message. In protobuf it is merged into the present one.
     @inlinable
     public mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
         var message = storage?.value ?? Wrapped()
@@ -64,8 +64,12 @@ extension Indirect: WireValue {
     }
 }
 
+extension Indirect: MessageContainer {
+    static var messageType: any WireMessage.Type { Wrapped.self }
+}
+
 extension Indirect: Equatable where Wrapped: Equatable {
-    /// Whether both have equal messages, or none.
+    /// Whether both are absent, or have equal messages.
     @inlinable
     public static func == (left: Indirect, right: Indirect) -> Bool { left.wrappedValue == right.wrappedValue }
 }

@@ -1,20 +1,28 @@
-/// Turns messages into bytes and back. A codec is a value without state: use one from anywhere, as often as you like.
+/// Encodes and decodes messages. A codec is a value without state, so any number of tasks can use one at the same time.
 public protocol MessageCodec: Sendable {
     /// The format that the codec reads and writes.
     var format: WireFormat { get }
-    /// What the codec accepts.
+    /// The limits on messages.
     var limits: CodecLimits { get }
 
-    /// Appends the encoded message to `output`. On an error `output` stays as it was.
+    /// Appends the encoded message to `output`. On an error `output` is unchanged.
     ///
-    /// Room that `output` has is used in place: an array that is kept, with `removeAll(keepingCapacity: true)` between
-    /// messages, makes encoding free of allocations.
+    /// Reserved room of `output` is used in place. Encoding allocates nothing if the array is kept, and emptied by
+    /// `removeAll(keepingCapacity: true)` between messages.
+    ///
+    /// - Throws: `.invalidSchema` if the declaration of the type is wrong, `.tooDeep` or `.tooLong` beyond the limits,
+    ///   `.invalidNumber` for a number in a ``JSONValue`` that is not finite.
     func encode<M: WireMessage>(_ message: M, into output: inout [UInt8]) throws(CodecError)
 
     /// The encoded message, in an array of its size.
+    ///
+    /// - Throws: the errors of ``encode(_:into:)``.
     func encode<M: WireMessage>(_ message: M) throws(CodecError) -> [UInt8]
 
-    /// Reads the one message that `bytes` hold.
+    /// Reads the one message that `bytes` contain.
+    ///
+    /// - Throws: an error with the place and the field for input that breaks the format or a limit. `.invalidSchema` if
+    ///   the declaration of the type is wrong.
     func decode<M: WireMessage>(_ type: M.Type, from bytes: UnsafeRawBufferPointer) throws(CodecError) -> M
 }
 
@@ -27,7 +35,7 @@ extension MessageCodec {
         return output
     }
 
-    /// Reads the one message that `bytes` hold.
+    /// Reads the one message that `bytes` contain.
     @inlinable
     public func decode<M: WireMessage>(_ type: M.Type, from bytes: [UInt8]) throws(CodecError) -> M {
         try bytes.withUnsafeBufferPointer { bytes throws(CodecError) in
@@ -35,7 +43,7 @@ extension MessageCodec {
         }
     }
 
-    /// The bytes to read: at least an address, and no more than the limit.
+    /// The address of the input, whose length is checked. `nil` for an input without an address, which is empty.
     @inlinable @inline(__always)
     func checked(_ bytes: UnsafeRawBufferPointer) throws(CodecError) -> UnsafePointer<UInt8>? {
         guard bytes.count <= limits.maximumLength else { throw CodecError(.tooLong, at: limits.maximumLength) }
@@ -43,20 +51,24 @@ extension MessageCodec {
     }
 }
 
-/// The protobuf wire format, proto3: ``ProtobufWriter`` and ``ProtobufReader`` say how.
+/// Protobuf, proto3 (Protocol Buffers, "Encoding").
+///
+/// Equal messages have equal bytes: fields come in the order of their declaration, maps in the order of their keys, and
+/// unknown fields last. Fields are read in any order. A field that is not declared, or that has another wire type than
+/// its declaration, is kept by a message with ``UnknownFields`` and skipped otherwise.
 public struct ProtobufCodec: MessageCodec, SinkCodec {
-    /// What the codec accepts.
+    /// The limits on messages.
     public var limits: CodecLimits
 
     /// A codec with these limits.
     @inlinable
     public init(limits: CodecLimits = CodecLimits()) { self.limits = limits }
 
-    /// Protobuf.
+    /// `.protobuf`.
     @inlinable
     public var format: WireFormat { .protobuf }
 
-    /// Appends the encoded message to `output`. On an error `output` stays as it was.
+    /// Appends the encoded message to `output`. On an error `output` is unchanged.
     @inlinable
     public func encode<M: WireMessage>(_ message: M, into output: inout [UInt8]) throws(CodecError) {
         try output.appendMessage(message, by: self)
@@ -70,36 +82,42 @@ public struct ProtobufCodec: MessageCodec, SinkCodec {
 
     @inlinable @inline(__always)
     func write<M: WireMessage>(_ message: M, to sink: inout ByteSink) throws(CodecError) {
+        try SchemaCheck.require(M.self)
         var writer = ProtobufWriter(sink, limits: limits)
         defer { sink = writer.sink }
-        try message.visited { message throws(CodecError) in try message.writeFields(to: &writer) }
+        try message.visited { message throws(CodecError) in try writer.visit(&message) }
     }
 
-    /// Reads the message that fills `bytes`; no bytes at all are a message of defaults.
+    /// Reads the message that fills `bytes`. Empty input is a message with every field at its default.
     @inlinable
     public func decode<M: WireMessage>(_ type: M.Type, from bytes: UnsafeRawBufferPointer) throws(CodecError) -> M {
+        try SchemaCheck.require(M.self)
         var message = M()
         guard let base = try checked(bytes) else { return message }
         var reader = ProtobufReader(base: base, count: bytes.count, limits: limits)
-        try message.readFields(from: &reader)
+        try reader.visit(&message)
         return message
     }
 }
 
-/// JSON by the proto3 mapping: ``JSONWriter`` and ``JSONReader`` say how.
+/// JSON (RFC 8259) by the proto3 JSON mapping.
+///
+/// It writes no white space. Equal messages have equal bytes: members come in the order of their declaration, and maps
+/// in the order of their keys. It reads strictly: anything that RFC 8259 does not allow is an error, also in members
+/// that are not declared. Those are skipped.
 public struct JSONCodec: MessageCodec, SinkCodec {
-    /// What the codec accepts.
+    /// The limits on messages.
     public var limits: CodecLimits
 
     /// A codec with these limits.
     @inlinable
     public init(limits: CodecLimits = CodecLimits()) { self.limits = limits }
 
-    /// JSON.
+    /// `.json`.
     @inlinable
     public var format: WireFormat { .json }
 
-    /// Appends the encoded message to `output`. On an error `output` stays as it was.
+    /// Appends the encoded message to `output`. On an error `output` is unchanged.
     @inlinable
     public func encode<M: WireMessage>(_ message: M, into output: inout [UInt8]) throws(CodecError) {
         try output.appendMessage(message, by: self)
@@ -113,16 +131,18 @@ public struct JSONCodec: MessageCodec, SinkCodec {
 
     @inlinable @inline(__always)
     func write<M: WireMessage>(_ message: M, to sink: inout ByteSink) throws(CodecError) {
+        try SchemaCheck.require(M.self)
         var writer = JSONWriter(sink, limits: limits)
         defer { sink = writer.sink }
         try writer.open(UInt8(ascii: "{"))
-        try message.visited { message throws(CodecError) in try message.writeFields(to: &writer) }
+        try message.visited { message throws(CodecError) in try writer.visit(&message) }
         writer.close(UInt8(ascii: "}"))
     }
 
-    /// Reads the message that `bytes` hold, with white space around it at most.
+    /// Reads the message that `bytes` contain. White space may surround it.
     @inlinable
     public func decode<M: WireMessage>(_ type: M.Type, from bytes: UnsafeRawBufferPointer) throws(CodecError) -> M {
+        try SchemaCheck.require(M.self)
         guard let base = try checked(bytes) else { throw CodecError(.truncated, at: 0) }
         var message = M()
         try JSONReader.read(&message, base: base, count: bytes.count, limits: limits)

@@ -1,25 +1,28 @@
-/// Text as a key, compared and hashed by its UTF-8. Both take a time proportional to its length.
+/// A text as a key, compared and hashed by its UTF-8. Both take a time proportional to its length.
 ///
-/// `String` compares by canonical equivalence (Unicode, section 3.7) and normalises its text to do so, which takes a time
-/// quadratic in the length of a run of combining marks. Protocol identifiers are equal only if their bytes are, and text of
-/// a peer is hashed only as this type or within ``CodecLimits/maximumKeyLength``.
-public struct UTF8Key: Sendable, Hashable, ExpressibleByStringLiteral {
+/// `String` compares by canonical equivalence (Unicode, section 3.7). It normalises its text for that, in a time that
+/// is quadratic in the length of a run of combining marks. Identifiers of a protocol are equal only if their bytes are.
+/// The text of a peer is hashed only as this type, or within ``CodecLimits/maximumKeyLength``.
+@usableFromInline
+package struct UTF8Key: Sendable, Hashable, ExpressibleByStringLiteral {
     /// The text.
-    public var text: String
+    @usableFromInline package var text: String
 
     /// The key of `text`.
     @inlinable
-    public init(_ text: String) { self.text = text }
+    package init(_ text: String) { self.text = text }
 
     /// The key of a literal.
     @inlinable
-    public init(stringLiteral text: String) { self.text = text }
+    package init(stringLiteral text: String) { self.text = text }
 
     /// Whether both have the same bytes.
-    public static func == (left: UTF8Key, right: UTF8Key) -> Bool { left.text.hasSameUTF8(as: right.text) }
+    @usableFromInline
+    package static func == (left: UTF8Key, right: UTF8Key) -> Bool { left.text.hasSameUTF8(as: right.text) }
 
     /// Hashes the bytes.
-    public func hash(into hasher: inout Hasher) {
+    @usableFromInline
+    package func hash(into hasher: inout Hasher) {
         if text.utf8.withContiguousStorageIfAvailable({ hasher.combine(bytes: UnsafeRawBufferPointer($0)) }) != nil {
             return
         }
@@ -27,43 +30,37 @@ public struct UTF8Key: Sendable, Hashable, ExpressibleByStringLiteral {
     }
 }
 
-/// A map with such keys holds all that come, also those that a `[String: …]` refuses as equal.
+/// A map with such keys can hold two that are equal as `String` and differ in their bytes.
 extension UTF8Key: WireMapKey {
     /// The empty text.
     @inlinable
-    public init() { text = "" }
+    package init() { text = "" }
     /// Whether it is empty.
     @inlinable
-    public var isDefault: Bool { text.isEmpty }
+    package var isDefault: Bool { text.isEmpty }
     /// Its length in bytes of UTF-8.
     @inlinable
-    public var utf8Length: Int { text.utf8.count }
+    package var utf8Length: Int { text.utf8.count }
     /// Length-delimited.
     @inlinable
-    public static func wireType(as encoding: IntegerEncoding) -> WireType { .lengthDelimited }
+    package static func wireType(as encoding: IntegerEncoding) -> WireType { .lengthDelimited }
     /// Writes the text.
     @inlinable
-    public func write<W: ValueWriter>(to writer: inout W, as encoding: IntegerEncoding) throws(CodecError) {
+    package func write<W: ValueWriter>(to writer: inout W, as encoding: IntegerEncoding) throws(CodecError) {
         writer.write(text)
     }
     /// Reads a text.
     @inlinable
-    public mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
+    package mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
         text = try reader.readString()
     }
     /// Whether its UTF-8 comes before that of `other`.
     @inlinable
-    public func precedes(_ other: UTF8Key) -> Bool { text.precedes(other.text) }
-    /// Writes the text as the name of a JSON member.
-    @inlinable
-    public func writeName(to writer: inout JSONWriter) { writer.write(text) }
-    /// Reads a text from the name of a JSON member.
-    @inlinable
-    public init(name reader: inout JSONReader) throws(CodecError) { text = try reader.readString() }
+    package func precedes(_ other: UTF8Key) -> Bool { text.precedes(other.text) }
 }
 
 extension String {
-    /// Whether both have the same UTF-8. `==` would compare by canonical equivalence; see ``UTF8Key``.
+    /// Whether both have the same UTF-8. `==` compares by canonical equivalence; see ``UTF8Key``.
     package func hasSameUTF8(as other: String) -> Bool {
         let isSame: Bool?? = utf8.withContiguousStorageIfAvailable { left in
             other.utf8.withContiguousStorageIfAvailable { right in
@@ -79,17 +76,17 @@ extension String {
 }
 
 extension Dictionary where Key: WireMapKey, Value: WireValue {
-    /// Sets the value of a key that has been read; `false` if the map holds an equal key with other bytes.
+    /// Stores the value of a key that has been read. `false` if the map has an equal key with other bytes.
     @inlinable @inline(__always)
     mutating func set(_ value: Value, of key: Key) -> Bool {
-        // One growth in place of three for the maps of a few entries that messages have.
+        // One allocation, instead of three while the map grows to a few entries.
         if isEmpty { self = Dictionary(minimumCapacity: 4) }
         let before = count
         self[key] = value
         return count != before || holdsBytes(of: key)
     }
 
-    /// Whether the key that the map holds and that equals `key` has the same bytes.
+    /// Whether the key of the map that equals `key` has the same bytes.
     @inlinable @inline(never)
     func holdsBytes(of key: Key) -> Bool {
         guard let index = index(forKey: key) else { return false }

@@ -2,8 +2,9 @@ import Primitives
 
 /// A string of `bytes`, or `nil` if they are not well-formed UTF-8.
 ///
-/// They are validated once, here, and copied once. `String(validating:as:)` would do, but asks the runtime for generic
-/// metadata at every call, which costs more than all the rest; the initialiser that repairs goes byte by byte.
+/// The bytes are validated once and copied once. `String(validating:as:)` would do the same, but it requests generic
+/// metadata from the runtime at each call, which takes longer than everything else. The initialiser that repairs its
+/// input works byte by byte.
 @usableFromInline @inline(__always)
 func string(utf8 bytes: UnsafeBufferPointer<UInt8>) -> String? {
     if let base = bytes.baseAddress, 1...8 ~= bytes.count {
@@ -15,10 +16,10 @@ func string(utf8 bytes: UnsafeBufferPointer<UInt8>) -> String? {
     return string(wellFormed: bytes, isASCII: isASCII)
 }
 
-/// A string of one to eight bytes of ASCII, the lowest `count` of `word`.
+/// A string of one to eight bytes of ASCII, the lowest `count` bytes of `word`.
 ///
-/// They are written as one word, since that is how the string is made of them: for one that was written in parts, the processor
-/// would wait until all parts are in memory.
+/// They are written in one store, because the string is then made from one load. After several stores, that load would
+/// wait until all of them are in memory.
 @inline(__always)
 func string(ascii word: UInt64, count: Int) -> String {
     String(unsafeUninitializedCapacity: 15) { text in
@@ -28,11 +29,11 @@ func string(ascii word: UInt64, count: Int) -> String {
     }
 }
 
-/// A string of `bytes`, which are well-formed UTF-8.
+/// A string of `bytes`, which the caller has checked to be well-formed UTF-8.
 @inline(__always)
 func string(wellFormed bytes: UnsafeBufferPointer<UInt8>, isASCII: Bool) -> String {
     if isASCII, bytes.count <= 15 {
-        // Stands within the string itself.
+        // Such a string is stored inline.
         return String(unsafeUninitializedCapacity: 15) { text in
             guard let target = text.baseAddress, let source = bytes.baseAddress else { return 0 }
             copyBytes(source, count: bytes.count, to: target)

@@ -1,16 +1,16 @@
-/// The protobuf fields that a message did not declare, as they came, groups included.
+/// The protobuf fields of a message that its type does not declare, groups included.
 ///
-/// A message that keeps them carries them through programs that do not know them: they are written again behind the
-/// declared fields. JSON has no place for them and leaves them out.
+/// A message with such a property keeps these fields and writes them again, after the declared ones. A program with
+/// an older schema therefore passes them on. JSON has no such fields and omits them.
 public struct UnknownFields: Sendable, Hashable {
-    /// The fields with their tags, one behind the other, in the order in which they came.
+    /// The fields with their tags, in the order in which they were read.
     public internal(set) var bytes: [UInt8] = []
 
     /// No fields.
     @inlinable
     public init() {}
 
-    /// Whether there are none.
+    /// Whether there are no fields.
     public var isEmpty: Bool { bytes.isEmpty }
 
     @usableFromInline

@@ -1,18 +1,20 @@
-/// The wire formats, by the names that configuration gives them.
+/// A wire format. The raw value is its name in a configuration.
 public enum WireFormat: String, Sendable, Hashable, CaseIterable {
     /// JSON by the proto3 mapping.
     case json
     /// Protobuf, proto3.
     case protobuf
 
-    /// The name in configuration and reports: `json` or `protobuf`.
+    /// The name in configurations and reports: `json` or `protobuf`.
     public var name: String { rawValue }
 
-    /// Whether the output is UTF-8 text, which WebSocket sends in text frames.
+    /// Whether the output is UTF-8 text. WebSocket sends text in text frames.
     @inlinable
     public var isText: Bool { self == .json }
 
-    /// The codec of this format.
+    /// A codec of this format.
+    ///
+    /// - Parameter limits: the limits on messages.
     @inlinable
     public func codec(limits: CodecLimits = CodecLimits()) -> ConfiguredCodec {
         switch self {
@@ -22,7 +24,7 @@ public enum WireFormat: String, Sendable, Hashable, CaseIterable {
     }
 }
 
-/// A codec whose format is chosen when the program runs: one branch a message, and no existential.
+/// A codec whose format is chosen at run time. It costs one branch per message, and no existential.
 public enum ConfiguredCodec: MessageCodec {
     /// JSON by the proto3 mapping.
     case json(JSONCodec)
@@ -38,7 +40,7 @@ public enum ConfiguredCodec: MessageCodec {
         }
     }
 
-    /// What the codec accepts.
+    /// The limits on messages.
     @inlinable
     public var limits: CodecLimits {
         switch self {
@@ -47,7 +49,7 @@ public enum ConfiguredCodec: MessageCodec {
         }
     }
 
-    /// Appends the encoded message to `output`. On an error `output` stays as it was.
+    /// Appends the encoded message to `output`. On an error `output` is unchanged.
     @inlinable
     public func encode<M: WireMessage>(_ message: M, into output: inout [UInt8]) throws(CodecError) {
         switch self {
@@ -56,7 +58,7 @@ public enum ConfiguredCodec: MessageCodec {
         }
     }
 
-    /// Reads the one message that `bytes` hold.
+    /// Reads the one message that `bytes` contain.
     @inlinable
     public func decode<M: WireMessage>(_ type: M.Type, from bytes: UnsafeRawBufferPointer) throws(CodecError) -> M {
         switch self {
@@ -66,30 +68,31 @@ public enum ConfiguredCodec: MessageCodec {
     }
 }
 
-/// What a codec accepts. Each limit is checked before memory is taken for what it limits.
+/// The limits of a codec. Each is checked before memory is allocated for what it limits.
 public struct CodecLimits: Sendable, Hashable {
-    /// The deepest nesting of messages, groups, JSON objects and arrays; the outermost message is level 1. Default 64.
-    /// Both formats recurse, so that no more than ``greatestDepth`` is ever allowed, whatever is asked for.
+    /// The deepest nesting of messages, groups, JSON objects and JSON arrays, in reading and in writing. The outermost
+    /// message is level 1. The default is 64, and a value beyond ``greatestDepth`` or below 1 is clamped, because both
+    /// formats recurse.
     public var maximumDepth: Int {
         didSet { maximumDepth = Self.clamped(maximumDepth) }
     }
-    /// The longest encoded message in bytes, read or written. Default 16 MiB.
+    /// The longest encoded message in bytes, in reading and in writing. The default is 16 MiB.
     public var maximumLength: Int
-    /// The most elements of one repeated field or one map, on reading. Default 65,536.
+    /// The most elements of one repeated field or map, in reading. The default is 65,536.
     public var maximumCount: Int
-    /// The most elements of all repeated fields and maps of one message together, those of nested messages included, on
-    /// reading. Default 262,144. An element may take two bytes in the input and, as an empty message, hundreds in
+    /// The most elements of all repeated fields and maps of one message, nested messages included, in reading. The
+    /// default is 262,144. An element can take two bytes of input and, as an empty message, hundreds of bytes of
     /// memory.
     public var maximumElements: Int
-    /// The longest key of a map, and the longest field declared as an identifier (`identifier` of ``FieldVisitor``), in
-    /// bytes of UTF-8, on reading. Default 256. It is checked before the key is hashed: the hash of a `String` takes a
-    /// time quadratic in its number of combining marks.
+    /// The longest key of a map, and the longest field that is declared by `identifier` of ``FieldVisitor``, in bytes
+    /// of UTF-8, in reading. The default is 256. It is checked before the key is hashed, because the hash of a `String`
+    /// takes a time that is quadratic in its number of combining marks.
     public var maximumKeyLength: Int
 
-    /// The greatest depth that can be set: what the stack of a secondary thread bears.
+    /// The greatest depth that can be set: 256. The stack of a secondary thread has room for it.
     public static let greatestDepth = 256
 
-    /// Limits, with their defaults.
+    /// Limits. Each has its default unless it is given.
     public init(
         maximumDepth: Int = 64,
         maximumLength: Int = 16 << 20,

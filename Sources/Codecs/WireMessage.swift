@@ -1,4 +1,4 @@
-/// A message that declares its fields once, and so can be carried in every wire format.
+/// A message that declares its fields once and can be carried in every wire format.
 ///
 ///     struct Greeting: WireMessage {
 ///         var text = ""
@@ -10,44 +10,41 @@
 ///         }
 ///     }
 ///
-/// The declaration is a straight line of calls: the same fields, in ascending number, on every visit. A writer only reads
-/// the values; a reader assigns those that the input holds. Names are the lowerCamelCase names of the proto3 JSON mapping.
+/// The declaration is a straight line of calls. Every visit passes the same fields in the order of their numbers. A
+/// writer only reads the values. A reader assigns the values that its input contains. The names are the lowerCamelCase
+/// names of the proto3 JSON mapping.
 ///
-/// A message that is not optional is always written; one that may be absent is declared optional, and ``Indirect`` if it may
-/// hold a message of its own type.
+/// A nested message that is not optional is always written. Declare one that can be absent as optional, or as
+/// ``Indirect`` if it can contain a message of its own type.
+///
+/// A wrong declaration is an error at the first use of the type (``CodecError/Code/invalidSchema``): two fields with
+/// one number or one name, or a number outside 1 to 536,870,911 or within 19,000 to 19,999, which protobuf reserves.
+/// The types of nested messages are checked too, except those inside a ``WireValue`` of the app.
 public protocol WireMessage: WireValue {
     /// A message with every field at its default.
     init()
 
-    /// Shows every field to `visitor`, in ascending number; ``UnknownFields``, if the message keeps them, last.
+    /// Passes every field to `visitor` in the order of the numbers. A property of type ``UnknownFields`` comes last.
     mutating func visitFields<V: FieldVisitor>(_ visitor: inout V) throws(CodecError)
 
-    /// Whether ``visitFields(_:)`` does nothing but show stored properties: it assigns none, and calls nothing that does.
+    /// Whether ``visitFields(_:)`` only passes stored properties: it assigns no property, and calls nothing that assigns
+    /// one. The default is `false`.
     ///
-    /// A message that says so is written without a copy, which would count one more reference to each of its strings and
-    /// collections. It must be true: a property that a visit assigned during a write would be released twice. Messages with
-    /// `weak` properties can't say so. The default is `false`.
+    /// A message of a type with `true` is written without a copy, which would retain each of its strings and
+    /// collections. A wrong `true` is unsafe: a property that a visit assigns during a write is released twice. A type
+    /// with a `weak` property must return `false`.
     static var unsafeEncodesInPlace: Bool { get }
 
-    // The four below have one implementation each and are not meant to have another. They are requirements so that the
-    // module that declares a message also holds the code specialised for it: a codec called from code that is generic
-    // over messages then costs one witness call a message, not one a field.
-
-    /// Writes the fields as the inside of a JSON object. Implemented by the package.
-    mutating func writeFields(to writer: inout JSONWriter) throws(CodecError)
-    /// Writes the fields as protobuf. Implemented by the package.
-    mutating func writeFields(to writer: inout ProtobufWriter) throws(CodecError)
-    /// Reads a JSON object. Implemented by the package.
-    mutating func readFields(from reader: inout JSONReader) throws(CodecError)
-    /// Reads protobuf fields up to the end of the reader's range. Implemented by the package.
-    mutating func readFields(from reader: inout ProtobufReader) throws(CodecError)
+    /// Makes a visit by a codec of this package, specialised for this type. The package implements it.
+    mutating func perform(_ visit: CodecVisit) throws(CodecError)
 }
 
-/// What a message shows its fields to: a reader or a writer of one wire format.
+/// The visitor of a message's fields: a reader or a writer of one wire format.
 ///
-/// `number` is the protobuf field number, 1 to 536,870,911; `name` the JSON name.
+/// `number` is the protobuf field number: 1 to 536,870,911 without 19,000 to 19,999. `name` is the JSON name. Both are
+/// unique in a message. The functions without `encoding` use ``IntegerEncoding/varint``.
 public protocol FieldVisitor {
-    /// A field without presence: absent on the wire when it has its default.
+    /// A field without presence. It is not written if it has its default.
     mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
@@ -55,7 +52,7 @@ public protocol FieldVisitor {
         as encoding: IntegerEncoding
     ) throws(CodecError)
 
-    /// A field with presence: absent on the wire when it is `nil`, and only then.
+    /// A field with presence. It is not written if it is `nil`.
     mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
@@ -71,12 +68,16 @@ public protocol FieldVisitor {
     ///     try visitor.oneof(1, "url", &source) { if case .url(let url) = $0 { url } else { nil } } set: { .url($0) }
     ///     try visitor.oneof(2, "file", &source) { if case .file(let file) = $0 { file } else { nil } } set: { .file($0) }
     ///
-    /// A member that is set is written also if it has its default. In protobuf the last member that comes counts; in
-    /// JSON a oneof that is given twice is refused.
+    /// The member that is set is written even if it has its default. In protobuf the last member in the input counts.
+    /// In JSON a second member is an error (``CodecError/Code/repeatedOneof``).
     ///
     /// - Parameters:
-    ///   - get: the value of this member; `nil` if `choice` is another.
-    ///   - set: the choice that is this member with a value.
+    ///   - number: The number of the member in protobuf.
+    ///   - name: The name of the member in JSON.
+    ///   - choice: The enum, which is `nil` if no member is set.
+    ///   - encoding: How protobuf encodes an integer.
+    ///   - get: returns the value of this member, or `nil` if `choice` is another member.
+    ///   - set: returns the choice that is this member with the value.
     mutating func oneof<Choice, T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
@@ -86,8 +87,8 @@ public protocol FieldVisitor {
         set: (T) -> Choice
     ) throws(CodecError)
 
-    /// A repeated field. In protobuf, numbers are written packed unless `packed` is false (`[packed = false]`), and read in
-    /// both ways. `packed` means nothing to other types, and to JSON.
+    /// A repeated field. In protobuf, numbers are written packed unless `packed` is `false` (`[packed = false]` in a
+    /// proto file). They are read both packed and unpacked. `packed` has no effect on other types or in JSON.
     mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
@@ -96,7 +97,8 @@ public protocol FieldVisitor {
         packed: Bool
     ) throws(CodecError)
 
-    /// A map, written in the order of its keys, so that equal messages give equal bytes. `encoding` is that of the values.
+    /// A map. It is written in the order of its keys. `encoding` is for integers that are values, `keys` for those that
+    /// are keys.
     mutating func field<K: WireMapKey, T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
@@ -105,51 +107,42 @@ public protocol FieldVisitor {
         keys: IntegerEncoding
     ) throws(CodecError)
 
-    /// A repeated field of identifiers, each no longer than ``CodecLimits/maximumKeyLength`` on reading.
+    /// An identifier without presence: a text that programs use as a key. A codec of this package refuses one that is
+    /// longer than ``CodecLimits/maximumKeyLength`` in reading. The default implementation has no limit.
+    mutating func identifier(_ number: UInt32, _ name: StaticString, _ value: inout String) throws(CodecError)
+
+    /// An identifier with presence; see above.
+    mutating func identifier(_ number: UInt32, _ name: StaticString, _ value: inout String?) throws(CodecError)
+
+    /// A repeated field of identifiers. The limit applies to each element.
     mutating func identifier(_ number: UInt32, _ name: StaticString, _ values: inout [String]) throws(CodecError)
 
-    /// Where a reader stands, in bytes; 0, the default, of a writer.
-    var readPosition: Int { get }
-
-    /// ``CodecLimits/maximumKeyLength`` of a reader; of a writer no limit, the default.
-    var longestIdentifier: Int { get }
-
-    /// Throws if an identifier that has been read is longer than ``CodecLimits/maximumKeyLength``; does nothing on
-    /// writing, which is the default.
-    mutating func check(_ name: StaticString, identifier length: Int) throws(CodecError)
-
-    /// Fields that the message does not declare. Formats that cannot keep them leave the storage alone.
+    /// The fields that the message type does not declare. A visitor whose format cannot keep them does nothing.
     mutating func unknownFields(_ storage: inout UnknownFields) throws(CodecError)
 }
 
 extension FieldVisitor {
-    /// An identifier without presence: text that programs use as a key, no longer than ``CodecLimits/maximumKeyLength``
-    /// on reading.
+    /// An identifier without presence. This implementation has no limit on its length.
     @inlinable @inline(__always)
     public mutating func identifier(
         _ number: UInt32,
         _ name: StaticString,
         _ value: inout String
     ) throws(CodecError) {
-        let start = readPosition
         try field(number, name, &value, as: .varint)
-        // What was read is no longer than what it was read from.
-        if readPosition &- start > longestIdentifier { try check(name, identifier: value.utf8.count) }
     }
 
-    /// An identifier with presence.
+    /// An identifier with presence. This implementation has no limit on its length.
     @inlinable @inline(__always)
     public mutating func identifier(
         _ number: UInt32,
         _ name: StaticString,
         _ value: inout String?
     ) throws(CodecError) {
-        let start = readPosition
         try field(number, name, &value, as: .varint)
-        if readPosition &- start > longestIdentifier { try check(name, identifier: value?.utf8.count ?? 0) }
     }
 
-    /// A repeated field of identifiers.
+    /// A repeated field of identifiers. This implementation has no limit on their length.
     @inlinable @inline(__always)
     public mutating func identifier(
         _ number: UInt32,
@@ -159,19 +152,7 @@ extension FieldVisitor {
         try field(number, name, &values, as: .varint)
     }
 
-    /// Zero.
-    @inlinable @inline(__always)
-    public var readPosition: Int { 0 }
-
-    /// No limit.
-    @inlinable @inline(__always)
-    public var longestIdentifier: Int { .max }
-
-    /// Does nothing.
-    @inlinable @inline(__always)
-    public mutating func check(_ name: StaticString, identifier length: Int) throws(CodecError) {}
-
-    /// A field without presence; integers as varints.
+    /// A field without presence. Integers are varints.
     @inlinable @inline(__always)
     public mutating func field<T: WireValue>(
         _ number: UInt32,
@@ -181,7 +162,7 @@ extension FieldVisitor {
         try field(number, name, &value, as: .varint)
     }
 
-    /// A field with presence; integers as varints.
+    /// A field with presence. Integers are varints.
     @inlinable @inline(__always)
     public mutating func field<T: WireValue>(
         _ number: UInt32,
@@ -191,7 +172,7 @@ extension FieldVisitor {
         try field(number, name, &value, as: .varint)
     }
 
-    /// A member of a oneof; integers as varints.
+    /// A member of a oneof. Integers are varints.
     @inlinable @inline(__always)
     public mutating func oneof<Choice, T: WireValue>(
         _ number: UInt32,
@@ -203,7 +184,7 @@ extension FieldVisitor {
         try oneof(number, name, &choice, as: .varint, get: get, set: set)
     }
 
-    /// A repeated field; integers as varints.
+    /// A repeated field. Integers are varints. Numbers are packed.
     @inlinable @inline(__always)
     public mutating func field<T: WireValue>(
         _ number: UInt32,
@@ -213,7 +194,7 @@ extension FieldVisitor {
         try field(number, name, &values, as: .varint, packed: true)
     }
 
-    /// A repeated field, numbers packed.
+    /// A repeated field. Numbers are packed.
     @inlinable @inline(__always)
     public mutating func field<T: WireValue>(
         _ number: UInt32,
@@ -224,7 +205,7 @@ extension FieldVisitor {
         try field(number, name, &values, as: encoding, packed: true)
     }
 
-    /// A repeated field, packed or not; integers as varints.
+    /// A repeated field, packed or not. Integers are varints.
     @inlinable @inline(__always)
     public mutating func field<T: WireValue>(
         _ number: UInt32,
@@ -235,7 +216,7 @@ extension FieldVisitor {
         try field(number, name, &values, as: .varint, packed: packed)
     }
 
-    /// A map; integers as varints.
+    /// A map. Integers are varints.
     @inlinable @inline(__always)
     public mutating func field<K: WireMapKey, T: WireValue>(
         _ number: UInt32,
@@ -245,7 +226,7 @@ extension FieldVisitor {
         try field(number, name, &values, as: .varint, keys: .varint)
     }
 
-    /// A map; integers that are keys as varints.
+    /// A map. Integers that are keys are varints.
     @inlinable @inline(__always)
     public mutating func field<K: WireMapKey, T: WireValue>(
         _ number: UInt32,
@@ -256,7 +237,7 @@ extension FieldVisitor {
         try field(number, name, &values, as: encoding, keys: .varint)
     }
 
-    /// A map; integers that are values as varints.
+    /// A map. Integers that are values are varints.
     @inlinable @inline(__always)
     public mutating func field<K: WireMapKey, T: WireValue>(
         _ number: UInt32,
@@ -269,14 +250,15 @@ extension FieldVisitor {
 }
 
 extension WireMessage {
-    /// Visits may do what they like.
+    /// `false`, because a visit may do anything.
     @inlinable
     public static var unsafeEncodesInPlace: Bool { false }
 
-    /// Calls `body`, which only reads, with something mutable that has the fields of the message: a visit needs that.
+    /// Calls `body`, which only reads, with a mutable value that has the fields of the message. A visit needs a mutable
+    /// value.
     ///
-    /// It is the message's bits in another place, without references of their own, if the type allows it. Not the message where
-    /// it stands: several threads may write it at the same time, and to each of them a visit looks like a change.
+    /// If the type allows it, this is a bitwise copy without references of its own. It is not the message itself,
+    /// because several threads can write one message at the same time, and a visit counts as a modification.
     @inlinable @inline(__always)
     func visited(_ body: (inout Self) throws(CodecError) -> Void) throws(CodecError) {
         guard Self.unsafeEncodesInPlace else {
@@ -292,7 +274,7 @@ extension WireMessage {
         }
     }
 
-    /// A message has no default of its own to be left out for.
+    /// `false`, because a nested message is written even if all of its fields have their defaults.
     @inlinable
     public var isDefault: Bool { false }
 
@@ -300,7 +282,7 @@ extension WireMessage {
     @inlinable
     public static func wireType(as encoding: IntegerEncoding) -> WireType { .lengthDelimited }
 
-    /// Writes the message as a nested one.
+    /// Writes a nested message.
     @inlinable
     public func write<W: ValueWriter>(to writer: inout W, as encoding: IntegerEncoding) throws(CodecError) {
         try writer.write(message: self)
@@ -310,17 +292,5 @@ extension WireMessage {
     @inlinable
     public mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
         try reader.read(message: &self)
-    }
-
-    /// Writes the fields as the inside of a JSON object.
-    @inlinable
-    public mutating func writeFields(to writer: inout JSONWriter) throws(CodecError) {
-        try visitFields(&writer)
-    }
-
-    /// Writes the fields as protobuf.
-    @inlinable
-    public mutating func writeFields(to writer: inout ProtobufWriter) throws(CodecError) {
-        try visitFields(&writer)
     }
 }

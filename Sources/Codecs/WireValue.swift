@@ -1,13 +1,25 @@
 /// A value that a field can hold: a number, a string, bytes, an enum or a message.
 ///
-/// A value says only what it is, in terms of the primitives of ``ValueWriter`` and ``ValueReader``; how that looks on the
-/// wire is the format's affair.
+/// A value writes and reads itself by one of the functions of ``ValueWriter`` and ``ValueReader``. The formats decide
+/// how that looks on the wire. Types of an app can conform, for example to store an identifier as a `string` field:
+///
+///     struct UserID: WireValue {
+///         var text = ""
+///         var isDefault: Bool { text.isEmpty }
+///         static func wireType(as encoding: IntegerEncoding) -> WireType { .lengthDelimited }
+///         func write<W: ValueWriter>(to writer: inout W, as encoding: IntegerEncoding) throws(CodecError) {
+///             writer.write(text)
+///         }
+///         mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
+///             text = try reader.readString()
+///         }
+///     }
 public protocol WireValue: Sendable {
-    /// The default value of proto3: zero, false, empty.
+    /// The default value: zero, `false` or empty.
     init()
-    /// Whether the value is the default, which fields without presence leave out. Minus zero is not.
+    /// Whether the value is the default. A field without presence is not written then. Minus zero is not the default.
     var isDefault: Bool { get }
-    /// How protobuf frames the value.
+    /// The wire type of the value in protobuf.
     static func wireType(as encoding: IntegerEncoding) -> WireType
     /// Writes the value.
     func write<W: ValueWriter>(to writer: inout W, as encoding: IntegerEncoding) throws(CodecError)
@@ -15,32 +27,35 @@ public protocol WireValue: Sendable {
     mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError)
 }
 
-/// A value that a map can have as its key: a string, an integer or a truth value.
+/// A value that can be the key of a map. It writes and reads itself as a string, an integer or a `Bool`. JSON writes
+/// each of them as the name of a member.
 public protocol WireMapKey: WireValue, Hashable {
-    /// Whether the value is written before `other`: numbers by their value, strings by their UTF-8, false before true.
+    /// Whether the value is written before `other`: numbers by value, strings by UTF-8, `false` before `true`.
     func precedes(_ other: Self) -> Bool
-    /// The length of text in bytes of UTF-8, which ``CodecLimits/maximumKeyLength`` limits; 0, the default, for other keys.
+    /// The length of a text in bytes of UTF-8, which ``CodecLimits/maximumKeyLength`` limits. The default is 0.
     var utf8Length: Int { get }
-    /// Writes the value as the name of a JSON member.
-    func writeName(to writer: inout JSONWriter)
-    /// Reads the value from the name of a JSON member.
-    init(name reader: inout JSONReader) throws(CodecError)
 }
 
 extension WireMapKey {
-    /// Zero: the key is no text.
+    /// Zero, because the key is not a text.
     @inlinable
     public var utf8Length: Int { 0 }
 }
 
-/// The integers of protobuf: 32 and 64 bits, signed and unsigned.
-public protocol WireInteger: WireMapKey, FixedWidthInteger {}
+/// The integers of protobuf: 32 and 64 bits, signed and unsigned. `Int` and `UInt` have 64 bits on the wire.
+///
+/// `Int32`, `Int64`, `UInt32`, `UInt64`, `Int` and `UInt` conform. Other types cannot be read or written as integers.
+public protocol WireInteger: WireMapKey, FixedWidthInteger {
+    /// The integer that protobuf has for the type: `Int64` for `Int`, `UInt64` for `UInt`, and the type itself for the
+    /// others.
+    associatedtype WireForm: FixedWidthInteger = Self
+}
 
-/// How protobuf writes an integer; JSON has but one way. Values that are not integers do not care.
+/// The encoding of an integer in protobuf. It has no effect in JSON or on values of other types.
 public enum IntegerEncoding: Sendable, Hashable, CaseIterable {
-    /// `int32`, `int64`, `uint32`, `uint64`: short for small values, ten bytes for negative ones.
+    /// `int32`, `int64`, `uint32`, `uint64`: short for small values, and ten bytes for negative ones.
     case varint
-    /// `sint32`, `sint64`: short for values near zero. On an unsigned integer it is ``varint``.
+    /// `sint32`, `sint64`: short for values near zero. For an unsigned integer it is the same as ``varint``.
     case zigZag
     /// `fixed32`, `sfixed32`, `fixed64`, `sfixed64`: four or eight bytes.
     case fixed
@@ -52,9 +67,9 @@ public enum WireType: UInt32, Sendable, Hashable {
     case varint = 0
     /// Eight bytes, little-endian.
     case fixed64 = 1
-    /// A length, then as many bytes.
+    /// A length, and as many bytes.
     case lengthDelimited = 2
-    /// The start of a group, which proto3 no longer declares but a peer may send.
+    /// The start of a group. Proto3 cannot declare groups, but a peer can send them.
     case startGroup = 3
     /// The end of a group.
     case endGroup = 4
@@ -62,53 +77,65 @@ public enum WireType: UInt32, Sendable, Hashable {
     case fixed32 = 5
 }
 
-/// The primitives that values write themselves with.
+/// The functions by which a value writes itself.
+///
+/// The writers of this package conform. An app calls these functions, and does not conform.
 public protocol ValueWriter {
-    /// Writes a truth value.
+    /// Writes a `Bool`.
     mutating func write(_ value: Bool)
-    /// Writes an integer.
+    /// Writes an integer. In JSON an integer of 64 bits is a string of digits.
     mutating func write<I: WireInteger>(_ value: I, as encoding: IntegerEncoding)
-    /// Writes a 32-bit float.
+    /// Writes a 32-bit float. In JSON it has the shortest digits that read as the same value. NaN and infinities are
+    /// strings.
     mutating func write(_ value: Float)
-    /// Writes a 64-bit float.
+    /// Writes a 64-bit float. In JSON it has the shortest digits that read as the same value. NaN and infinities are
+    /// strings.
     mutating func write(_ value: Double)
-    /// Writes text.
+    /// Writes a text.
     mutating func write(_ value: String)
-    /// Writes bytes.
+    /// Writes bytes. In JSON they are base64 with padding (RFC 4648, section 4).
     mutating func write(_ value: [UInt8])
-    /// Writes an enum: its name where the format has names, else its number.
+    /// Writes an enum: its number in protobuf, its name in JSON. A value without a name is a number in JSON too.
     mutating func write<E: WireEnum>(enum value: E)
-    /// Writes a nested message.
+    /// Writes a nested message. Throws `.tooDeep` beyond the limit.
     mutating func write<M: WireMessage>(message value: M) throws(CodecError)
+    /// Writes a JSON value: the value itself in JSON, a string with its text in protobuf. Throws `.tooDeep` beyond the
+    /// limit, and `.invalidNumber` for a number that is not finite.
+    mutating func write(json value: JSONValue) throws(CodecError)
 }
 
-/// The primitives that values read themselves with.
+/// The functions by which a value reads itself. Each throws the error of its input.
+///
+/// The readers of this package conform. An app calls these functions, and does not conform.
 public protocol ValueReader {
-    /// Reads a truth value.
+    /// Reads a `Bool`.
     mutating func readBool() throws(CodecError) -> Bool
-    /// Reads an integer.
+    /// Reads an integer. In JSON it is a number or a string, and one that the type cannot represent is an error. In
+    /// protobuf a varint that is too large for 32 bits loses its upper bits, as the format specifies.
     mutating func readInteger<I: WireInteger>(as encoding: IntegerEncoding) throws(CodecError) -> I
     /// Reads a 32-bit float.
     mutating func readFloat() throws(CodecError) -> Float
     /// Reads a 64-bit float.
     mutating func readDouble() throws(CodecError) -> Double
-    /// Reads text; valid UTF-8 or an error.
+    /// Reads a text. Invalid UTF-8 is an error.
     mutating func readString() throws(CodecError) -> String
-    /// Reads bytes.
+    /// Reads bytes. In JSON they are base64, standard or URL-safe, with or without padding.
     mutating func readBytes() throws(CodecError) -> [UInt8]
-    /// Reads the number of an enum's value.
+    /// Reads an enum: a number in protobuf, a name or a number in JSON.
     mutating func readEnum<E: WireEnum>() throws(CodecError) -> E
     /// Reads a nested message into `message`.
     mutating func read<M: WireMessage>(message: inout M) throws(CodecError)
+    /// Reads a JSON value: the value itself in JSON, a string with its text in protobuf.
+    mutating func readJSON() throws(CodecError) -> JSONValue
 }
 
-// The scalar types of proto3. Each only names its primitive.
+// The scalar types of proto3. Each calls its primitive.
 
 extension Bool: WireMapKey {
-    /// Whether it is false.
+    /// Whether the value is `false`.
     @inlinable
     public var isDefault: Bool { !self }
-    /// Varint.
+    /// `.varint`.
     @inlinable
     public static func wireType(as encoding: IntegerEncoding) -> WireType { .varint }
     /// Writes the value.
@@ -121,23 +148,19 @@ extension Bool: WireMapKey {
     public mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
         self = try reader.readBool()
     }
-    /// Whether the value is false and `other` true.
+    /// Whether the value is `false` and `other` is `true`.
     public func precedes(_ other: Bool) -> Bool { !self && other }
-    /// Writes the value as the name of a JSON member.
-    public func writeName(to writer: inout JSONWriter) { writer.write(self ? "true" : "false") }
-    /// Reads the value from the name of a JSON member.
-    public init(name reader: inout JSONReader) throws(CodecError) { self = try reader.readQuotedBool() }
 }
 
 extension WireInteger {
-    /// Whether it is zero.
+    /// Whether the value is zero.
     @inlinable
     public var isDefault: Bool { self == 0 }
-    /// Varint or fixed.
+    /// `.varint`, or with ``IntegerEncoding/fixed`` one of the fixed types.
     @inlinable
     public static func wireType(as encoding: IntegerEncoding) -> WireType {
         guard encoding == .fixed else { return .varint }
-        return bitWidth == 32 ? .fixed32 : .fixed64
+        return WireForm.bitWidth == 32 ? .fixed32 : .fixed64
     }
     /// Writes the value.
     @inlinable
@@ -152,16 +175,6 @@ extension WireInteger {
     /// Whether the value is less than `other`.
     @inlinable
     public func precedes(_ other: Self) -> Bool { self < other }
-    /// Writes the value as the name of a JSON member.
-    @inlinable
-    public func writeName(to writer: inout JSONWriter) {
-        writer.write(quoted: self)
-    }
-    /// Reads the value from the name of a JSON member.
-    @inlinable
-    public init(name reader: inout JSONReader) throws(CodecError) {
-        self = try reader.readQuotedInteger()
-    }
 }
 
 extension Int32: WireInteger {}
@@ -169,11 +182,25 @@ extension Int64: WireInteger {}
 extension UInt32: WireInteger {}
 extension UInt64: WireInteger {}
 
+/// `int64`, `sint64` or `sfixed64`, on every platform. If `Int` has 32 bits, a value that it cannot represent is an
+/// error in reading (``CodecError/Code/numberOutOfRange``).
+extension Int: WireInteger {
+    /// An integer of 64 bits on every platform.
+    public typealias WireForm = Int64
+}
+
+/// `uint64` or `fixed64`, on every platform. If `UInt` has 32 bits, a value that it cannot represent is an error in
+/// reading (``CodecError/Code/numberOutOfRange``).
+extension UInt: WireInteger {
+    /// An integer of 64 bits on every platform.
+    public typealias WireForm = UInt64
+}
+
 extension Float: WireValue {
-    /// Whether it is plus zero.
+    /// Whether the value is plus zero.
     @inlinable
     public var isDefault: Bool { bitPattern == 0 }
-    /// Four bytes.
+    /// `.fixed32`.
     @inlinable
     public static func wireType(as encoding: IntegerEncoding) -> WireType { .fixed32 }
     /// Writes the value.
@@ -189,10 +216,10 @@ extension Float: WireValue {
 }
 
 extension Double: WireValue {
-    /// Whether it is plus zero.
+    /// Whether the value is plus zero.
     @inlinable
     public var isDefault: Bool { bitPattern == 0 }
-    /// Eight bytes.
+    /// `.fixed64`.
     @inlinable
     public static func wireType(as encoding: IntegerEncoding) -> WireType { .fixed64 }
     /// Writes the value.
@@ -208,10 +235,10 @@ extension Double: WireValue {
 }
 
 extension String: WireMapKey {
-    /// Whether it is empty.
+    /// Whether the text is empty.
     @inlinable
     public var isDefault: Bool { isEmpty }
-    /// Length-delimited.
+    /// `.lengthDelimited`.
     @inlinable
     public static func wireType(as encoding: IntegerEncoding) -> WireType { .lengthDelimited }
     /// Writes the value.
@@ -224,34 +251,24 @@ extension String: WireMapKey {
     public mutating func read<R: ValueReader>(from reader: inout R, as encoding: IntegerEncoding) throws(CodecError) {
         fill(with: try reader.readString())
     }
-    /// Its length in bytes of UTF-8.
+    /// The length in bytes of UTF-8.
     @inlinable
     public var utf8Length: Int { utf8.count }
-    /// Whether the value's UTF-8 comes before that of `other`; `<` would compare what Unicode takes for equal.
+    /// Whether the UTF-8 comes before that of `other`. `<` compares by canonical equivalence.
     @inlinable
     public func precedes(_ other: String) -> Bool {
         utf8.withContiguousStorageIfAvailable { left in
             other.utf8.withContiguousStorageIfAvailable { right in Codecs.precedes(left, right) }
         }?.flatMap { $0 } ?? utf8.lexicographicallyPrecedes(other.utf8)
     }
-    /// Writes the value as the name of a JSON member.
-    @inlinable
-    public func writeName(to writer: inout JSONWriter) {
-        writer.write(self)
-    }
-    /// Reads the value from the name of a JSON member.
-    @inlinable
-    public init(name reader: inout JSONReader) throws(CodecError) {
-        self = try reader.readString()
-    }
 }
 
 extension String {
-    /// Puts `text` in the place of what stands here.
+    /// Replaces the string by `text`.
     ///
-    /// In a new message that is an empty string, which owns nothing. The compiler can't know that, and the runtime
-    /// would find it out anew for each field; so what has the very bits of `String()` is not released. An empty string
-    /// that has reserved room has other bits.
+    /// In a new message the string is empty and owns nothing. The compiler does not know that, and a release would find
+    /// it out again for each field. So a string with the bits of `String()` is not released. An empty string with
+    /// reserved room has other bits.
     @inlinable @inline(__always)
     mutating func fill(with text: String) {
         withUnsafeMutablePointer(to: &self) { place in
@@ -259,11 +276,11 @@ extension String {
         }
     }
 
-    /// Whether the string at `place` has the bits of `String()`. `false` where a string is not two words of 64 bits.
+    /// Whether the string at `place` has the bits of `String()`. `false` if a string is not two words of 64 bits.
     @inlinable @inline(__always)
     static func isBareEmpty(_ place: UnsafePointer<String>) -> Bool {
         guard MemoryLayout<String>.size == MemoryLayout<(UInt64, UInt64)>.size else { return false }
-        // As many bytes as the guard has made sure of, and bits that own nothing.
+        // The guard has checked the size. The bits of an empty string own nothing.
         let empty = unsafeBitCast(String(), to: (UInt64, UInt64).self)
         let words = UnsafeRawPointer(place)
         return words.load(as: UInt64.self) ^ empty.0 | words.load(fromByteOffset: 8, as: UInt64.self) ^ empty.1 == 0
@@ -272,10 +289,10 @@ extension String {
 
 /// Bytes: `bytes` in protobuf, base64 in JSON.
 extension Array: WireValue where Element == UInt8 {
-    /// Whether it is empty.
+    /// Whether there are no bytes.
     @inlinable
     public var isDefault: Bool { isEmpty }
-    /// Length-delimited.
+    /// `.lengthDelimited`.
     @inlinable
     public static func wireType(as encoding: IntegerEncoding) -> WireType { .lengthDelimited }
     /// Writes the value.
@@ -290,9 +307,9 @@ extension Array: WireValue where Element == UInt8 {
     }
 }
 
-/// An enum of proto3, which is open: a number that this version does not know is kept, and written again.
+/// An enum of proto3. Such an enum is open: an unknown number is kept and written again.
 ///
-/// Conform a structure with a stored `rawValue`, so that no number is lost:
+/// Conform a structure that stores its `rawValue`, so that no number is lost:
 ///
 ///     struct Colour: WireEnum {
 ///         var rawValue: Int32
@@ -301,14 +318,14 @@ extension Array: WireValue where Element == UInt8 {
 ///         static let names: [(number: Int32, name: StaticString)] = [(0, "COLOUR_RED")]
 ///     }
 public protocol WireEnum: WireValue, Hashable, RawRepresentable<Int32> {
-    /// The value with this number, known or not. Zero is the default.
+    /// The value with this number, which may be unknown. Zero is the default.
     init(rawValue: Int32)
-    /// The names of the known numbers, as JSON writes them. Cheapest when the numbers run from zero up without a gap.
+    /// The known numbers with their names in JSON. The lookup is fastest if the numbers are 0, 1, 2 and so on.
     static var names: [(number: Int32, name: StaticString)] { get }
 }
 
 extension WireEnum {
-    /// Zero.
+    /// The value with the number zero.
     @inlinable
     public init() { self.init(rawValue: 0) }
 
@@ -316,7 +333,7 @@ extension WireEnum {
     @inlinable
     public var isDefault: Bool { rawValue == 0 }
 
-    /// The name of the number, if it is known.
+    /// The name of the number, or `nil` if the number is unknown.
     @inlinable
     public var name: StaticString? {
         let names = Self.names
@@ -326,7 +343,7 @@ extension WireEnum {
         return names.first { $0.number == rawValue }?.name
     }
 
-    /// Varint.
+    /// `.varint`.
     @inlinable
     public static func wireType(as encoding: IntegerEncoding) -> WireType { .varint }
 

@@ -56,6 +56,7 @@ final class Broker: ConnectionHandler {
     /// Starts a broker at `endpoint`. `authenticate` decides about each client. By default, all are accepted.
     nonisolated(nonsending) static func listen(
         at endpoint: Endpoint,
+        _ readOptions: BrokerOptions.Read,
         on loop: EventLoop,
         limits: BrokerLimits = BrokerLimits(),
         tap: (@Sendable (Payload) -> Void)? = nil,
@@ -68,7 +69,7 @@ final class Broker: ConnectionHandler {
             queuedMessages: limits.queuedMessages,
             queuedBytes: limits.queuedBytes
         )
-        var options = try TransportDescriptor.brokerOptions(endpoint) {
+        var options = try readOptions(endpoint) {
             $0.sessions = kept
             if let authenticate {
                 $0.authentication = { authenticate(BrokerCredentials($0, peer: $1)).code }
@@ -84,9 +85,9 @@ final class Broker: ConnectionHandler {
         options.routing.maximumWildNodes = limits.wildFilterNodes
         let (connections, bounds, makeCore) = (options.connections, options.bounds, options.makeCore)
         let broker = LoopBound(Broker(options.routing, kept, limits, on: loop, tap), to: loop)
-        var mode = ServerMode.handle { Echo() }
-        mode.observer = observer
-        let listener = try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {
+        var serving = Serving.handle { Echo() }
+        serving.observer = observer
+        let listener = try await CoreListener.listen(at: endpoint, on: loop, serving: serving) {
             (address, queue) throws(SystemError) in
             try StreamAcceptor(
                 address,
@@ -242,14 +243,15 @@ extension Broker {
     /// first.
     private func makeRoom(for publish: MQTTPublish) -> Bool {
         let most = limits.maximumQueuedBytes
-        if kept.quota.bytes + publish.keptBytes <= most { return true }
-        guard publish.keptBytes <= most else { return false }
+        if kept.quota.bytes + publish.bufferedBytes <= most { return true }
+        guard publish.bufferedBytes <= most else { return false }
         while kept.quota.bytes + kept.quota.cost(of: publish) > most {
             if kept.forgetLargest() {
                 endForgotten()
                 continue
             }
-            guard let largest = sessions.values.max(by: { $0.keptBytes < $1.keptBytes }), largest.keptBytes > 0,
+            guard let largest = sessions.values.max(by: { $0.bufferedBytes < $1.bufferedBytes }),
+                largest.bufferedBytes > 0,
                 let driver = clients[largest.id]?.driver
             else { return false }
             let sentence =

@@ -50,9 +50,7 @@ public final class ChatServer: Sendable {
         configuration.supervisor.outbox.whenFull = .dropOldest
         // The room takes each message at once, unless its sender is busy.
         configuration.supervisor.messageBuffer = 64
-        var mode = ServerMode.accept
-        mode.observer = observer
-        let listener = try await registry.listen(at: endpoint, on: loop, mode: mode)
+        let listener = try await registry.listen(at: endpoint, on: loop, Serving(observer: observer))
         let server = SessionServer(configuration, on: loop) { room.enter($0) }
         Task(executorPreference: loop) {
             // A listener that fails accepts no more clients. Existing clients stay.

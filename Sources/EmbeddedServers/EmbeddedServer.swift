@@ -45,18 +45,18 @@ public final class EmbeddedServer: Sendable {
         decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)? = nil
     ) async throws(TransportError) -> EmbeddedServer {
         let endpoint = try Endpoint(url)
-        if decide == nil, brokers.contains(endpoint.scheme) {
-            return EmbeddedServer(try await Broker.listen(at: endpoint, on: loop, observer: observer))
+        if decide == nil, let broker = try registry.transport(named: endpoint.scheme).broker {
+            return EmbeddedServer(try await Broker.listen(at: endpoint, broker, on: loop, observer: observer))
         }
-        var mode = ServerMode.handle {
+        var serving = Serving.handle {
             switch service {
             case .echo: Echo()
             case .fanOut: FanOut()
             }
         }
-        mode.decide = decide
-        mode.observer = observer
-        return EmbeddedServer(try await registry.listen(at: endpoint, on: loop, mode: mode))
+        serving.decide = decide
+        serving.observer = observer
+        return EmbeddedServer(try await registry.listen(at: endpoint, on: loop, serving))
     }
 
     /// Starts an MQTT broker.
@@ -79,14 +79,10 @@ public final class EmbeddedServer: Sendable {
         observer: ServerObserver? = nil
     ) async throws(TransportError) -> EmbeddedServer {
         let endpoint = try Endpoint(url)
-        guard brokers.contains(endpoint.scheme) else {
-            let sentence =
-                "a broker supports \(brokers.joined(separator: " and ")), not '\(endpoint.scheme)'"
-            throw TransportError(.unsupported, .configure, sentence)
-        }
         return EmbeddedServer(
             try await Broker.listen(
                 at: endpoint,
+                brokerOptions(endpoint),
                 on: loop,
                 limits: limits,
                 authenticate: authenticate,
@@ -101,7 +97,7 @@ public final class EmbeddedServer: Sendable {
         on loop: EventLoop = .shared,
         tap: @escaping @Sendable (Payload) -> Void
     ) async throws(TransportError) -> EmbeddedServer {
-        EmbeddedServer(try await Broker.listen(at: endpoint, on: loop, tap: tap))
+        EmbeddedServer(try await Broker.listen(at: endpoint, brokerOptions(endpoint), on: loop, tap: tap))
     }
 
     private init(_ listener: any Listener) {
@@ -126,6 +122,12 @@ public final class EmbeddedServer: Sendable {
         await listener.close()
     }
 
-    /// The transports for which ``start(_:_:on:registry:observer:decide:)`` starts a broker.
-    private static let brokers = [TransportDescriptor.mqtt.name, TransportDescriptor.mqttWebSocket.name]
+    /// The function that reads the options of a broker at `endpoint`. Throws `.unsupported` for transports without one.
+    private static func brokerOptions(_ endpoint: Endpoint) throws(TransportError) -> BrokerOptions.Read {
+        let transports = TransportRegistry.standard.transports
+        if let read = transports.first(where: { $0.name == endpoint.scheme })?.broker { return read }
+        let names = transports.filter { $0.broker != nil }.map(\.name).joined(separator: " and ")
+        let sentence = "a broker supports \(names), not '\(endpoint.scheme)'"
+        throw TransportError(.unsupported, .configure, sentence)
+    }
 }

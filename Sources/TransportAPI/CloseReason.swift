@@ -78,7 +78,8 @@ extension CloseReason {
         case .network: return TransportError(.connectionLost, .open, "the connection is lost\(suffix)")
         case .keepalive: return TransportError(.keepaliveTimeout, .open, "the peer fell silent\(suffix)")
         case .protocolError: return TransportError(.protocolViolation, .open, "a peer broke the protocol\(suffix)")
-        case .authentication: return TransportError(.authenticationFailed, .open, "the peer refused us\(suffix)")
+        case .authentication:
+            return TransportError(.authenticationFailed, .open, "the peer refused the credentials\(suffix)")
         }
     }
 

@@ -12,10 +12,11 @@ public protocol Connection: AnyObject, Sendable {
     /// `nil` by default.
     var identity: Identity? { get }
 
-    /// Sends one message. Returns when the peer has acknowledged it, if the transport has acknowledgements. Otherwise
-    /// returns when the message is in the kernel's buffer or in this connection's bounded buffer, and waits while that
-    /// is full. Cancelling the task ends the wait at once. The outcome then tells whether a part of the message can
-    /// have been sent. The messages of one task are sent in order. There is no order between tasks.
+    /// Sends one message. If the transport has acknowledgements, the call returns when the peer has acknowledged the
+    /// message. Otherwise it returns when the message is in the kernel's buffer or in this connection's bounded buffer,
+    /// and waits while that buffer is full. Cancelling the task ends the wait at once. The outcome then shows whether a
+    /// part of the message can have been sent. The messages of one task are sent in order. There is no order between
+    /// tasks.
     nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome
 
     /// Sends one message like ``send(_:)``, under an identifier by which the next connection of the same transport
@@ -23,6 +24,7 @@ public protocol Connection: AnyObject, Sendable {
     /// none.
     ///
     /// - Parameters:
+    ///   - payload: The message.
     ///   - id: An identifier that no other message of the transport has.
     ///   - isRepeated: Whether an earlier connection got the message under this identifier and ended before it was
     ///     acknowledged. Then nothing is sent, and the call returns when this connection has completed the message.
@@ -87,7 +89,7 @@ extension Connection {
 }
 
 extension TransportError {
-    /// The connection does not know the outcome of a message that an earlier one has sent.
+    /// The error of a repeated message whose outcome this connection does not know.
     package static let nothingLeft = TransportError(
         .notFound,
         .open,

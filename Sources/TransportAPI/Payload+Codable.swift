@@ -1,7 +1,7 @@
 import Primitives
 
-/// A payload is encoded as `{"text": "hello"}` or `{"data": "aGVsbG8="}` (Base64, RFC 4648, section 4), and with the keys
-/// `topic`, `qos` (0 to 2), `retained` and `duplicate` where they are not at their default.
+/// A payload is encoded as `{"text": "hello"}` or `{"data": "aGVsbG8="}` (Base64, RFC 4648, section 4). The keys
+/// `topic`, `qos` (0 to 2), `retained` and `duplicate` are written only if they differ from their defaults.
 extension Payload: Codable {
     private enum Key: String, CodingKey {
         case text, data, kind, topic, qos, retained, duplicate
@@ -9,7 +9,8 @@ extension Payload: Codable {
 
     /// Decodes a payload.
     ///
-    /// - Throws: `DecodingError` if it has neither `text` nor `data` or both, if `data` is not Base64, or if `qos` is above 2.
+    /// - Throws: `DecodingError` if it has neither `text` nor `data` or both, if `data` is not Base64, or if `qos` is
+    ///   above 2.
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: Key.self)
         func fail(_ key: Key, _ problem: String) -> DecodingError {
@@ -40,7 +41,7 @@ extension Payload: Codable {
         isDuplicate = try values.decodeIfPresent(Bool.self, forKey: .duplicate) ?? false
     }
 
-    /// Encodes the payload.
+    /// Encodes the payload, with the bytes of a text as `text`, and all other bytes as `data`.
     public func encode(to encoder: any Encoder) throws {
         var values = encoder.container(keyedBy: Key.self)
         if kind == .text, let text = String(validating: bytes, as: UTF8.self) {

@@ -3,7 +3,11 @@ public struct Payload: Sendable, Hashable {
     /// Whether the bytes are UTF-8 text. WebSocket has an opcode for each kind (RFC 6455, section 5.6). Every other
     /// transport here carries text as bytes and delivers `.binary`.
     public enum Kind: Sendable, Hashable {
-        case text, binary
+
+        /// UTF-8 text.
+        case text
+        /// Any bytes.
+        case binary
     }
 
     /// The delivery guarantee of a message, for transports that have a choice (MQTT 3.1.1, section 4.3).

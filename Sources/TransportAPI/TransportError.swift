@@ -102,20 +102,107 @@ extension TransportError {
     /// The kinds of errors of all transports. ``Code/row`` gives the fault of each and whether a retry can help.
     public enum Code: String, Sendable, Hashable, CaseIterable {
         // Configuration
-        case invalidConfiguration, unsupported
+
+        /// The URL, an option or the configuration file is wrong. The reason names the key and the allowed values.
+        /// Correct it.
+        case invalidConfiguration
+        /// The transport, the peer or the system cannot do what was requested. Use another option or another transport.
+        case unsupported
+
         // Resolve and connect
-        case nameNotFound, resolverFailed, refused, unreachable, networkDown, addressInUse, permissionDenied
-        case resourcesExhausted, timedOut
+
+        /// DNS does not know the host name. Check the spelling. The network can also be the cause, so a retry can help.
+        case nameNotFound
+        /// Name resolution failed without an answer, for example because no DNS server was reached. Retry later.
+        case resolverFailed
+        /// No program listens at the address and port. Start the server, or correct host and port.
+        case refused
+        /// There is no route to the address, or this machine has no address of its family. Check the network, and
+        /// retry.
+        case unreachable
+        /// The network interface is down. Retry when the network is back.
+        case networkDown
+        /// Another program, or another listener of this one, uses the address to listen on. Choose another port, or
+        /// port 0.
+        case addressInUse
+        /// The system does not allow the operation, such as listening on a port below 1024. Choose another port.
+        case permissionDenied
+        /// This process has no descriptors or no memory left, or a limit on buffered bytes was reached. Raise the
+        /// limit, or reduce the number of connections.
+        case resourcesExhausted
+        /// An answer did not come in time. The phase shows which one. A retry can help. Otherwise check firewalls and
+        /// the timeout.
+        case timedOut
+
         // Secure
-        case certificateRejected, secureHandshakeFailed
+
+        /// The peer's certificate was not accepted. Correct the certificate or the trusted authorities. No transport of
+        /// this package throws it. It is meant for transports with TLS.
+        case certificateRejected
+        /// The TLS handshake failed (WebSocket close code 1015). Check that both sides use TLS.
+        case secureHandshakeFailed
+
         // Handshake
-        case handshakeFailed, authenticationFailed, forbidden, notFound, serverUnavailable, tooManyRequests
+
+        /// The peer did not complete the protocol's handshake. Often it speaks another protocol or version, so compare
+        /// scheme and port with the server's.
+        case handshakeFailed
+        /// The peer did not accept the credentials. Set the right ones, or get a fresh token for each attempt.
+        case authenticationFailed
+        /// The peer does not allow the operation for these credentials. Change them, or the access rules of the peer.
+        case forbidden
+        /// The path, the session or the message does not exist at the peer. Correct the path of the URL.
+        case notFound
+        /// The server is overloaded, restarts or has failed. Retry later, no sooner than ``TransportError/retryAfter``.
+        case serverUnavailable
+        /// This client has exceeded the peer's rate limit. Send less, and retry later, no sooner than
+        /// ``TransportError/retryAfter``.
+        case tooManyRequests
+
         // Open
-        case closedByPeer, connectionReset, connectionLost, keepaliveTimeout, protocolViolation, invalidText
-        case messageTooLarge, bufferFull, acknowledgementTimeout, wouldBlock
+
+        /// The peer closed the connection. ``TransportError/detail`` can contain its close code. Connect again.
+        case closedByPeer
+        /// The connection was reset, usually because the peer's process has ended or has forgotten the connection.
+        /// Connect again.
+        case connectionReset
+        /// The connection ended without a close. Connect again. If this happens at regular intervals, use a shorter
+        /// keepalive interval.
+        case connectionLost
+        /// The peer fell silent: it did not answer a probe, or sent nothing for too long. Connect again. On a slow path
+        /// use a longer timeout.
+        case keepaliveTimeout
+        /// One side broke the protocol. Often the peer speaks another protocol, so compare scheme and port.
+        case protocolViolation
+        /// A text message is not UTF-8. Send such bytes as a binary message.
+        case invalidText
+        /// A message is larger than the limit of this side or of the peer. Raise the limit on both sides, or send
+        /// smaller messages.
+        case messageTooLarge
+        /// A bounded buffer is full, such as the outbox or the write buffer of a slow peer. Send more slowly, or raise
+        /// the limit.
+        case bufferFull
+        /// The peer did not acknowledge a message in time. The message can have arrived. Connect again.
+        case acknowledgementTimeout
+        /// The operation is not possible now, because the connection is not open yet or too many packets are in flight.
+        /// Try again later.
+        case wouldBlock
+
         // Caused by this program
-        case closedByUser, cancelled, busy
+
+        /// This program has closed the connection or the supervisor. Open a new one.
+        case closedByUser
+        /// The task was cancelled, or the operation was given up by another call. The connection stays open unless it
+        /// was still being opened.
+        case cancelled
+        /// Another task already uses an operation that only one can use, or too many pings wait. Wait for the earlier
+        /// call.
+        case busy
+
         // Any other error
+
+        /// Any other error of the system or of the app's preparation. ``TransportError/detail`` is the errno if there
+        /// is one.
         case systemError
     }
 }
@@ -173,7 +260,7 @@ extension TransportError {
     public static func httpStatus(_ status: Int, retryAfter: Duration? = nil) -> TransportError {
         let (code, sentence): (Code, String) =
             switch status {
-            case 300...399: (.handshakeFailed, "the server sends to another place, which is not followed")
+            case 300...399: (.handshakeFailed, "the redirect was not followed")
             case 401, 407: (.authenticationFailed, "the server asks for other credentials")
             case 403: (.forbidden, "the server forbids this connection")
             case 404, 410: (.notFound, "there is nothing at this path")

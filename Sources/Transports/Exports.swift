@@ -1,4 +1,4 @@
-// One import is enough for an app: what the interface of this module mentions is visible with it.
+// An app needs only one import, because the modules that this module's interface mentions are exported.
 @_exported import Codecs
 @_exported import SocketIO
 @_exported import TransportAPI

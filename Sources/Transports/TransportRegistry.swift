@@ -1,33 +1,98 @@
-// The configurations of the protocols are part of this module's interface.
+// The configurations of the protocols are part of this module's interface, and so is the event loop.
 @_exported import Protocols
 import SocketIO
 import TransportAPI
 
+@_exported import class SocketIO.EventLoop
+@_exported import enum SocketIO.Polling
+@_exported import struct SocketIO.SystemError
+
 /// A transport: how to create it from an endpoint, and how to serve it.
+///
+/// An app adds a transport by registering a descriptor with a ``TransportRegistry``. Supervisor, configuration and
+/// servers then accept its URLs. ``stream(_:defaultPort:keepaliveInterval:options:core:)`` makes the descriptor of a
+/// protocol over TCP from a ``/Protocols/ProtocolCore``. The library TransportContract tests what a transport promises.
 public struct TransportDescriptor: Sendable {
+    /// Creates a transport to an endpoint, with connections on a loop. Throws `.invalidConfiguration` that names the
+    /// key.
+    public typealias Make = @Sendable (Endpoint, EventLoop) throws(TransportError) -> any Transport
+    /// Listens at an endpoint. If its port is 0 or missing, the system chooses one, which is in the listener's
+    /// endpoint.
+    public typealias Serve = @Sendable (Endpoint, EventLoop, Serving) async throws(TransportError) -> any Listener
+
     /// Its name, which is the scheme of its URLs.
     public var name: String
-    /// The port of a URL that names none; `nil` if the transport needs no port.
+    /// The port of a URL without a port; `nil` if the transport needs no port.
     public var defaultPort: UInt16?
     /// Whether it uses UDP, where datagrams may be lost or reordered, and not a stream.
     public var isDatagram = false
-    /// The silence after which a supervisor sends a keepalive, unless the URL (`keepalive-interval`) or the supervisor's
-    /// configuration sets another one. The default is 60 s. Connections report it in ``Capabilities/keepaliveInterval``.
-    public internal(set) var keepaliveInterval: Duration = .seconds(60)
+    /// The silence after which a supervisor sends a keepalive, unless the URL (`keepalive-interval`) or the
+    /// supervisor's configuration sets another one. The default is 60 s. Connections report it in
+    /// ``/TransportAPI/Capabilities/keepaliveInterval``.
+    public var keepaliveInterval: Duration = .seconds(60)
     /// Whether it is one transport over another. Comparisons leave it out unless it is requested.
     package var isComposed = false
     /// The options of its URLs, besides the common ones.
     public var options: [TransportOption]
-    /// Creates a transport to an endpoint, with connections on a loop. Throws `.invalidConfiguration` that names the key.
-    public var make: @Sendable (Endpoint, EventLoop) throws(TransportError) -> any Transport
+    /// Creates a transport to an endpoint, with connections on a loop. Throws `.invalidConfiguration` that names the
+    /// key.
+    public var make: Make
     /// Listens at an endpoint.
-    package var listen: @Sendable (Endpoint, EventLoop, ServerMode) async throws(TransportError) -> any Listener
-    /// Options with which a server that routes messages returns a client's own: topics for MQTT, none for most. The argument
-    /// identifies the client.
-    package var loopback: @Sendable (String) -> [Endpoint.Option] = { _ in [] }
+    public var serve: Serve
+    /// Whether ``serve`` calls ``Serving/decide`` for each handshake. Default `false`.
+    public var decidesHandshakes = false
+    /// Whether ``serve`` answers clients with the handler in ``Serving``. Otherwise the registry accepts connections
+    /// and runs the handler over them.
+    package var answersClients = false
+    /// Options with which a server that routes messages returns a client's own: topics for MQTT, none for most. The
+    /// argument identifies the client.
+    public var loopback: @Sendable (String) -> [Endpoint.Option] = { _ in [] }
     /// The endpoint for connections of a supervisor with this keepalive. It is unchanged for most transports. MQTT
     /// sends its own keepalive, at the supervisor's interval.
     package var pace: @Sendable (Endpoint, KeepaliveConfiguration) -> Endpoint = { endpoint, _ in endpoint }
+    /// Reads the options of a broker at an endpoint; `nil` if the transport's usual server is not a broker. The second
+    /// argument sets everything that no option sets.
+    package var broker: BrokerOptions.Read?
+    /// Makes the two cores of a connection to an endpoint, to join them in memory; `nil` if that is not possible.
+    package var cores: CorePairing.Make?
+    /// Splits the framing before the payload of a message into fields; `nil` if it cannot.
+    package var annotate: (@Sendable (inout WireFieldReader) -> Void)?
+
+    /// Creates a transport from its parts.
+    ///
+    /// - Parameters:
+    ///   - name: The scheme of its URLs: lower-case letters, digits, `+`, `-` and `.`, of which the first is a letter.
+    ///   - defaultPort: The port of a URL without a port. `nil`, the default, if the transport has no ports.
+    ///   - isDatagram: Whether messages may be lost or reordered. Default `false`.
+    ///   - keepaliveInterval: The silence after which a supervisor sends a keepalive. Default 60 s.
+    ///   - options: The options of its URLs, besides ``TransportOption/common``.
+    ///   - make: Creates the transport to an endpoint. ``OptionReader`` reads the options.
+    ///   - serve: Listens at an endpoint. By default it throws `.unsupported`, for a transport without a server.
+    ///   - loopback: Options with which a server that routes messages by topic returns a client's own. None by default.
+    public init(
+        name: String,
+        defaultPort: UInt16? = nil,
+        isDatagram: Bool = false,
+        keepaliveInterval: Duration = .seconds(60),
+        options: [TransportOption] = [],
+        make: @escaping Make,
+        serve: Serve? = nil,
+        loopback: @escaping @Sendable (String) -> [Endpoint.Option] = { _ in [] }
+    ) {
+        self.name = name
+        self.defaultPort = defaultPort
+        self.isDatagram = isDatagram
+        self.keepaliveInterval = keepaliveInterval
+        self.options = options
+        self.make = make
+        self.serve = serve ?? Self.withoutServer
+        self.loopback = loopback
+    }
+
+    private static let withoutServer: Serve = {
+        (endpoint: Endpoint, loop: EventLoop, serving: Serving) async throws(TransportError) -> any Listener in
+        throw TransportError(.unsupported, .configure, "\(endpoint.scheme):// has no server")
+    }
 }
 
 /// The known transports. A new one is a core in Protocols, a folder with its descriptor, and one line here.
@@ -45,24 +110,24 @@ public struct TransportRegistry: Sendable {
         .memory,
     ])
 
-    /// The schemes over TLS and DTLS, with the scheme of the same protocol without.
+    /// The schemes over TLS and DTLS, with the scheme of the same protocol without encryption.
     private static let overTLS = [
         "wss": "ws", "https": "ws", "mqtts": "mqtt", "ssl": "tcp", "tls": "tcp", "tcps": "tcp", "tcp+tls": "tcp",
         "mqtt+tls": "mqtt", "mqtt+ssl": "mqtt", "mqtt+wss": "mqtt+ws", "dtls": "udp", "udps": "udp",
     ]
 
-    /// A registry of exactly these transports.
+    /// Creates a registry of exactly these transports.
     public init(_ transports: [TransportDescriptor]) {
         self.transports = transports
     }
 
-    /// Adds a transport, in place of one of the same name.
+    /// Adds a transport, or replaces the transport of the same name.
     public mutating func register(_ transport: TransportDescriptor) {
         transports.removeAll { $0.name == transport.name }
         transports.append(transport)
     }
 
-    /// The transport of this name.
+    /// Returns the transport of this name.
     ///
     /// - Throws: `.invalidConfiguration` with the known names. `.unsupported` for the name of a transport over TLS.
     public func transport(named name: String) throws(TransportError) -> TransportDescriptor {
@@ -80,9 +145,12 @@ public struct TransportRegistry: Sendable {
         throw ConfigurationValue(name, key: "scheme").wrong(known.allowed, words: known.words)
     }
 
-    /// The transport to `endpoint`.
+    /// Returns a transport to `endpoint`.
     ///
-    /// - Parameter loop: the event loop of its connections; the shared loop by default.
+    /// - Parameters:
+    ///   - endpoint: The endpoint, whose scheme names the transport.
+    ///   - loop: The event loop of its connections; the shared loop by default.
+    /// - Throws: `.invalidConfiguration` if the scheme is not known or an option is wrong.
     public func transport(
         for endpoint: Endpoint,
         on loop: EventLoop = .shared
@@ -93,8 +161,10 @@ public struct TransportRegistry: Sendable {
     /// Connects to a URL: `tcp://`, `ws://`, `mqtt://`, `mqtt+ws://`, `udp://`, `memory://`.
     ///
     /// - Parameters:
-    ///   - loop: the event loop of the connection; the shared loop by default.
-    ///   - timeout: how long the whole attempt may take; 10 s by default.
+    ///   - url: The URL, with the options of the transport in its query.
+    ///   - loop: The event loop of the connection. It is the shared loop by default.
+    ///   - timeout: How long the whole attempt may take; 10 s by default.
+    /// - Throws: The error of the attempt, or `.invalidConfiguration` if the URL is wrong.
     public nonisolated(nonsending) func connect(
         _ url: String,
         on loop: EventLoop = .shared,
@@ -106,8 +176,10 @@ public struct TransportRegistry: Sendable {
     /// Connects to an endpoint, for example one that was read from a configuration.
     ///
     /// - Parameters:
-    ///   - loop: The event loop of the connection; the shared loop by default.
+    ///   - endpoint: The endpoint, whose scheme names the transport.
+    ///   - loop: The event loop of the connection. It is the shared loop by default.
     ///   - timeout: How long the whole attempt may take; 10 s by default.
+    /// - Throws: The error of the attempt, or `.invalidConfiguration` if the endpoint is wrong.
     public nonisolated(nonsending) func connect(
         _ endpoint: Endpoint,
         on loop: EventLoop = .shared,
@@ -119,30 +191,41 @@ public struct TransportRegistry: Sendable {
     /// Listens at a URL. Without a port, or with port 0, the system chooses one, which is in the listener's endpoint.
     ///
     /// - Parameters:
-    ///   - observer: is notified of each client that was rejected or whose connection has ended, and why. It is called on the loop.
-    ///   - decide: accepts or rejects the handshakes of a `ws://` server, for example by credentials. All are accepted by default.
-    ///     `.unsupported` is thrown for another transport. It is called on the loop and must not block.
+    ///   - url: The URL, with the options of the server in its query.
+    ///   - loop: The event loop of the listener and its connections; the shared loop by default.
+    ///   - observer: Receives an event for each client that was rejected or whose connection has ended, with the
+    ///     reason. It is called on the loop.
+    ///   - decide: Accepts or rejects the handshakes of a `ws://` server, for example by credentials. It is called on
+    ///     the loop and must not block. By default all handshakes are accepted.
+    /// - Throws: `.unsupported` if there is a `decide` and the transport has no
+    ///   ``TransportDescriptor/decidesHandshakes``.
     public nonisolated(nonsending) func listen(
         _ url: String,
         on loop: EventLoop = .shared,
         observer: ServerObserver? = nil,
         decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)? = nil
     ) async throws(TransportError) -> any Listener {
-        var mode = ServerMode.accept
-        mode.decide = decide
-        mode.observer = observer
-        return try await listen(at: Endpoint(url), on: loop, mode: mode)
+        try await listen(at: Endpoint(url), on: loop, Serving(observer: observer, decide: decide))
     }
 
-    /// Listens at an endpoint, in any mode.
+    /// Listens at an endpoint, and answers clients if `serving` has a handler.
     package nonisolated(nonsending) func listen(
         at endpoint: Endpoint,
         on loop: EventLoop,
-        mode: ServerMode
+        _ serving: Serving
     ) async throws(TransportError) -> any Listener {
-        guard mode.decide == nil || endpoint.scheme == TransportDescriptor.webSocket.name else {
-            throw TransportError(.unsupported, .configure, "only ws:// has handshakes to decide about")
+        let transport = try transport(named: endpoint.scheme)
+        guard serving.decide == nil || transport.decidesHandshakes else {
+            let others = transports.filter(\.decidesHandshakes).map { ", but \($0.name):// has" }.joined()
+            let sentence = "\(endpoint.scheme):// has no handshakes to decide about\(others)"
+            throw TransportError(.unsupported, .configure, sentence)
         }
-        return try await transport(named: endpoint.scheme).listen(endpoint, loop, mode)
+        guard let makeHandler = serving.makeHandler, !transport.answersClients else {
+            return try await transport.serve(endpoint, loop, serving)
+        }
+        var accepting = serving
+        accepting.makeHandler = nil
+        let listener = try await transport.serve(endpoint, loop, accepting)
+        return await AnsweringListener.start(listener, makeHandler, on: loop)
     }
 }

@@ -1,41 +1,43 @@
 import Foundation
-import TransportAPI
 
 /// The program: its commands, and the choice of one by the command line.
 struct Program: Sendable {
     /// One command, whose function returns the exit status.
     struct Entry: Sendable {
         var command: Command
-        /// Whether the command checks ``Interruption`` and then ends early with its report. Ctrl-C ends any other command at once.
+        /// Whether the command checks ``Interruption`` and then ends early with its report. Ctrl-C ends any other command at
+        /// once.
         var isInterruptible = true
-        var run: @Sendable (Options) throws(SystemFailure) -> Int32
+        /// Throws a ``UsageError``, or a ``SystemFailure`` if the command failed.
+        var run: @Sendable (Options) throws -> Int32
     }
 
     let vocabulary: Vocabulary
     private let entries: [Entry]
 
     /// A program of these commands, the first of which is the default, for these transports and codecs.
-    init(_ entries: [Entry], transports: [String], defaultTransports: [String], codecs: [String]) {
+    init(
+        _ entries: [Entry],
+        transports: [String],
+        defaultTransports: [String],
+        local: [String] = [],
+        codecs: [String]
+    ) {
         self.entries = entries
         vocabulary = Vocabulary(
             commands: entries.map(\.command),
             transports: transports,
             defaultTransports: defaultTransports,
-            codecs: codecs
+            codecs: codecs,
+            local: local
         )
     }
 
-    /// Runs the command in the words after the program's name, and returns the exit status. The status of an interrupted command
-    /// is that of its signal.
+    /// Runs the command in the words after the program's name, and returns the exit status. The status of an interrupted
+    /// command is that of its signal.
     func run(_ words: [String]) -> Int32 {
-        let options: Options
-        do throws(UsageError) {
-            options = try OptionParser(vocabulary: vocabulary).parse(words)
-        } catch {
-            remark(error.message)
-            return ExitStatus.usage
-        }
-        do throws(SystemFailure) {
+        do {
+            let options = try OptionParser(vocabulary: vocabulary).parse(words)
             if options.wantsHelp || options.wantsVersion {
                 let help = HelpText.make(vocabulary, command: options.helpTopic)
                 try ReportTarget().write(options.wantsHelp ? help : "imbench \(version)\n")
@@ -45,8 +47,11 @@ struct Program: Sendable {
             if entry.isInterruptible { Interruption.listen() } else { Interruption.ignoreBrokenPipes() }
             let status = try entry.run(options)
             return Interruption.status ?? status
-        } catch {
+        } catch let error as UsageError {
             remark(error.message)
+            return ExitStatus.usage
+        } catch {
+            remark((error as? SystemFailure)?.message ?? "\(error)")
             return Interruption.status ?? ExitStatus.failed
         }
     }
@@ -61,10 +66,4 @@ enum ExitStatus {
     static let usage: Int32 = 64
     /// An `--assert` did not hold.
     static let assertion: Int32 = 99
-}
-
-/// Writes the reason of a configuration error to standard error.
-func complain(_ error: TransportError) -> Int32 {
-    writeAll(STDERR_FILENO, error.reason + "\n")
-    return ExitStatus.usage
 }

@@ -21,6 +21,7 @@ let program = Program(
     // Transports without a port, modes, and one transport over another are measured only on request.
     defaultTransports: TransportRegistry.standard.transports.filter { $0.defaultPort != nil && !$0.isComposed }
         .map(\.name),
+    local: transports.filter { $0.defaultPort == nil }.map(\.name),
     codecs: WireFormat.allCases.map(\.name)
 )
 let commandWords = Array(CommandLine.arguments.dropFirst())

@@ -10,9 +10,9 @@ import Musl
 import Darwin
 #endif
 
-// CloseAndExit URL BYTES: sends BYTES bytes to a server, closes the connection, and exits at once, so that everything
-// `close` has not waited for is lost with the process. Prints how many bytes `close` reports as undelivered. The status
-// is 1 if a message was not accepted.
+// CloseAndExit URL BYTES: sends BYTES bytes to a server, closes the connection, and exits at once. The exit loses
+// everything that `close` has not waited for. Prints how many bytes `close` reports as undelivered. The status is 1 if
+// a message was not accepted.
 
 let words = CommandLine.arguments
 guard words.count == 3, let bytes = Int(words[2]), (1...1 << 30).contains(bytes) else { exit(64) }
@@ -24,7 +24,7 @@ do {
         switch await connection.send(Payload([UInt8](repeating: 0x61, count: count))) {
         case .written, .acknowledged: left -= count
         case let outcome:
-            print("a message ended \(outcome)")
+            print("outcome of a message: \(outcome)")
             exit(1)
         }
     }

@@ -84,13 +84,13 @@ import Testing
         for wrong in Self.wrong.map(hex) {
             for before in 0..<20 {
                 let document = [0x22] + [UInt8](repeating: 0x61, count: before) + wrong + [0x22]
-                let error = codecError { try JSONNode(document, limits: CodecLimits()) }
+                let error = codecError { try JSONValue(json: document, limits: CodecLimits()) }
                 #expect(error?.code == .invalidUTF8 && error?.offset == 1 + before)
             }
         }
         for right in Self.right {
-            let node = try JSONNode(Array("\"\(right)\"".utf8), limits: CodecLimits())
-            guard case .string(right) = node.value else {
+            let node = try JSONValue(json: Array("\"\(right)\"".utf8), limits: CodecLimits())
+            guard case .string(right) = node.kind else {
                 Issue.record("\(node)")
                 continue
             }

@@ -4,9 +4,11 @@ import Testing
 import TransportAPI
 import Transports
 
-@Suite("Whom a server lets in", .timeLimit(.minutes(5)), .ownThread)
+@Suite("Admission by the owner of a server", .timeLimit(.minutes(5)), .ownThread)
 struct AdmissionTests {
-    @Test("a WebSocket server opens the handshakes that its owner accepts, and refuses others as told")
+    @Test(
+        "A WebSocket server accepts the handshakes that its owner accepts, and refuses others with the owner's status"
+    )
     func decide() async throws {
         let server = try await EmbeddedServer.start(
             "ws://127.0.0.1:0",
@@ -27,7 +29,7 @@ struct AdmissionTests {
         await server.stop()
     }
 
-    @Test("servers without such handshakes have nothing to decide", arguments: ["tcp", "mqtt", "udp"])
+    @Test("A server without WebSocket handshakes refuses a `decide` closure", arguments: ["tcp", "mqtt", "udp"])
     func nothingToDecide(scheme: String) async throws {
         let error = await #expect(throws: TransportError.self) {
             try await EmbeddedServer.start("\(scheme)://127.0.0.1:0", decide: { _ in .accept })
@@ -35,7 +37,7 @@ struct AdmissionTests {
         #expect(error?.code == .unsupported)
     }
 
-    @Test("what is printed of credentials does not hold the password")
+    @Test("The printed form of credentials does not show the password")
     func printed() {
         let credentials = BrokerCredentials(clientID: "c", user: "ann", password: Array("secret".utf8), peer: "p")
         for text in ["\(credentials)", String(reflecting: credentials)] {

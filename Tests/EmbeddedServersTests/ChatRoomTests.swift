@@ -9,7 +9,7 @@ import Transports
 
 @Suite("A chat room", .timeLimit(.minutes(5)), .ownThread)
 struct ChatRoomTests {
-    /// A supervisor in the room, and what it hears.
+    /// A supervisor in the room, and the messages that it receives.
     private func enter(_ server: ChatServer, adjust: (inout SupervisorConfiguration) -> Void = { _ in }) throws
         -> Supervisor
     {
@@ -37,18 +37,18 @@ struct ChatRoomTests {
         return texts
     }
 
-    @Test("gives each message to all but its sender, whichever listener they came by")
+    @Test("A chat room sends each message to all members except its sender, on every listener")
     func fanOut() async throws {
         let room = ChatRoom()
         let first = try await ChatServer.start("tcp://127.0.0.1:0", room: room)
         let second = try await ChatServer.start("ws://127.0.0.1:0", room: room)
         let people = [try enter(first), try enter(first), try enter(second)]
-        var heard = people.map { $0.messages.makeAsyncIterator() }
+        var received = people.map { $0.messages.makeAsyncIterator() }
         for (index, person) in people.enumerated() {
-            // Each knows of the others' first messages before it speaks, and so has entered.
+            // Each member receives the others' first messages before it sends, so all have entered.
             #expect(await person.send(try message("\(index)")) == .acknowledged)
             for other in people.indices where other != index {
-                #expect(await texts(1, &heard[other]) == ["\(index)"])
+                #expect(await texts(1, &received[other]) == ["\(index)"])
             }
         }
         for person in people { await person.close() }
@@ -56,7 +56,7 @@ struct ChatRoomTests {
         await second.stop()
     }
 
-    @Test("gives the last messages to whoever comes later, without receipts, within its bounds")
+    @Test("A chat room sends the last messages to later members, without receipts and within its limits")
     func history() async throws {
         var limits = ChatRoom.Limits()
         limits.historyCount = 5
@@ -69,13 +69,13 @@ struct ChatRoomTests {
             #expect(await ann.send(try message("\(number % 10)")) == .acknowledged)
             #expect(await ann.send(try message("receipt", .receipt)) == .acknowledged)
         }
-        // The room has all of them, and not only the server.
+        // The room has all of them, and not only the session server.
         #expect(await texts(40, &witnessed).last == "receipt")
         let bob = try enter(server)
-        var heard = bob.messages.makeAsyncIterator()
-        #expect(await texts(5, &heard) == ["5", "6", "7", "8", "9"])
+        var received = bob.messages.makeAsyncIterator()
+        #expect(await texts(5, &received) == ["5", "6", "7", "8", "9"])
         #expect(await ann.send(try message("a text of 28 bytes, as it is")) == .acknowledged)
-        #expect(await texts(1, &heard) == ["a text of 28 bytes, as it is"])
+        #expect(await texts(1, &received) == ["a text of 28 bytes, as it is"])
         let carol = try enter(server)
         var late = carol.messages.makeAsyncIterator()
         #expect(await texts(1, &late) == ["a text of 28 bytes, as it is"])
@@ -83,96 +83,97 @@ struct ChatRoomTests {
         await server.stop()
     }
 
-    @Test("drops the oldest messages of a session that is away, tells it so, and holds up nobody")
+    @Test("The oldest messages of an absent session are dropped and counted, and no other member is delayed")
     func slow() async throws {
         var limits = ChatRoom.Limits()
         limits.outboxCount = 10
         limits.historyCount = 0
         let server = try await ChatServer.start("tcp://127.0.0.1:0", room: ChatRoom(limits))
         let (ann, bob, slow) = (try enter(server), try enter(server), try enter(server))
-        var (bobHears, slowHears) = (bob.messages.makeAsyncIterator(), slow.messages.makeAsyncIterator())
+        var (bobReceives, slowReceives) = (bob.messages.makeAsyncIterator(), slow.messages.makeAsyncIterator())
         #expect(await bob.send(try message("bob")) == .acknowledged)
         #expect(await slow.send(try message("slow")) == .acknowledged)
         #expect(await ann.send(try message("first")) == .acknowledged)
-        #expect(await texts(2, &bobHears) == ["slow", "first"])
-        while await texts(1, &slowHears) != ["first"] {}
+        #expect(await texts(2, &bobReceives) == ["slow", "first"])
+        while await texts(1, &slowReceives) != ["first"] {}
         slow.suspend()
         var states = slow.states.makeAsyncIterator()
         while let state = await states.next(), state != .suspended {}
         for number in 0..<100 {
             #expect(await ann.send(try message("\(number)")) == .acknowledged)
-            #expect(await texts(1, &bobHears) == ["\(number)"])
+            #expect(await texts(1, &bobReceives) == ["\(number)"])
         }
         slow.resume()
         var missed = 0
-        var heard: [String] = []
-        while heard.last != "99" || missed == 0, let payload = await slowHears.next() {
+        var received: [String] = []
+        while received.last != "99" || missed == 0, let payload = await slowReceives.next() {
             let message = try #require(ChatMessage.read(payload)?.message)
             guard message.kind == .system else {
-                heard.append(message.text)
+                received.append(message.text)
                 continue
             }
             #expect(message.attributes["event"] == "missed")
             missed += message.text.split(separator: " ").compactMap { Int($0) }.reduce(0, +)
         }
-        #expect(missed + heard.count == 100)
-        #expect(heard == heard.sorted { (Int($0) ?? 0) < (Int($1) ?? 0) })
+        #expect(missed + received.count == 100)
+        #expect(received == received.sorted { (Int($0) ?? 0) < (Int($1) ?? 0) })
         for person in [ann, bob, slow] { await person.close() }
         await server.stop()
     }
 
-    @Test("A session that is away is given the last messages, and the number of those that it missed")
+    @Test("A session that was absent receives the last messages and the number of those it missed")
     func away() async throws {
         var limits = ChatRoom.Limits()
         limits.outboxCount = 100
         limits.historyCount = 0
         let server = try await ChatServer.start("tcp://127.0.0.1:0", room: ChatRoom(limits))
         let (ann, away) = (try enter(server), try enter(server))
-        var (annHears, awayHears) = (ann.messages.makeAsyncIterator(), away.messages.makeAsyncIterator())
+        var (annReceives, awayReceives) = (ann.messages.makeAsyncIterator(), away.messages.makeAsyncIterator())
         #expect(await away.send(try message("away")) == .acknowledged)
-        #expect(await texts(1, &annHears) == ["away"])
+        #expect(await texts(1, &annReceives) == ["away"])
         #expect(await ann.send(try message("first")) == .acknowledged)
-        #expect(await texts(1, &awayHears) == ["first"])
+        #expect(await texts(1, &awayReceives) == ["first"])
         away.suspend()
         var states = away.states.makeAsyncIterator()
         while let state = await states.next(), state != .suspended {}
         let third = try enter(server)
-        var thirdHears = third.messages.makeAsyncIterator()
+        var thirdReceives = third.messages.makeAsyncIterator()
         #expect(await third.send(try message("here")) == .acknowledged)
-        #expect(await texts(1, &annHears) == ["here"])
+        #expect(await texts(1, &annReceives) == ["here"])
         for number in 0..<500 { #expect(await ann.send(try message("\(number)")) == .acknowledged) }
-        // Acknowledged means that the server has it. The room passes it on later, since this member writes much.
-        while let text = await texts(1, &thirdHears).first, text != "499" {}
+        // An acknowledged message has reached the server. The room distributes it later, because this member sends
+        // much.
+        while let text = await texts(1, &thirdReceives).first, text != "499" {}
         #expect(await third.send(try message("third")) == .acknowledged)
-        #expect(await texts(1, &annHears) == ["third"])
+        #expect(await texts(1, &annReceives) == ["third"])
         away.resume()
-        var heard: [String] = []
-        while heard.last != "third" { heard += await texts(1, &awayHears) }
-        // The session holds what was in flight when its connection ended, or one message.
-        let held = heard.prefix { $0 == "here" || Int($0) != nil }.count
+        var received: [String] = []
+        while received.last != "third" { received += await texts(1, &awayReceives) }
+        // The session keeps the messages that were in flight when its connection ended, or one message.
+        let held = received.prefix { $0 == "here" || Int($0) != nil }.count
         #expect(held <= 4)
         let sent = ["here"] + (0..<500).map(String.init) + ["third"]
-        #expect(heard == sent.prefix(held) + ["you have missed \(402 - held) messages"] + sent.suffix(100))
+        #expect(received == sent.prefix(held) + ["you have missed \(402 - held) messages"] + sent.suffix(100))
         for person in [ann, away, third] { await person.close() }
         await server.stop()
     }
 
-    @Test("A member that acknowledges nothing is sent two messages, and holds up nobody")
+    @Test("A member that acknowledges nothing receives two messages and delays no other member")
     func silent() async throws {
         let server = try await ChatServer.start("tcp://127.0.0.1:0", room: ChatRoom())
         let silent = try await TransportRegistry.standard.transport(for: server.endpoint).connect(timeout: .seconds(30))
         let hello = SessionFrame.hello(SessionID(high: 1, low: 1), incarnation: 0, received: 0, attempt: 1)
         #expect(await silent.send(hello.payload).isSuccess)
         guard case .welcome = try SessionFrame(try #require(try await silent.receive())) else {
-            Issue.record("the session did not begin")
+            Issue.record("the session did not start")
             return
         }
         let (ann, bob) = (try enter(server), try enter(server))
-        var bobHears = bob.messages.makeAsyncIterator()
+        var bobReceives = bob.messages.makeAsyncIterator()
         #expect(await bob.send(try message("bob", .receipt)) == .acknowledged)
         for number in 0..<50 {
             #expect(await ann.send(try message("\(number)")) == .acknowledged)
-            #expect(await texts(1, &bobHears) == ["\(number)"])
+            #expect(await texts(1, &bobReceives) == ["\(number)"])
         }
         for person in [ann, bob] { await person.close() }
         await server.stop()
@@ -183,11 +184,11 @@ struct ChatRoomTests {
         #expect(received == 2)
     }
 
-    @Test("A member that writes little is heard while others flood the room, and all hear everybody in order")
+    @Test("A member that sends little is served while others flood the room, and all messages keep their order")
     func flood() async throws {
         let server = try await ChatServer.start("tcp://127.0.0.1:0", room: ChatRoom())
         let (ann, bob, flooder) = (try enter(server), try enter(server), try enter(server))
-        var bobHears = bob.messages.makeAsyncIterator()
+        var bobReceives = bob.messages.makeAsyncIterator()
         let flood = Task {
             var number = 0
             while !Task.isCancelled {
@@ -197,20 +198,20 @@ struct ChatRoomTests {
         }
         for number in 0..<20 {
             #expect(await ann.send(try message("ann \(number)")) == .acknowledged)
-            var heard: String?
-            while let text = await texts(1, &bobHears).first {
+            var received: String?
+            while let text = await texts(1, &bobReceives).first {
                 guard text.hasPrefix("ann") else { continue }
-                heard = text
+                received = text
                 break
             }
-            #expect(heard == "ann \(number)")
+            #expect(received == "ann \(number)")
         }
         flood.cancel()
         for person in [ann, bob, flooder] { await person.close() }
         await server.stop()
     }
 
-    @Test("A member that writes little waits for its turn with a large message, and not with a small one")
+    @Test("A member that sends little waits with a large message, and not with a small one")
     func largeMessages() async throws {
         let (entered, entering) = AsyncStream<Session>.makeStream()
         let loop = try EventLoop(name: "room")
@@ -226,7 +227,7 @@ struct ChatRoomTests {
         let waits = await Task(executorPreference: loop) {
             let people = ChatPeople(ChatRoom.Limits(), on: loop)
             let member = people.enter(session)
-            // A new member waits for the first 10 ms, whatever it writes.
+            // A new member waits during its first 10 ms, whatever it sends.
             while await people.turn(of: member, 100) {}
             return await people.turn(of: member, 8 << 10)
         }.value
@@ -237,7 +238,7 @@ struct ChatRoomTests {
         try await serving.value
     }
 
-    @Test("of a transport that routes by topic is a broker")
+    @Test("A chat room on a transport with topics is a broker")
     func broker() async throws {
         let server = try await ChatServer.start("mqtt://127.0.0.1:0", room: ChatRoom())
         var endpoint = server.endpoint

@@ -5,8 +5,8 @@ import Testing
 import TransportAPI
 import Transports
 
-/// Processes of their own that send 4 MB to a slow reader, close, and exit at once. `IM_CLOSE_RUNS` says how often each
-/// does it (1).
+/// Starts processes that send 4 MB to a slow reader, close, and exit at once. `IM_CLOSE_RUNS` sets the number of runs.
+/// The default is 1.
 @Suite("A process that exits after it has closed its connection", .timeLimit(.minutes(15)), .ownThread)
 struct CloseAndExitTests {
     private static let bytes = 4_000_000
@@ -14,7 +14,7 @@ struct CloseAndExitTests {
     /// A reader that takes 4 MB in two seconds.
     private static let slow = PathFaults(bytesPerSecond: 2_000_000)
 
-    /// Runs the process to its end, and gives what it printed and its status.
+    /// Runs the process to its end. Returns its first line of output and its exit status.
     private func send(to url: String) async throws -> (line: String?, status: Int32) {
         let program = try #require(Peers.closeAndExit)
         return try await aside {
@@ -23,7 +23,7 @@ struct CloseAndExitTests {
         }
     }
 
-    @Test("leaves no byte behind with a slow reader", arguments: ["tcp", "ws"])
+    @Test("A slow reader receives every byte of a process that closes and exits", arguments: ["tcp", "ws"])
     func streams(transport: String) async throws {
         for _ in 0..<Self.runs {
             let listener = try await TransportRegistry.standard.listen("\(transport)://127.0.0.1:0")
@@ -40,7 +40,10 @@ struct CloseAndExitTests {
         }
     }
 
-    @Test("leaves no byte behind with a slow broker, which does not publish its will", arguments: ["mqtt", "mqtt+ws"])
+    @Test(
+        "A slow broker receives every byte of a process that closes and exits, and publishes no will",
+        arguments: ["mqtt", "mqtt+ws"]
+    )
     func broker(transport: String) async throws {
         for _ in 0..<Self.runs {
             let server = try await EmbeddedServer.start("\(transport)://127.0.0.1:0")
@@ -56,7 +59,7 @@ struct CloseAndExitTests {
             while received < Self.bytes, let message = try await reader.receive() { received += message.bytes.count }
             let (line, status) = try await sent
             #expect(received == Self.bytes && status == 0 && line == "0")
-            // Once the broker has seen the end of the connection, a will would be published before this.
+            // When the broker has seen the end of the connection, it would publish a will before this message.
             while await proxy.statistics().openConnections > 0 { await Task.yield() }
             #expect(await heir.send(Payload(text: "no will")) == .written)
             #expect(try await heir.receive()?.bytes.elementsEqual("no will".utf8) == true)

@@ -4,11 +4,11 @@ import Testing
 import TransportAPI
 import Transports
 
-// The code of Docs/reference/mqtt.md, as it stands there but for the URL and the end.
+// The code of Docs/reference/mqtt.md without changes, except for the URL and the end.
 
 private func subscribing(_ url: String, _ show: @escaping @Sendable (Payload) -> Void) async throws -> MQTTClient {
     let supervisor = try Supervisor(url)
-    let client = try MQTTClient(supervisor)
+    let client = MQTTClient(supervisor)
     supervisor.connect()
 
     let lunch = try await client.subscribe("rooms/lunch")
@@ -36,7 +36,7 @@ private func broker(_ url: String) async throws -> EmbeddedServer {
 
 @Suite("Docs/reference/mqtt.md", .timeLimit(.minutes(5)), .ownThread)
 struct MQTTDocTests {
-    @Test("shows code that works", arguments: ["mqtt", "mqtt+ws"])
+    @Test("Docs/reference/mqtt.md shows code that works", arguments: ["mqtt", "mqtt+ws"])
     func examples(scheme: String) async throws {
         let server = try await broker("\(scheme)://127.0.0.1:0")
         let port = try #require(server.endpoint.port)

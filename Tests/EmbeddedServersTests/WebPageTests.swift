@@ -4,24 +4,24 @@ import Testing
 import TransportAPI
 import Transports
 
-/// Handshakes as browsers send them, with an Origin that no page can change, at servers on loopback.
-@Suite("A web page at a server on loopback", .timeLimit(.minutes(5)), .ownThread)
+/// Tests handshakes as browsers send them to servers on loopback. A page cannot change its Origin.
+@Suite("A web page and a server on loopback", .timeLimit(.minutes(5)), .ownThread)
 struct WebPageTests {
-    /// Each kind of server that speaks WebSocket, started as an app starts it.
+    /// Each kind of server that supports WebSocket, started as an app starts it.
     enum Kind: CaseIterable {
         case echo, registry, broker, brokerWithUsers, chat
     }
 
-    /// A server and what its owner hears.
+    /// A server and the events of its owner.
     private struct Started {
         var port: UInt16
         var isBroker = false
-        var notes: AsyncStream<ServerEvent>
+        var events: AsyncStream<ServerEvent>
         var stop: @Sendable () async -> Void
 
         init(_ kind: Kind, _ query: String = "", host: String = "127.0.0.1") async throws {
             let (stream, continuation) = AsyncStream.makeStream(of: ServerEvent.self)
-            notes = stream
+            events = stream
             let observer: ServerObserver = { continuation.yield($0) }
             let url = "ws://\(host):0/?\(query)"
             let endpoint: Endpoint
@@ -49,7 +49,7 @@ struct WebPageTests {
             port = try #require(endpoint.port)
         }
 
-        /// What becomes of a handshake with this Origin: `nil` if the connection opens.
+        /// The error of a handshake with this Origin, or `nil` if the connection opens.
         func failure(origin: String?, host: String = "127.0.0.1") async throws -> TransportError? {
             var endpoint = Endpoint(scheme: isBroker ? "mqtt+ws" : "ws", host: host, port: port)
             if let origin { endpoint.options.append(.init(name: "origin", value: origin)) }
@@ -76,14 +76,14 @@ struct WebPageTests {
         }
     }
 
-    @Test("is refused unless it came from that server, and the owner hears why", arguments: Kind.allCases)
+    @Test("A page of another origin is refused, and the owner receives the reason", arguments: Kind.allCases)
     func origins(kind: Kind) async throws {
         let server = try await Started(kind)
         for origin in ["http://evil.example", "https://127.0.0.1", "null", "http://127.0.0.1:1"] {
             let error = try #require(try await server.failure(origin: origin))
             #expect(error.code == .forbidden && error.detail == 403)
-            let note = try #require(await server.notes.first { !$0.wasOpen })
-            let reason = try #require(note.reason.error?.reason)
+            let event = try #require(await server.events.first { !$0.wasOpen })
+            let reason = try #require(event.reason.error?.reason)
             #expect(reason.contains("Origin") && reason.contains("'\(origin)'") && reason.contains("'origins'"))
         }
         #expect(try await server.failure(origin: "http://127.0.0.1:\(server.port)") == nil)
@@ -91,15 +91,15 @@ struct WebPageTests {
         await server.stop()
     }
 
-    @Test("is refused if its own name leads to the server", arguments: Kind.allCases)
+    @Test("A page is refused if its own name resolves to the server", arguments: Kind.allCases)
     func rebinding(kind: Kind) async throws {
         let server = try await Started(kind)
         let name = "evil.example:\(server.port)"
         for origin in [nil, "http://\(name)"] {
             let answer = try await server.answer(host: name, origin: origin)
             #expect(answer.hasPrefix("HTTP/1.1 403 "))
-            let note = try #require(await server.notes.first { !$0.wasOpen })
-            let reason = try #require(note.reason.error?.reason)
+            let event = try #require(await server.events.first { !$0.wasOpen })
+            let reason = try #require(event.reason.error?.reason)
             #expect(reason.contains("Host") && reason.contains("'\(name)'") && reason.contains("'hosts'"))
         }
         for host in ["localhost", "127.0.0.1:\(server.port)", "[::1]", "a.localhost"] {
@@ -108,7 +108,7 @@ struct WebPageTests {
         await server.stop()
     }
 
-    @Test("is refused by its name also where the server listens at all addresses")
+    @Test("A server that listens at all addresses refuses a page by its name too")
     func everywhere() async throws {
         let server = try await Started(.echo, host: "0.0.0.0")
         #expect(try await server.answer(host: "evil.example").hasPrefix("HTTP/1.1 403 "))
@@ -116,7 +116,7 @@ struct WebPageTests {
         await server.stop()
     }
 
-    @Test("is admitted where the settings of the server say so", arguments: Kind.allCases)
+    @Test("A page is admitted if the settings of the server list it", arguments: Kind.allCases)
     func settings(kind: Kind) async throws {
         let server = try await Started(
             kind,
@@ -132,11 +132,11 @@ struct WebPageTests {
     }
 
     @Test(
-        "is not admitted by a setting that is wrong: the server does not start, and says what is allowed",
+        "A server with a wrong setting does not start, and its error shows the value",
         arguments: [
             ("origins=chat.example", "origins has 'chat.example'"), ("origins=", "origins has ''"),
             ("origins=same,", "origins has ''"), ("hosts=http://a", "hosts has 'http://a'"),
-            ("origin=http://a", "origin is what a client sends"),
+            ("origin=http://a", "origin is an option of clients"),
         ]
     )
     func wrongSettings(query: String, expected: String) async throws {

@@ -1,6 +1,8 @@
-/// So many bytes: first each byte that there is, then others that come again only after 65,521, which is a prime, so
-/// that pieces of a usual size differ from those beside them. They are put together by copying: what is made byte by
-/// byte in a build for debugging looks up types for each, behind a lock, and takes a sanitizer minutes.
+/// Returns `count` bytes. They begin with each possible byte value. After that they repeat every 65,521 bytes, which is
+/// a prime, so neighbouring pieces of a usual size differ.
+///
+/// The bytes are copied in blocks. In a debug build, making them one by one looks up types for each byte, behind a
+/// lock, and takes minutes with a sanitizer.
 public func longBytes(_ count: Int) -> [UInt8] {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(count)

@@ -1,18 +1,18 @@
 import SocketIO
 import Testing
 
-/// Runs each test of a suite on a thread of its own, an event loop. On the global executor, which has as many threads as the
-/// machine has cores, a test that changes threads often would wait each time for those that compute for long.
+/// Runs each test of a suite on its own thread, which is an event loop. The global executor has one thread per core. A
+/// test that changes threads often would wait there each time for tests that compute for a long time.
 public struct OwnThread: SuiteTrait, TestTrait, TestScoping {
-    /// Each test, not the suite as a whole.
+    /// The trait applies to each test and not to the suite as a whole.
     public var isRecursive: Bool { true }
 
-    /// Itself for each test, nothing for a suite.
+    /// Returns the trait itself for a test, and nothing for a suite.
     public func scopeProvider(for test: Test, testCase: Test.Case?) -> Self? {
         testCase == nil ? nil : self
     }
 
-    /// Runs one case of a test on a loop that no other one uses meanwhile.
+    /// Runs one case of a test on a loop that no other test uses meanwhile.
     public func provideScope(
         for test: Test,
         testCase: Test.Case?,
@@ -23,7 +23,7 @@ public struct OwnThread: SuiteTrait, TestTrait, TestScoping {
         try await withTaskExecutorPreference(loop) { try await function() }
     }
 
-    /// Loops live as long as the process; there are as many as tests ran at a time.
+    /// Loops live as long as the process. There are as many as tests ran at the same time.
     private static let idle = Locked<[EventLoop]>([])
 
     private static func takeLoop() throws -> EventLoop {
@@ -33,6 +33,6 @@ public struct OwnThread: SuiteTrait, TestTrait, TestScoping {
 }
 
 extension Trait where Self == OwnThread {
-    /// On a thread of its own.
+    /// Runs each test on its own thread.
     public static var ownThread: Self { OwnThread() }
 }

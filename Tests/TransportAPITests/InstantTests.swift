@@ -6,7 +6,7 @@ struct InstantTests {
     static let first = Instant(nanoseconds: .min)
     static let last = Instant(nanoseconds: .max)
 
-    @Test("Moving an instant saturates at the ends of the clock")
+    @Test("An instant that moves beyond the end of the clock saturates")
     func advancedSaturates() {
         #expect(Self.last.advanced(by: .nanoseconds(1)) == Self.last)
         #expect(Self.first.advanced(by: .nanoseconds(-1)) == Self.first)
@@ -46,7 +46,7 @@ struct InstantTests {
 
 @Suite("Payloads and statistics")
 struct PayloadTests {
-    @Test("Bytes are binary and text is UTF-8, both without a topic")
+    @Test("Bytes are binary, text is UTF-8, and both have no topic")
     func kinds() {
         #expect(Payload([1, 2]) == Payload([1, 2], kind: .binary, topic: nil))
         #expect(Payload(text: "é").bytes == [0xc3, 0xa9])
@@ -54,7 +54,7 @@ struct PayloadTests {
         #expect(Payload([1]) != Payload([1], kind: .text))
     }
 
-    @Test("Unless told otherwise, capabilities are those of a framed byte stream")
+    @Test("The default capabilities are those of a framed byte stream")
     func capabilities() {
         let capabilities = Capabilities(maximumMessageSize: 9)
         #expect(capabilities.isReliable && capabilities.isOrdered && capabilities.hasNativePing)

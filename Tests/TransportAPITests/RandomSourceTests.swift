@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Random numbers")
 struct RandomSourceTests {
-    @Test("A seeded source is SplitMix64, which has known numbers")
+    @Test("A seeded source returns the known numbers of SplitMix64")
     func splitMix() {
         var source = RandomSource.seeded(1_234_567)
         #expect(
@@ -15,7 +15,7 @@ struct RandomSourceTests {
         )
     }
 
-    @Test("The same seed gives the same numbers, other seeds give others, and none repeats")
+    @Test("The same seed gives the same numbers, other seeds give other numbers, and none repeats")
     func seeds() {
         var (first, second, other) = (RandomSource.seeded(0), RandomSource.seeded(0), RandomSource.seeded(1))
         let numbers = (0..<1000).map { _ in first.next() }
@@ -24,7 +24,7 @@ struct RandomSourceTests {
         #expect(Set(numbers).count == 1000)
     }
 
-    @Test("The pool is refilled whenever it is used up, even if it was asked to be empty")
+    @Test("The pool is refilled when it is used up, even if it was created empty")
     func refill() {
         var source = RandomSource(poolSize: 2) { pool in for index in pool.indices { pool[index] &+= UInt64(index) + 1 }
         }

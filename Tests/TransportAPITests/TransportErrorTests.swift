@@ -1,7 +1,7 @@
 import Testing
 import TransportAPI
 
-@Suite("The one error")
+@Suite("TransportError")
 struct TransportErrorTests {
     typealias Code = TransportError.Code
     typealias Fault = TransportError.Fault
@@ -21,21 +21,21 @@ struct TransportErrorTests {
         (.busy, .local, false), (.systemError, .local, true),
     ]
 
-    @Test("Each code has its fault and says whether retrying helps", arguments: table)
+    @Test("Each code has its fault and says whether a retry can help", arguments: table)
     func row(code: Code, fault: Fault, retryable: Bool) {
         let error = TransportError(code, .open, "")
         #expect(error.fault == fault)
         #expect(error.isRetryable == retryable)
     }
 
-    @Test("The table above has all codes, each once")
+    @Test("The table of this test has all codes, each once")
     func tableIsComplete() {
         #expect(Set(Self.table.map(\.0)) == Set(Code.allCases))
         #expect(Self.table.count == Code.allCases.count)
     }
 
     @Test(
-        "HTTP statuses of a refused handshake",
+        "Each HTTP status of a refused handshake becomes one code",
         arguments: [
             (401, .authenticationFailed), (407, .authenticationFailed), (403, .forbidden), (404, .notFound),
             (410, .notFound), (408, .timedOut), (504, .timedOut), (426, .handshakeFailed), (429, .tooManyRequests),
@@ -52,7 +52,7 @@ struct TransportErrorTests {
     }
 
     @Test(
-        "WebSocket close codes",
+        "Each WebSocket close code becomes one code",
         arguments: [
             (1000, .closedByPeer), (1001, .closedByPeer), (1002, .protocolViolation), (1003, .unsupported),
             (1005, .closedByPeer), (1006, .connectionLost), (1007, .invalidText), (1008, .forbidden),
@@ -72,7 +72,7 @@ struct TransportErrorTests {
     }
 
     @Test(
-        "MQTT return codes",
+        "Each MQTT return code becomes one code",
         arguments: [
             (1, .handshakeFailed), (2, .handshakeFailed), (3, .serverUnavailable), (4, .authenticationFailed),
             (5, .forbidden), (6, .protocolViolation), (255, .protocolViolation),
@@ -88,14 +88,14 @@ struct TransportErrorTests {
     @Test("The description is one line of phase, sentence, code and number")
     func description() {
         #expect(
-            "\(TransportError(.refused, .connect, "nobody listens", detail: 111))"
-                == "connect: nobody listens (refused 111)"
+            "\(TransportError(.refused, .connect, "no listener", detail: 111))"
+                == "connect: no listener (refused 111)"
         )
         #expect("\(TransportError.configuration("port", "is bad"))" == "configure: port is bad (invalidConfiguration)")
     }
 
     @Test(
-        "A close reason made from an error says who ended the connection",
+        "A close reason that is made from an error names the side that ended the connection",
         arguments: [
             (.authenticationFailed, .authentication), (.forbidden, .authentication), (.keepaliveTimeout, .keepalive),
             (.protocolViolation, .protocolError), (.messageTooLarge, .protocolError), (.invalidText, .protocolError),
@@ -110,7 +110,7 @@ struct TransportErrorTests {
         #expect(CloseReason(TransportError(code, .open, "", detail: 65_536)).code == nil)
     }
 
-    @Test("Only acknowledged and written are success")
+    @Test("Only the outcomes acknowledged and written are successes")
     func outcomes() {
         let error = TransportError(.connectionLost, .open, "")
         #expect(SendOutcome.acknowledged.isSuccess && SendOutcome.written.isSuccess)

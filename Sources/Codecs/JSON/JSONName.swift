@@ -1,9 +1,9 @@
-/// Compares names by words. Where the name is a literal, its words are constants of the code, and its length decides at
-/// compile time what is compared.
+/// Compares names by words. If the name is a literal, its words are constants, and its length selects the comparison at
+/// compile time.
 @usableFromInline
 enum JSONName {
-    /// Whether the member's name at `source` is `name`, without escapes, between quotes and with a colon behind it. So many
-    /// bytes can be read there.
+    /// Whether the input at `source` is `name` in quotes, without escapes, and a colon. The caller has checked that as
+    /// many bytes are readable.
     @inlinable @inline(__always)
     static func stands(_ name: StaticString, at source: UnsafePointer<UInt8>) -> Bool {
         let count = name.utf8CodeUnitCount
@@ -13,7 +13,7 @@ enum JSONName {
         return difference(source + 1, name.utf8Start, count) | UInt64(around) == 0
     }
 
-    /// Zero if the same `count` bytes stand at both.
+    /// Zero if the `count` bytes at both addresses are the same.
     @inlinable @inline(__always)
     static func difference(_ left: UnsafePointer<UInt8>, _ right: UnsafePointer<UInt8>, _ count: Int) -> UInt64 {
         if count >= 8 {
@@ -24,12 +24,12 @@ enum JSONName {
             return UInt64(difference(left, right, 0, UInt32.self) | difference(left, right, count &- 4, UInt32.self))
         }
         if count < 1 { return 0 }
-        // One to three bytes are the first, the last and the one in the middle.
+        // The first, the middle and the last byte are all of one to three bytes.
         let half = count &>> 1
         return UInt64((left[0] ^ right[0]) | (left[half] ^ right[half]) | (left[count &- 1] ^ right[count &- 1]))
     }
 
-    /// The same for all words but the last, which are whole.
+    /// The same for all words but the last.
     @usableFromInline
     static func longDifference(_ left: UnsafePointer<UInt8>, _ right: UnsafePointer<UInt8>, _ count: Int) -> UInt64 {
         var difference: UInt64 = 0

@@ -1,14 +1,14 @@
 // Numbers (RFC 8259, section 6).
 
 extension JSONReader {
-    /// A number as it stands in the input.
+    /// A number of the input.
     struct Number {
         var start: Int
         var end: Int
         var isNegative = false
-        /// All digits as one integer, unless there are too many.
+        /// All digits as one integer. It is valid while `isExact`.
         var mantissa: UInt64 = 0
-        /// The power of ten that `mantissa` is to be multiplied with.
+        /// The power of ten by which `mantissa` is multiplied.
         var exponent = 0
         var isExact = true
         var isInteger = true
@@ -22,7 +22,7 @@ extension JSONReader {
 
         mutating func appendZeros(_ count: Int) {
             guard mantissa > 0 else { return }
-            // Twenty exceed 64 bits whatever stands before them.
+            // Twenty zeros after any digit exceed 64 bits.
             for _ in 0..<min(count, 20) { append(UInt8(ascii: "0")) }
         }
     }
@@ -30,7 +30,7 @@ extension JSONReader {
     @inline(__always)
     private var isDigit: Bool { position < end && base[position] &- UInt8(ascii: "0") < 10 }
 
-    /// Passes over a number and checks its grammar.
+    /// Reads a number and checks its grammar.
     mutating func readNumber() throws(CodecError) -> Number {
         var number = Number(start: position, end: position)
         if position < end, base[position] == UInt8(ascii: "-") {
@@ -75,15 +75,15 @@ extension JSONReader {
         guard isDigit else { throw position < end ? failure(.invalidNumber) : failure(.truncated) }
         var exponent = 0
         while isDigit {
-            // Longer than any fraction that could make up for it.
-            if exponent < 1 << 40 { exponent = exponent * 10 + Int(base[position] - UInt8(ascii: "0")) }
+            // No input has as many digits of a fraction as this exponent would need.
+            if exponent < Int.max / 100 { exponent = exponent * 10 + Int(base[position] - UInt8(ascii: "0")) }
             position += 1
         }
         number.exponent += isNegative ? -exponent : exponent
     }
 
-    /// What most integers are, without another look: eight to eighteen digits and nothing more of a number. Else it stays
-    /// where it is.
+    /// Reads a number of eight to eighteen digits without sign, fraction and exponent, as most integers are. Returns
+    /// `nil` and does not move for anything else.
     @inline(__always)
     private mutating func readDigits() -> UInt64? {
         guard end &- position > 8, base[position] != UInt8(ascii: "0"),
@@ -104,7 +104,7 @@ extension JSONReader {
         return nil
     }
 
-    /// An integer of at most 64 bits: sign and magnitude.
+    /// Reads an integer of at most 64 bits: its sign and its magnitude.
     @usableFromInline
     mutating func readWhole() throws(CodecError) -> (isNegative: Bool, magnitude: UInt64) {
         if let magnitude = readDigits() { return (false, magnitude) }
@@ -114,12 +114,12 @@ extension JSONReader {
         return (number.isNegative, magnitude)
     }
 
-    /// The magnitude of a number like 1.0 or 1e3, digit by digit because a double would round; `nil` if it is no integer
-    /// of 64 bits.
+    /// The magnitude of a number like 1.0 or 1e3; `nil` if it is not an integer of 64 bits. It is computed digit by
+    /// digit, because a double would round it.
     @inline(never)
     private func whole(_ number: Number) -> UInt64? {
         var digits = Number(start: number.start, end: number.end)
-        // Those that may yet turn out to be the last, which the exponent takes in.
+        // Zeros that count as digits only if another digit follows. Otherwise they raise the exponent.
         var zeros = 0
         for index in number.start..<number.end {
             let byte = base[index]
@@ -138,9 +138,10 @@ extension JSONReader {
         return digits.isExact ? digits.mantissa : nil
     }
 
-    /// The double nearest to `number`.
+    /// The double that is nearest to `number`.
     func double(_ number: Number) throws(CodecError) -> Double {
-        // Both factors exact, so that the one rounding is right (Clinger, "How to Read Floating Point Numbers Accurately").
+        // Both factors are exact, so one rounding is correct (Clinger, "How to Read Floating Point Numbers
+        // Accurately").
         if number.isExact, number.mantissa <= 1 << 53, number.exponent.magnitude <= 22 {
             var power = 1.0
             for _ in 0..<number.exponent.magnitude { power *= 10 }
@@ -152,7 +153,7 @@ extension JSONReader {
         return value
     }
 
-    /// The float nearest to `number`; not by way of a double, which would round twice.
+    /// The float that is nearest to `number`. A double in between would round twice.
     func float(_ number: Number) throws(CodecError) -> Float {
         if number.isExact, number.mantissa <= 1 << 24, number.exponent == 0 {
             return number.isNegative ? -Float(number.mantissa) : Float(number.mantissa)

@@ -2,43 +2,48 @@ import Primitives
 
 /// Reads a message from JSON (RFC 8259) by the proto3 JSON mapping, strictly.
 ///
-/// Each visit goes once over the declared fields, and each of them takes the member that stands next if it is its own:
-/// members in the order of their declaration are read in one visit, and each step back costs one more. Names are compared
-/// with the input as it stands, before anything is known of it. Only when a visit has taken nothing the name is read, with
-/// its escapes, and there is another. If that takes nothing either, the member is unknown; it is passed over, and checked as
-/// strictly as what is read.
+/// A visit passes once over the declared fields. Each field takes the next member of the input if it has the field's
+/// name. Members in the order of their declaration are read in one visit. Each step back in that order needs another
+/// visit. The name of a field is compared with the input as it is. If a visit takes no member, the name is read with
+/// its escapes, and another visit compares it. If that visit takes none either, the member is unknown. It is skipped,
+/// and checked as strictly as a member that is read.
 ///
-/// - A name that comes twice: the last value counts, as a whole. So does the last value of a map's key; two keys that differ in
-///   their bytes and are equal to `String` are an error.
-/// - A oneof that is given twice, by one name or two, is an error. A member that is `null` is not given.
-/// - `null` is the default; as an element of an array or the value of a map it is an error.
-/// - `snake_case` names are taken for the lowerCamelCase ones, as the mapping asks of readers.
-/// - Numbers may be strings and strings of digits may be numbers, in the type's range; `1.0` and `1e3` are integers too.
-/// - Enums come as names or numbers. A name that is not known counts as absent, so that a newer peer is understood.
-/// - Bytes come in standard or URL-safe base64, padded or not.
-public struct JSONReader: FieldVisitor {
+/// - If a name occurs twice, the last value counts, as a whole. The same is true for a key of a map. Two keys that
+///   differ in their bytes and are equal as `String` are an error.
+/// - A oneof that is set twice, by one name or two, is an error. A member that is `null` does not set it.
+/// - `null` is the default. As an element of an array or the value of a map it is an error, unless the type is
+///   ``JSONValue``.
+/// - A `snake_case` name is the same as the lowerCamelCase name, as the mapping requires of readers.
+/// - A number may be a string, and a string of digits a number, if the type can represent it. `1.0` and `1e3` are
+///   integers.
+/// - An enum is a name or a number. An unknown name counts as absent, for compatibility with newer peers.
+/// - Bytes are base64, standard or URL-safe, with or without padding.
+@usableFromInline
+package struct JSONReader: FieldVisitor {
     @usableFromInline let base: UnsafePointer<UInt8>
     @usableFromInline var position = 0
     @usableFromInline let end: Int
-    /// The name of the member that waits for a taker, without escapes, if it has been read.
+    /// The name of the current member, without escapes, if it has been read.
     @usableFromInline var name: UnsafePointer<UInt8>
-    /// Its length; ``unread`` if the name stands at `position`, ``ended`` at the end of the object.
+    /// The length of `name`; ``unread`` if the name begins at `position`, ``ended`` at the end of the object.
     @usableFromInline var nameCount = JSONReader.ended
-    /// Whether the enum's name that was read last is not known.
+    /// Whether the last enum that was read has an unknown name.
     @usableFromInline var isUnknownEnum = false
+    /// Whether the key of a map is being read. `true` and `false` are in quotes there.
+    @usableFromInline var isReadingKey = false
     @usableFromInline var depth = 0
     @usableFromInline let maximumDepth: Int
     @usableFromInline let maximumCount: Int
     @usableFromInline let maximumKeyLength: Int
-    /// How many elements the whole message may still have.
+    /// How many more elements the message may have.
     @usableFromInline var elementsLeft: Int
-    /// Where names are put that do not stand in the input as they are.
+    /// Memory for names that differ from their bytes in the input.
     var scratch: UnsafeMutablePointer<UInt8>?
     var scratchCapacity = 0
 
-    /// A reader of `count` bytes at `base`, which must outlive it. Whoever makes one calls ``release()`` at the end.
+    /// A reader of `count` bytes at `base`, which must outlive it. Its creator must call ``release()`` at the end.
     @usableFromInline
-    init(base: UnsafePointer<UInt8>, count: Int, limits: CodecLimits) {
+    package init(base: UnsafePointer<UInt8>, count: Int, limits: CodecLimits) {
         self.base = base
         end = count
         name = base
@@ -48,8 +53,8 @@ public struct JSONReader: FieldVisitor {
         elementsLeft = limits.maximumElements
     }
 
-    /// Reads the one message that `count` bytes at `base` hold. What is left to do at the end of a reader is done here, apart
-    /// from what makes the message, so that it is not copied on its way out.
+    /// Reads the one message in `count` bytes at `base`. The reader is released here, and not where the message is
+    /// created, so that the message is not copied when it is returned.
     @inlinable
     static func read<M: WireMessage>(
         _ message: inout M,
@@ -60,7 +65,7 @@ public struct JSONReader: FieldVisitor {
         var reader = JSONReader(base: base, count: count, limits: limits)
         defer { reader.release() }
         reader.skipWhiteSpace()
-        try message.readFields(from: &reader)
+        try reader.visit(&message)
         reader.skipWhiteSpace()
         guard reader.position == reader.end else { throw reader.failure(.trailingBytes) }
     }
@@ -80,46 +85,46 @@ public struct JSONReader: FieldVisitor {
     }
 }
 
-extension WireMessage {
+extension JSONReader {
     /// Reads a JSON object.
     @inlinable
-    public mutating func readFields(from reader: inout JSONReader) throws(CodecError) {
-        try reader.open(UInt8(ascii: "{"))
-        try reader.firstName()
-        while reader.nameCount == JSONReader.unread {
-            let start = reader.position
-            try visitFields(&reader)
-            guard reader.position == start else { continue }
-            try reader.readName()
-            try visitFields(&reader)
-            guard reader.nameCount >= 0 else { continue }
-            if reader.turnNameToCamelCase() {
-                try visitFields(&reader)
-                guard reader.nameCount >= 0 else { continue }
+    package mutating func readFields<M: WireMessage>(of message: inout M) throws(CodecError) {
+        try open(UInt8(ascii: "{"))
+        try firstName()
+        while nameCount == Self.unread {
+            let start = position
+            try message.visitFields(&self)
+            guard position == start else { continue }
+            try readName()
+            try message.visitFields(&self)
+            guard nameCount >= 0 else { continue }
+            if turnNameToCamelCase() {
+                try message.visitFields(&self)
+                guard nameCount >= 0 else { continue }
             }
-            try reader.skipValue()
-            try reader.nextName()
+            try skipValue()
+            try nextName()
         }
-        reader.depth -= 1
+        depth -= 1
     }
 }
 
 extension JSONReader {
-    /// Whether `name` is that of the member that waits; if so, its value stands at `position`.
+    /// Whether the current member has the name `name`. If it has, its value begins at `position`.
     @inlinable @inline(__always)
     mutating func isNext(_ name: StaticString) -> Bool {
         let count = name.utf8CodeUnitCount
         guard nameCount == Self.unread else { return nameCount == count && isNamed(name) }
-        // With its quotes and the colon. What is written otherwise is left to a later visit.
+        // The name in quotes, and the colon. A name with escapes or with white space after it is left to a later visit.
         guard end &- position > count &+ 3, JSONName.stands(name, at: base + position) else { return false }
         position &+= count &+ 3
         if base[position] <= 0x20 { skipWhiteSpaceRun() }
         return true
     }
 
-    /// Takes the member if it is next.
+    /// Reads the current member if it has this name.
     @inlinable @inline(__always)
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ value: inout T,
@@ -139,9 +144,9 @@ extension JSONReader {
         try nextName()
     }
 
-    /// Takes the member if it is next.
+    /// Reads the current member if it has this name.
     @inlinable @inline(__always)
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ value: inout T?,
@@ -162,9 +167,9 @@ extension JSONReader {
         try nextName()
     }
 
-    /// Takes the member if it is next; an error if the oneof has one already.
+    /// Reads the current member if it has this name. It is an error if the oneof is set already.
     @inlinable @inline(__always)
-    public mutating func oneof<Choice, T: WireValue>(
+    package mutating func oneof<Choice, T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ choice: inout Choice?,
@@ -189,9 +194,9 @@ extension JSONReader {
         try nextName()
     }
 
-    /// Takes the member if it is next.
+    /// Reads the current member if it has this name.
     @inlinable @inline(__always)
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [T],
@@ -208,9 +213,9 @@ extension JSONReader {
         try nextName()
     }
 
-    /// Takes the member if it is next.
+    /// Reads the current member if it has this name.
     @inlinable @inline(__always)
-    public mutating func field<K: WireMapKey, T: WireValue>(
+    package mutating func field<K: WireMapKey, T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [K: T],
@@ -227,23 +232,40 @@ extension JSONReader {
         try nextName()
     }
 
-    /// Where the reader stands, in bytes from the start of the input.
+    /// Reads the current member if it has this name, and checks its length.
     @inlinable @inline(__always)
-    public var readPosition: Int { position }
+    package mutating func identifier(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout String
+    ) throws(CodecError) {
+        let start = position
+        try field(number, name, &value, as: .varint)
+        // A text is no longer than the input that it was read from.
+        if position &- start > maximumKeyLength { try check(name, identifier: value.utf8.count) }
+    }
 
-    /// The longest identifier, in bytes of UTF-8.
+    /// Reads the current member if it has this name, and checks its length.
     @inlinable @inline(__always)
-    public var longestIdentifier: Int { maximumKeyLength }
+    package mutating func identifier(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout String?
+    ) throws(CodecError) {
+        let start = position
+        try field(number, name, &value, as: .varint)
+        if position &- start > maximumKeyLength { try check(name, identifier: value?.utf8.count ?? 0) }
+    }
 
-    /// Checks the length of an identifier that has been read.
+    /// Throws if an identifier of `length` bytes is longer than the limit.
     @inlinable
-    public func check(_ name: StaticString, identifier length: Int) throws(CodecError) {
+    func check(_ name: StaticString, identifier length: Int) throws(CodecError) {
         guard length <= maximumKeyLength else { throw failure(.keyTooLong).inside(name) }
     }
 
-    /// Takes the member if it is next, and checks the length of each element.
+    /// Reads the current member if it has this name, and checks the length of each element.
     @inlinable
-    public mutating func identifier(
+    package mutating func identifier(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [String]
@@ -254,11 +276,11 @@ extension JSONReader {
         for value in values { try check(name, identifier: value.utf8.count) }
     }
 
-    /// Does nothing: unknown members are passed over.
+    /// Does nothing, because unknown members are skipped.
     @inlinable @inline(__always)
-    public mutating func unknownFields(_ storage: inout UnknownFields) {}
+    package mutating func unknownFields(_ storage: inout UnknownFields) {}
 
-    /// Counts an element of a field that has `count` already.
+    /// Counts one more element of a field that has `count` of them.
     @inlinable @inline(__always)
     mutating func countElement(besides count: Int) throws(CodecError) {
         guard count < maximumCount, elementsLeft > 0 else { throw failure(.tooManyElements) }
@@ -291,7 +313,7 @@ extension JSONReader {
         while hasMore {
             try countElement(besides: values.count)
             let start = position
-            let key = try K(name: &self)
+            let key: K = try readKey()
             guard key.utf8Length <= maximumKeyLength else { throw CodecError(.keyTooLong, at: start) }
             try expectColon()
             var value = T()
@@ -301,6 +323,17 @@ extension JSONReader {
             hasMore = try continues(before: UInt8(ascii: "}"))
         }
         depth -= 1
+    }
+
+    /// Reads the key of a map. It is a string, whatever its type.
+    @inlinable @inline(__always)
+    mutating func readKey<K: WireMapKey>() throws(CodecError) -> K {
+        guard position < end, base[position] == UInt8(ascii: "\"") else { throw mismatch() }
+        var key = K()
+        isReadingKey = true
+        try key.read(from: &self, as: .varint)
+        isReadingKey = false
+        return key
     }
 }
 
@@ -323,14 +356,14 @@ extension JSONReader {
         }
     }
 
-    /// Passes `byte`, which must stand here.
+    /// Reads `byte`, or throws if the next byte is another.
     @inlinable @inline(__always)
     mutating func expect(_ byte: UInt8) throws(CodecError) {
         guard position < end, base[position] == byte else { throw mismatch() }
         position &+= 1
     }
 
-    /// Opens an object or an array, and goes to what stands first in it.
+    /// Reads the opening bracket of an object or an array, and white space.
     @inlinable @inline(__always)
     mutating func open(_ bracket: UInt8) throws(CodecError) {
         try expect(bracket)
@@ -339,7 +372,7 @@ extension JSONReader {
         skipWhiteSpace()
     }
 
-    /// Passes `bracket` if it stands here.
+    /// Reads `bracket` if it is next.
     @inlinable @inline(__always)
     mutating func closes(_ bracket: UInt8) throws(CodecError) -> Bool {
         guard position < end, base[position] == bracket else { return false }
@@ -347,7 +380,7 @@ extension JSONReader {
         return true
     }
 
-    /// Passes a comma (true) or `bracket` (false).
+    /// Reads a comma and returns `true`, or reads `bracket` and returns `false`.
     @inlinable @inline(__always)
     mutating func continues(before bracket: UInt8) throws(CodecError) -> Bool {
         skipWhiteSpace()
@@ -368,13 +401,13 @@ extension JSONReader {
         skipWhiteSpace()
     }
 
-    /// Goes to the first member, or past the end of the object.
+    /// Moves to the first member, or reads the end of the object.
     @inlinable @inline(__always)
     mutating func firstName() throws(CodecError) {
         nameCount = try closes(UInt8(ascii: "}")) ? Self.ended : Self.unread
     }
 
-    /// Goes to the next member, or past the end of the object.
+    /// Moves to the next member, or reads the end of the object.
     @inlinable @inline(__always)
     mutating func nextName() throws(CodecError) {
         if end &- position > 1, base[position] == UInt8(ascii: ","), base[position &+ 1] > 0x20 {
@@ -385,19 +418,19 @@ extension JSONReader {
         }
     }
 
-    /// The same with white space, or without another member.
+    /// The same for the end of the object, and for input with white space.
     @usableFromInline
     mutating func nextNameOrEnd() throws(CodecError) {
         nameCount = try continues(before: UInt8(ascii: "}")) ? Self.unread : Self.ended
     }
 
-    /// Whether the name that has been read is `name`, which is as long.
+    /// Whether the name that has been read is `name`, which has the same length.
     @usableFromInline
     mutating func isNamed(_ name: StaticString) -> Bool {
         JSONName.difference(self.name, name.utf8Start, nameCount) == 0
     }
 
-    /// Reads the name of the member, and goes to its value.
+    /// Reads the name of the current member, and moves to its value.
     @usableFromInline
     mutating func readName() throws(CodecError) {
         let token = try readToken()
@@ -411,7 +444,7 @@ extension JSONReader {
         try expectColon()
     }
 
-    /// Puts a name without its escapes into the scratch memory.
+    /// Writes the name without its escapes into the scratch memory.
     private mutating func unescaped(_ bytes: UnsafeBufferPointer<UInt8>) -> UnsafePointer<UInt8> {
         let target = scratch(holding: bytes.count)
         nameCount = Self.unescape(bytes, into: target)
@@ -427,12 +460,12 @@ extension JSONReader {
         return fresh
     }
 
-    /// Turns a name like `reply_to` into `replyTo`; false if it has no underscore.
+    /// Changes a name like `reply_to` into `replyTo`. Returns `false` for a name without an underscore.
     @usableFromInline
     mutating func turnNameToCamelCase() -> Bool {
         let source = UnsafeBufferPointer(start: name, count: nameCount)
         guard source.contains(UInt8(ascii: "_")) else { return false }
-        // A name in the scratch memory has room there, and is turned in place: writing never overtakes reading.
+        // A name in the scratch memory is changed in place: the write position never passes the read position.
         let target = name == UnsafePointer(scratch) ? UnsafeMutablePointer(mutating: name) : scratch(holding: nameCount)
         var count = 0
         var isRaised = false
@@ -450,7 +483,7 @@ extension JSONReader {
         return true
     }
 
-    /// The error for a byte that is not the one expected: another type if a value begins here, else no JSON at all.
+    /// The error for an unexpected byte: `.wrongType` if a JSON value begins with it, otherwise `.unexpectedCharacter`.
     @inline(never)
     @usableFromInline
     func mismatch() -> CodecError {
@@ -463,7 +496,7 @@ extension JSONReader {
         }
     }
 
-    /// Passes `null` if it stands here.
+    /// Reads `null` if it is next.
     @inlinable @inline(__always)
     mutating func readNull() throws(CodecError) -> Bool {
         guard position < end, base[position] == UInt8(ascii: "n") else { return false }
@@ -479,7 +512,7 @@ extension JSONReader {
         }
     }
 
-    /// Passes over a value of any type, with all its checks.
+    /// Skips a value of any type, with all checks.
     @usableFromInline
     mutating func skipValue() throws(CodecError) {
         guard position < end else { throw failure(.truncated) }
@@ -520,21 +553,23 @@ extension JSONReader: ValueReader {
     }
 
     /// Reads `true` or `false`.
-    public mutating func readBool() throws(CodecError) -> Bool {
+    @usableFromInline
+    package mutating func readBool() throws(CodecError) -> Bool {
         guard position < end else { throw failure(.truncated) }
         switch base[position] {
         case UInt8(ascii: "t"): try expectWord("true")
         case UInt8(ascii: "f"):
             try expectWord("false")
             return false
+        case UInt8(ascii: "\"") where isReadingKey: return try readQuotedBool()
         default: throw mismatch()
         }
         return true
     }
 
-    /// Reads a number, or a string that holds one.
+    /// Reads a number, or a string with a number.
     @inlinable
-    public mutating func readInteger<I: WireInteger>(as encoding: IntegerEncoding) throws(CodecError) -> I {
+    package mutating func readInteger<I: WireInteger>(as encoding: IntegerEncoding) throws(CodecError) -> I {
         if position < end, base[position] == UInt8(ascii: "\"") { return try readQuotedInteger() }
         guard startsNumber(at: position) else { throw mismatch() }
         return try readPlainInteger()
@@ -545,7 +580,7 @@ extension JSONReader: ValueReader {
         try readQuoted { reader throws(CodecError) in try reader.readPlainInteger() }
     }
 
-    /// Reads what stands between quotes by `read`, and once more without its escapes if it stops at one.
+    /// Reads the content of a string by `read`. If `read` stops at an escape, it reads a copy without escapes.
     @inlinable @inline(__always)
     mutating func readQuoted<Value>(
         _ read: (inout JSONReader) throws(CodecError) -> Value
@@ -575,7 +610,7 @@ extension JSONReader: ValueReader {
             do throws(CodecError) {
                 let value = try read(&reader)
                 try reader.expectQuoteAfterNumber()
-                // A quote that was an escape is no end.
+                // A quote that was escaped does not end the string.
                 guard reader.position == reader.end else { throw reader.failure(.invalidNumber) }
                 return value
             } catch {
@@ -584,7 +619,7 @@ extension JSONReader: ValueReader {
         }
     }
 
-    /// Reads a string: its bytes without escapes, and a quote behind them.
+    /// Reads a string. Returns its bytes without escapes, followed by a quote.
     @inline(never)
     @usableFromInline
     mutating func readUnescaped() throws(CodecError) -> [UInt8] {
@@ -622,8 +657,9 @@ extension JSONReader: ValueReader {
         position &+= 1
     }
 
-    /// Reads a number, or a string that holds one or names what JSON cannot write.
-    public mutating func readFloat() throws(CodecError) -> Float {
+    /// Reads a number, or a string with a number, `NaN` or an infinity.
+    @usableFromInline
+    package mutating func readFloat() throws(CodecError) -> Float {
         guard try beginsQuoted() else { return try float(try readNumber()) }
         return try readQuoted { reader throws(CodecError) in
             if let special = try reader.readNonFinite() { return Float(special) }
@@ -631,8 +667,9 @@ extension JSONReader: ValueReader {
         }
     }
 
-    /// Reads a number, or a string that holds one or names what JSON cannot write.
-    public mutating func readDouble() throws(CodecError) -> Double {
+    /// Reads a number, or a string with a number, `NaN` or an infinity.
+    @usableFromInline
+    package mutating func readDouble() throws(CodecError) -> Double {
         guard try beginsQuoted() else { return try double(try readNumber()) }
         return try readQuoted { reader throws(CodecError) in
             if let special = try reader.readNonFinite() { return special }
@@ -640,14 +677,14 @@ extension JSONReader: ValueReader {
         }
     }
 
-    /// Whether a string stands here; if not, it must be a number.
+    /// Whether a string is next. If not, a number must be.
     private func beginsQuoted() throws(CodecError) -> Bool {
         if position < end, base[position] == UInt8(ascii: "\"") { return true }
         guard startsNumber(at: position) else { throw mismatch() }
         return false
     }
 
-    /// Reads the name of what JSON cannot write as a number, if one begins here. The quotes are the caller's.
+    /// Reads `NaN`, `Infinity` or `-Infinity` without quotes. Returns `nil` if none of them is next.
     private mutating func readNonFinite() throws(CodecError) -> Double? {
         let (minus, first) = (UInt8(ascii: "-"), UInt8(ascii: "I"))
         let isNegative = end - position > 1 && base[position] == minus && base[position + 1] == first
@@ -676,7 +713,8 @@ extension JSONReader: ValueReader {
     }
 
     /// Reads a string.
-    public mutating func readString() throws(CodecError) -> String {
+    @usableFromInline
+    package mutating func readString() throws(CodecError) -> String {
         if let text = readShort() { return text }
         let token = try readToken()
         guard !token.hasEscapes else { return try string(token) }
@@ -684,7 +722,7 @@ extension JSONReader: ValueReader {
         return Codecs.string(wellFormed: token.bytes, isASCII: token.isASCII)
     }
 
-    /// The string of a token that has escapes, or may have some.
+    /// The string of a token, which may have escapes.
     @inline(never)
     @usableFromInline
     mutating func string(_ token: Token) throws(CodecError) -> String {
@@ -695,7 +733,8 @@ extension JSONReader: ValueReader {
     }
 
     /// Reads base64.
-    public mutating func readBytes() throws(CodecError) -> [UInt8] {
+    @usableFromInline
+    package mutating func readBytes() throws(CodecError) -> [UInt8] {
         let token = try readToken()
         // Some writers escape the slash.
         let bytes =
@@ -708,9 +747,9 @@ extension JSONReader: ValueReader {
         return bytes
     }
 
-    /// Reads a name or a number.
+    /// Reads the name or the number of an enum.
     @inlinable
-    public mutating func readEnum<E: WireEnum>() throws(CodecError) -> E {
+    package mutating func readEnum<E: WireEnum>() throws(CodecError) -> E {
         guard position < end, base[position] == UInt8(ascii: "\"") else {
             return E(rawValue: try readInteger(as: .varint))
         }
@@ -735,9 +774,9 @@ extension JSONReader: ValueReader {
         return text.withUTF8 { Self.number($0, of: type) }
     }
 
-    /// Reads an object.
+    /// Reads a nested message.
     @inlinable
-    public mutating func read<M: WireMessage>(message: inout M) throws(CodecError) {
-        try message.readFields(from: &self)
+    package mutating func read<M: WireMessage>(message: inout M) throws(CodecError) {
+        try visit(&message)
     }
 }

@@ -2,10 +2,10 @@ import Primitives
 
 // Strings (RFC 8259, sections 7 and 8.2).
 //
-// Where a block is cast to words, these are the same sixteen bytes: both types are plain bits of one size.
+// A block of sixteen bytes is cast to two words in several places. Both types are plain bits of the same size.
 
 extension JSONReader {
-    /// What stands between two quotes, escapes and all.
+    /// The content of a string with its escapes.
     @usableFromInline
     struct Token {
         @usableFromInline var bytes: UnsafeBufferPointer<UInt8>
@@ -13,7 +13,7 @@ extension JSONReader {
         @usableFromInline var hasEscapes = false
     }
 
-    /// Passes over a string. Its escapes are checked here, its UTF-8 is not.
+    /// Reads a string. Its escapes are checked, its UTF-8 is not.
     @usableFromInline
     mutating func readToken() throws(CodecError) -> Token {
         try expect(UInt8(ascii: "\""))
@@ -33,15 +33,15 @@ extension JSONReader {
         return Token(bytes: bytes, isASCII: seen & JSONWord.highBits == 0, hasEscapes: hasEscapes)
     }
 
-    /// Goes to the next quote, backslash or control character, or to the end. Returns the bits that are set in any of eight
-    /// bytes that it passes.
+    /// Moves to the next quote, backslash or control character, or to the end. Returns the bits that are set in any
+    /// byte that it passes, combined into eight bytes.
     @inline(__always)
     private mutating func passPlain() -> UInt64 {
         var index = position
         var seen = SIMD2<UInt64>()
         while end &- index >= 16 {
             let block = UnsafeRawPointer(base + index).loadUnaligned(as: SIMD16<UInt8>.self)
-            // The same sixteen bytes: both types are plain bits of one size.
+            // Both types are plain bits of the same size.
             let words = unsafeBitCast(block, to: SIMD2<UInt64>.self)
             let (low, high) = JSONWord.specials(block)
             guard low | high != 0 else {
@@ -49,7 +49,7 @@ extension JSONReader {
                 index &+= 16
                 continue
             }
-            // Of the word in which it stands only the bytes before it count.
+            // Only the bytes before the special one count.
             if low != 0 {
                 position = index &+ low.trailingZeroBitCount / 8
                 return seen[0] | seen[1] | JSONWord.passed(UInt64(littleEndian: words[0]), low)
@@ -61,11 +61,11 @@ extension JSONReader {
         return seen[0] | seen[1] | passLast()
     }
 
-    /// The same for the last bytes of the input, which are fewer than sixteen.
+    /// The same for the end of the input, where fewer than sixteen bytes are left.
     @inline(never)
     private mutating func passLast() -> UInt64 {
         guard end >= 16, position < end else { return passTiny() }
-        // The last sixteen, without those that stand before `position`.
+        // The last sixteen bytes, of which those before `position` are cleared.
         let block = UnsafeRawPointer(base + (end &- 16)).loadUnaligned(as: SIMD16<UInt8>.self)
         let words = unsafeBitCast(block, to: SIMD2<UInt64>.self)
         let before = UInt64(truncatingIfNeeded: 16 &- (end &- position)) &* 8
@@ -86,7 +86,7 @@ extension JSONReader {
         return first | second
     }
 
-    /// The same for an input that is shorter than that.
+    /// The same for an input of fewer than sixteen bytes.
     private mutating func passTiny() -> UInt64 {
         var seen: UInt8 = 0
         while position < end, !JSONWord.isSpecial(base[position]) {
@@ -96,13 +96,14 @@ extension JSONReader {
         return UInt64(seen)
     }
 
-    /// Reads what most strings are: up to fifteen bytes of ASCII without an escape. Else it stays where it is.
+    /// Reads a string of up to fifteen bytes of ASCII without escapes, as most strings are. Returns `nil` and does not
+    /// move for any other string.
     @inline(__always)
     mutating func readShort() -> String? {
         let left = end &- position &- 1
         guard left > 0, base[position] == UInt8(ascii: "\"") else { return nil }
         let source = base + position + 1
-        // The strings that come last in a message are short as well.
+        // The last strings of a message are short too, and fewer than sixteen bytes follow them.
         let block =
             left >= 16
             ? UnsafeRawPointer(source).loadUnaligned(as: SIMD16<UInt8>.self) : JSONWord.padded(source, count: left)
@@ -119,7 +120,7 @@ extension JSONReader {
         return Codecs.string(wellFormed: UnsafeBufferPointer(start: source, count: count), isASCII: true)
     }
 
-    /// Passes over an escape, and over both halves of a surrogate pair.
+    /// Reads an escape, or both escapes of a surrogate pair.
     private mutating func checkEscape() throws(CodecError) {
         guard end - position >= 2 else {
             position = end
@@ -145,7 +146,7 @@ extension JSONReader {
         }
     }
 
-    /// Passes over `\uXXXX`.
+    /// Reads `\uXXXX`.
     private mutating func checkUnit() throws(CodecError) -> UInt32 {
         var unit: UInt32 = 0
         for offset in 2..<6 {
@@ -169,7 +170,7 @@ extension JSONReader {
         }
     }
 
-    /// Checks the string that was read last. A quote stands behind it.
+    /// Checks the UTF-8 of the string that was read last, which ends before a quote.
     @usableFromInline
     mutating func checkUTF8(_ token: Token) throws(CodecError) {
         let count = token.bytes.count
@@ -180,7 +181,7 @@ extension JSONReader {
         throw failure(.invalidUTF8)
     }
 
-    /// Writes `bytes`, which ``readToken()`` has checked, without their escapes. The result is never longer.
+    /// Writes `bytes` without their escapes, which ``readToken()`` has checked. The result is never longer.
     static func unescape(_ bytes: UnsafeBufferPointer<UInt8>, into target: UnsafeMutablePointer<UInt8>) -> Int {
         var read = 0
         var count = 0

@@ -1,13 +1,15 @@
-/// The bytes that end a plain run inside a JSON string (RFC 8259, section 7), found eight or sixteen at a time.
+/// Operations on eight or sixteen bytes at a time: the search for the bytes that a JSON string must escape (RFC 8259,
+/// section 7), and decimal digits.
 @usableFromInline
 enum JSONWord {
     static let ones: UInt64 = 0x0101_0101_0101_0101
     static let highBits: UInt64 = 0x8080_8080_8080_8080
 
-    /// The high bit of the first quote, backslash or control character, in a word loaded as little-endian; zero if none.
+    /// The high bit of the first quote, backslash or control character of a word that was loaded as little-endian; zero
+    /// if there is none.
     ///
-    /// The arithmetic is the well-known search for a zero byte in a word (Bit Twiddling Hacks, "Determine if a word has a
-    /// zero byte"). A borrow can only mark bytes above a true find, so the lowest mark is always right.
+    /// The arithmetic is the known search for a zero byte (Bit Twiddling Hacks, "Determine if a word has a zero byte").
+    /// A borrow can mark only bytes above a true match, so the lowest mark is always correct.
     @inline(__always)
     static func specials(_ word: UInt64) -> UInt64 {
         let quote = word ^ (ones &* 0x22)
@@ -18,9 +20,10 @@ enum JSONWord {
             | ((backslash &- ones) & ~backslash)) & highBits
     }
 
-    /// The high bit of each quote, backslash and control character among the eight bytes of `low` and the eight behind them.
+    /// The high bits of all quotes, backslashes and control characters in the first and in the second eight bytes.
     ///
-    /// The same arithmetic by bytes, so that nothing is borrowed; comparing vectors is a loop over their lanes in Swift.
+    /// The arithmetic is the same, byte by byte and therefore without borrows. A comparison of vectors would be a loop
+    /// over their elements in Swift.
     @inline(__always)
     static func specials(_ block: SIMD16<UInt8>) -> (low: UInt64, high: UInt64) {
         let all = SIMD16<UInt8>(repeating: 0xFF)
@@ -30,7 +33,7 @@ enum JSONWord {
             ((block &- SIMD16(repeating: 0x20)) & (block ^ all))
             | ((quote &+ all) & (quote ^ all))
             | ((backslash &+ all) & (backslash ^ all))
-        // The same sixteen bytes: both types are plain bits of one size.
+        // Both types are plain bits of the same size.
         let words = unsafeBitCast(marks & SIMD16(repeating: 0x80), to: SIMD2<UInt64>.self)
         return (UInt64(littleEndian: words[0]), UInt64(littleEndian: words[1]))
     }
@@ -40,14 +43,14 @@ enum JSONWord {
         byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\")
     }
 
-    /// What stands in `word` before the lowest mark of `specials`, which is not zero.
+    /// The bytes of `word` before the lowest mark of `specials`, which is not zero.
     @inline(__always)
     static func passed(_ word: UInt64, _ specials: UInt64) -> UInt64 {
         word & ((1 &<< UInt64(specials.trailingZeroBitCount & ~7)) &- 1)
     }
 
-    /// The `count` bytes at `source`, of which there are one to eight, as a little-endian word, and spaces behind them.
-    /// Nothing beyond them is looked at.
+    /// The `count` bytes at `source`, one to eight of them, as a little-endian word. Spaces fill the rest. No other
+    /// byte is read.
     @inline(__always)
     static func loaded(_ source: UnsafePointer<UInt8>, count: Int) -> UInt64 {
         let raw = UnsafeRawPointer(source)
@@ -64,22 +67,22 @@ enum JSONWord {
             | UInt64(source[count &- 1]) &<< (bits &- 8)
     }
 
-    /// The `count` bytes at `source`, of which there are one to fifteen, and spaces behind them.
+    /// The `count` bytes at `source`, one to fifteen of them. Spaces fill the rest.
     @inline(never)
     static func padded(_ source: UnsafePointer<UInt8>, count: Int) -> SIMD16<UInt8> {
         let first = loaded(source, count: min(count, 8))
         let second = count > 8 ? loaded(source + 8, count: count &- 8) : ones &* 0x20
-        // The same sixteen bytes: both types are plain bits of one size.
+        // Both types are plain bits of the same size.
         return unsafeBitCast(SIMD2(first.littleEndian, second.littleEndian), to: SIMD16<UInt8>.self)
     }
 
-    /// The digit zero, eight times.
+    /// The character `0`, eight times.
     static let zeros: UInt64 = 0x3030_3030_3030_3030
 
-    /// The eight decimal digits of `value`, a byte each, the first in the lowest. `value` is less than 10⁸.
+    /// The eight decimal digits of `value`, one per byte, the first digit in the lowest byte. `value` is less than 10⁸.
     ///
-    /// All lanes at once: two of four digits, four of two, eight of one. The factors are 2²⁰ / 100 and 2¹⁰ / 10, rounded up,
-    /// which is exact for values so small, and no lane's product reaches the next.
+    /// All lanes are computed at once: two of four digits, four of two, eight of one. The factors are 2²⁰/100 and
+    /// 2¹⁰/10, rounded up. For values of this size the result is exact, and no product reaches the next lane.
     @inline(__always)
     static func digits(_ value: UInt64) -> UInt64 {
         let upper = value / 10_000
@@ -90,10 +93,10 @@ enum JSONWord {
         return tens | (twos &- tens &* 10) &<< 8
     }
 
-    /// The number of eight decimal digits, the first in the lowest byte of `word`; `nil` if one of them is no digit.
+    /// The number of eight decimal digits, the first digit in the lowest byte; `nil` if a byte is not a digit.
     @inline(__always)
     static func number(_ word: UInt64) -> UInt64? {
-        // A digit has a high half of three, also with six added to its low half.
+        // The high half of a digit is 3, and it is still 3 after adding 6 to the low half.
         let halves = ones &* 0xF0
         guard word & halves == zeros, (word &+ ones &* 6) & halves == zeros else { return nil }
         let digits = word & (ones &* 0x0F)

@@ -2,10 +2,11 @@ import Primitives
 
 /// Writes a message as JSON (RFC 8259) by the proto3 JSON mapping.
 ///
-/// 64-bit integers are strings, bytes are base64 with padding, enums are names (numbers where the name is not known), NaN
-/// and the infinities are strings. There is no white space. Members come in the order of their declaration, map entries in
-/// key order: equal messages give equal bytes.
-public struct JSONWriter: FieldVisitor, ValueWriter {
+/// Integers of 64 bits are strings. Bytes are base64 with padding. Enums are names, or numbers if the name is unknown.
+/// NaN and the infinities are strings. There is no white space. Members come in the order of their declaration, and
+/// entries of maps in the order of their keys, so equal messages have equal bytes.
+@usableFromInline
+package struct JSONWriter: FieldVisitor, ValueWriter {
     @usableFromInline var sink: ByteSink
     @usableFromInline var depth = 0
     @usableFromInline let maximumDepth: Int
@@ -31,8 +32,8 @@ public struct JSONWriter: FieldVisitor, ValueWriter {
         sink.put(bracket)
     }
 
-    /// A comma, unless this is the first member: then the bracket that opened the object stands before it, which ends no
-    /// value.
+    /// Writes a comma and the name. The first member has no comma: the byte before it is the opening brace, with which
+    /// no value ends.
     @inlinable @inline(__always)
     mutating func writeName(_ name: StaticString) {
         sink.reserve(name.utf8CodeUnitCount + 4)
@@ -47,7 +48,7 @@ public struct JSONWriter: FieldVisitor, ValueWriter {
 extension JSONWriter {
     /// Writes the member unless it has its default.
     @inlinable @inline(__always)
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ value: inout T,
@@ -58,9 +59,9 @@ extension JSONWriter {
         try value.write(to: &self, as: encoding)
     }
 
-    /// Writes the member if it is present.
+    /// Writes the member unless it is `nil`.
     @inlinable @inline(__always)
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ value: inout T?,
@@ -71,9 +72,9 @@ extension JSONWriter {
         try value?.write(to: &self, as: encoding)
     }
 
-    /// Writes the member that is set, also if it has its default.
+    /// Writes the member if it is the one that is set.
     @inlinable @inline(__always)
-    public mutating func oneof<Choice, T: WireValue>(
+    package mutating func oneof<Choice, T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ choice: inout Choice?,
@@ -88,7 +89,7 @@ extension JSONWriter {
 
     /// Writes an array unless it is empty.
     @inlinable
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [T],
@@ -112,7 +113,7 @@ extension JSONWriter {
 
     /// Writes an object unless it is empty.
     @inlinable
-    public mutating func field<K: WireMapKey, T: WireValue>(
+    package mutating func field<K: WireMapKey, T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [K: T],
@@ -129,7 +130,7 @@ extension JSONWriter {
                 sink.put(UInt8(ascii: ","))
             }
             isFirst = false
-            key.writeName(to: &self)
+            try write(key: key)
             sink.reserve(1)
             sink.put(UInt8(ascii: ":"))
             try value.write(to: &self, as: encoding)
@@ -137,23 +138,43 @@ extension JSONWriter {
         close(UInt8(ascii: "}"))
     }
 
-    /// Does nothing: JSON has no place for them.
+    /// Writes the key of a map. It is a string, whatever its type.
     @inlinable @inline(__always)
-    public mutating func unknownFields(_ storage: inout UnknownFields) {}
+    mutating func write<K: WireMapKey>(key: K) throws(CodecError) {
+        let start = sink.count
+        try key.write(to: &self, as: .varint)
+        if sink.base[start] != UInt8(ascii: "\"") { quote(from: start) }
+    }
+
+    /// Puts the output from `start` on between quotes.
+    @inline(never)
+    @usableFromInline
+    mutating func quote(from start: Int) {
+        sink.reserve(2)
+        let count = sink.count - start
+        (sink.base + start + 1).update(from: sink.base + start, count: count)
+        sink.base[start] = UInt8(ascii: "\"")
+        sink.count += 1
+        sink.put(UInt8(ascii: "\""))
+    }
+
+    /// Does nothing, because JSON cannot contain them.
+    @inlinable @inline(__always)
+    package mutating func unknownFields(_ storage: inout UnknownFields) {}
 }
 
 extension JSONWriter {
     /// Writes `true` or `false`.
     @inlinable @inline(__always)
-    public mutating func write(_ value: Bool) {
+    package mutating func write(_ value: Bool) {
         sink.reserve(8)
         sink.put(value ? "true" : "false")
     }
 
-    /// Writes a number, or a string of digits if it has 64 bits.
+    /// Writes a number, or a string of digits if the integer has 64 bits.
     @inlinable @inline(__always)
-    public mutating func write<I: WireInteger>(_ value: I, as encoding: IntegerEncoding) {
-        if I.bitWidth > 32 { write(quoted: value) } else { writeDigits(value) }
+    package mutating func write<I: WireInteger>(_ value: I, as encoding: IntegerEncoding) {
+        if I.WireForm.bitWidth > 32 { write(quoted: value) } else { writeDigits(value) }
     }
 
     @inlinable @inline(__always)
@@ -171,7 +192,7 @@ extension JSONWriter {
 
     @usableFromInline
     mutating func writeDigits(_ magnitude: UInt64, isNegative: Bool) {
-        // A sign, and three groups of eight.
+        // Room for a sign and three groups of eight digits.
         sink.reserve(25)
         if isNegative { sink.put(UInt8(ascii: "-")) }
         let group: UInt64 = 100_000_000
@@ -187,26 +208,26 @@ extension JSONWriter {
         sink.put(littleEndian: JSONWord.digits(last) | JSONWord.zeros)
     }
 
-    /// The digits of `value`, which has no more than eight, without leading zeros. There is room for eight.
+    /// Writes `value`, which has at most eight digits, without leading zeros. There is room for eight.
     @inline(__always)
     private mutating func putFirst(_ value: UInt64) {
         let digits = JSONWord.digits(value)
-        // The last stands even if it is zero.
+        // The last digit is written even if it is zero.
         let leading = (digits | 1 &<< 56).trailingZeroBitCount & ~7
         let end = sink.count &+ 8 &- leading / 8
         sink.put(littleEndian: (digits | JSONWord.zeros) &>> UInt64(leading))
         sink.count = end
     }
 
-    /// Writes the shortest digits that give the same value back.
+    /// Writes the shortest digits that read as the same value.
     @inlinable
-    public mutating func write(_ value: Float) {
+    package mutating func write(_ value: Float) {
         if value.isFinite { writePlain(value.description) } else { writeNonFinite(Double(value)) }
     }
 
-    /// Writes the shortest digits that give the same value back.
+    /// Writes the shortest digits that read as the same value.
     @inlinable
-    public mutating func write(_ value: Double) {
+    package mutating func write(_ value: Double) {
         if value.isFinite { writePlain(value.description) } else { writeNonFinite(value) }
     }
 
@@ -224,14 +245,14 @@ extension JSONWriter {
         }
     }
 
-    /// Writes a string; only what must be is escaped (RFC 8259, section 7).
+    /// Writes a string. Only characters that must be escaped are (RFC 8259, section 7).
     @inlinable @inline(__always)
-    public mutating func write(_ value: String) {
+    package mutating func write(_ value: String) {
         guard value.utf8.withContiguousStorageIfAvailable({ write(utf8: $0) }) == nil else { return }
         write(foreign: value)
     }
 
-    /// Writes a string that is not stored as UTF-8.
+    /// Writes a string that is not stored as contiguous UTF-8.
     @inline(never)
     @usableFromInline
     mutating func write(foreign value: String) {
@@ -247,8 +268,8 @@ extension JSONWriter {
         sink.put(UInt8(ascii: "\""))
     }
 
-    /// Copies what most strings are: up to sixteen bytes, none of which needs an escape. Else it does nothing of note: what it
-    /// has copied is written over.
+    /// Copies a string of up to sixteen bytes without escapes, as most strings are. For any other string it returns
+    /// `false`, and the bytes that it has copied are overwritten later.
     @inline(__always)
     private mutating func putShort(_ source: UnsafePointer<UInt8>, _ count: Int) -> Bool {
         guard count <= 16 else { return false }
@@ -258,7 +279,7 @@ extension JSONWriter {
         target.storeBytes(of: first.littleEndian, as: UInt64.self)
         var specials = JSONWord.specials(first)
         if count > 8 {
-            // The two overlap.
+            // The two words overlap.
             let last = JSONWord.loaded(source + (count &- 8), count: 8)
             target.storeBytes(of: last.littleEndian, toByteOffset: count &- 8, as: UInt64.self)
             specials |= JSONWord.specials(last)
@@ -268,8 +289,8 @@ extension JSONWriter {
         return true
     }
 
-    /// Copies sixteen bytes at a time up to the next that needs an escape. What is copied beyond it, or beyond the end, is
-    /// written over by what follows.
+    /// Copies sixteen bytes at a time, up to the next that must be escaped. The bytes copied beyond that one, or beyond
+    /// the end, are overwritten later.
     @inline(never)
     private mutating func putLong(_ source: UnsafePointer<UInt8>, _ count: Int) {
         var index = 0
@@ -284,7 +305,7 @@ extension JSONWriter {
         }
     }
 
-    /// How many bytes stand before the first that needs an escape.
+    /// Copies bytes up to the first that must be escaped. Returns how many were valid.
     @inline(__always)
     private static func copyPlain(_ source: UnsafePointer<UInt8>, _ count: Int, to target: UnsafeMutableRawPointer)
         -> Int
@@ -310,8 +331,8 @@ extension JSONWriter {
         return count
     }
 
-    /// Writes an escape, and makes room again for the `remaining` bytes, the closing quote, and what may be
-    /// copied beyond it.
+    /// Writes an escape. Reserves room again for the `remaining` bytes, the closing quote, and the bytes that are
+    /// copied beyond the end.
     @inline(never)
     private mutating func writeEscape(_ byte: UInt8, remaining: Int) {
         sink.reserve(remaining + 15)
@@ -333,7 +354,7 @@ extension JSONWriter {
 
     /// Writes base64 with padding (RFC 4648, section 4).
     @inlinable
-    public mutating func write(_ value: [UInt8]) {
+    package mutating func write(_ value: [UInt8]) {
         value.withUnsafeBufferPointer { write(base64: $0) }
     }
 
@@ -345,9 +366,9 @@ extension JSONWriter {
         sink.put(UInt8(ascii: "\""))
     }
 
-    /// Writes the name, or the number if it has none.
+    /// Writes the name of the value, or its number if it has no name.
     @inlinable
-    public mutating func write<E: WireEnum>(enum value: E) {
+    package mutating func write<E: WireEnum>(enum value: E) {
         guard let name = value.name else { return writeDigits(value.rawValue) }
         sink.reserve(name.utf8CodeUnitCount + 2)
         sink.put(UInt8(ascii: "\""))
@@ -355,11 +376,11 @@ extension JSONWriter {
         sink.put(UInt8(ascii: "\""))
     }
 
-    /// Writes an object.
+    /// Writes a nested message.
     @inlinable
-    public mutating func write<M: WireMessage>(message value: M) throws(CodecError) {
+    package mutating func write<M: WireMessage>(message value: M) throws(CodecError) {
         try open(UInt8(ascii: "{"))
-        try value.visited { value throws(CodecError) in try value.writeFields(to: &self) }
+        try value.visited { value throws(CodecError) in try visit(&value) }
         close(UInt8(ascii: "}"))
     }
 }

@@ -1,33 +1,35 @@
 /// Reads a message in the protobuf wire format (Protocol Buffers, "Encoding").
 ///
-/// Each visit goes once over the declared fields, and each of them takes what stands next if it is its own. Fields that
-/// come in the order of their numbers, as every common writer sends them, are read in one visit; any other order costs one
-/// more visit, a row of comparisons, for each step back. A visit that takes nothing shows that the next field is unknown.
+/// A visit passes once over the declared fields. Each field takes the next field of the input if it has the same number
+/// and wire type. Fields in the order of their numbers, as all common writers send them, are read in one visit. Each
+/// step back in that order needs another visit, which is a row of comparisons. If a visit takes no field, the next one
+/// is unknown.
 ///
-/// A field whose wire type does not fit its declaration counts as unknown. Of a field without repetition the last value
-/// counts; nested messages merge. Of a map's keys the last counts; two keys that differ in their bytes and are equal to
-/// `String` are an error.
-public struct ProtobufReader: FieldVisitor {
+/// A field with another wire type than its declaration is unknown. If a field without repetition occurs twice, the last
+/// value counts, and nested messages are merged. For a key of a map the last value counts. Two keys that differ in
+/// their bytes and are equal as `String` are an error.
+@usableFromInline
+package struct ProtobufReader: FieldVisitor {
     @usableFromInline let base: UnsafePointer<UInt8>
     @usableFromInline var position = 0
-    /// Where the message that is being read ends.
+    /// Where the current message ends.
     @usableFromInline var end: Int
-    /// The tag that has been read and waits for a taker; zero at the end of the message.
+    /// The tag of the next field; zero at the end of the message.
     @usableFromInline var tag: UInt32 = 0
     @usableFromInline var tagStart = 0
-    /// `tagStart` at the beginning of the visit. A nested message leaves a smaller value behind, which says "progress"
-    /// and is right: the nested message was read.
+    /// `tagStart` at the beginning of the visit. A nested message leaves a smaller value, which also differs from
+    /// `tagStart` and correctly shows progress.
     @usableFromInline var visitStart = -1
     @usableFromInline var depth = 0
     @usableFromInline let maximumDepth: Int
     @usableFromInline let maximumCount: Int
     @usableFromInline let maximumKeyLength: Int
-    /// How many elements the whole message may still have.
+    /// How many more elements the message may have.
     @usableFromInline var elementsLeft: Int
 
     /// A reader of `count` bytes at `base`, which must outlive it.
     @inlinable
-    init(base: UnsafePointer<UInt8>, count: Int, limits: CodecLimits) {
+    package init(base: UnsafePointer<UInt8>, count: Int, limits: CodecLimits) {
         self.base = base
         end = count
         maximumDepth = limits.maximumDepth
@@ -41,27 +43,27 @@ public struct ProtobufReader: FieldVisitor {
     func failure(_ code: CodecError.Code) -> CodecError { CodecError(code, at: position) }
 }
 
-extension WireMessage {
-    /// Reads protobuf fields up to the end of the reader's range.
+extension ProtobufReader {
+    /// Reads the fields of the message up to its end.
     @inlinable
-    public mutating func readFields(from reader: inout ProtobufReader) throws(CodecError) {
-        try reader.nextTag()
-        while reader.tag != 0 {
-            let start = reader.tagStart
-            reader.visitStart = start
-            try visitFields(&reader)
-            if reader.tagStart == start, reader.tag != 0 {
-                try reader.skipField()
-                try reader.nextTag()
+    package mutating func readFields<M: WireMessage>(of message: inout M) throws(CodecError) {
+        try nextTag()
+        while tag != 0 {
+            let start = tagStart
+            visitStart = start
+            try message.visitFields(&self)
+            if tagStart == start, tag != 0 {
+                try skipField()
+                try nextTag()
             }
         }
     }
 }
 
 extension ProtobufReader {
-    /// Takes the field if it is next.
+    /// Reads the next field if it has this number.
     @inlinable @inline(__always)
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ value: inout T,
@@ -72,9 +74,9 @@ extension ProtobufReader {
         try nextTag()
     }
 
-    /// Takes the field if it is next.
+    /// Reads the next field if it has this number.
     @inlinable @inline(__always)
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ value: inout T?,
@@ -87,9 +89,10 @@ extension ProtobufReader {
         try nextTag()
     }
 
-    /// Takes the member if it is next. The last member of a oneof counts; a message that comes again is merged.
+    /// Reads the next field if it has this number. The last member of a oneof counts. A message that is set already is
+    /// merged.
     @inlinable @inline(__always)
-    public mutating func oneof<Choice, T: WireValue>(
+    package mutating func oneof<Choice, T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ choice: inout Choice?,
@@ -104,9 +107,9 @@ extension ProtobufReader {
         try nextTag()
     }
 
-    /// Takes elements of the field for as long as they are next, packed or not.
+    /// Reads elements, packed or not, while the next field has this number.
     @inlinable @inline(__always)
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [T],
@@ -122,9 +125,9 @@ extension ProtobufReader {
         }
     }
 
-    /// Takes entries of the map for as long as they are next.
+    /// Reads entries of the map while the next field has this number.
     @inlinable @inline(__always)
-    public mutating func field<K: WireMapKey, T: WireValue>(
+    package mutating func field<K: WireMapKey, T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [K: T],
@@ -141,23 +144,40 @@ extension ProtobufReader {
         } while tag == expected
     }
 
-    /// Where the reader stands, in bytes from the start of the input.
+    /// Reads the next field if it has this number, and checks its length.
     @inlinable @inline(__always)
-    public var readPosition: Int { position }
+    package mutating func identifier(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout String
+    ) throws(CodecError) {
+        let start = position
+        try field(number, name, &value, as: .varint)
+        // A text is no longer than the input that it was read from.
+        if position &- start > maximumKeyLength { try check(name, identifier: value.utf8.count) }
+    }
 
-    /// The longest identifier, in bytes of UTF-8.
+    /// Reads the next field if it has this number, and checks its length.
     @inlinable @inline(__always)
-    public var longestIdentifier: Int { maximumKeyLength }
+    package mutating func identifier(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout String?
+    ) throws(CodecError) {
+        let start = position
+        try field(number, name, &value, as: .varint)
+        if position &- start > maximumKeyLength { try check(name, identifier: value?.utf8.count ?? 0) }
+    }
 
-    /// Checks the length of an identifier that has been read.
+    /// Throws if an identifier of `length` bytes is longer than the limit.
     @inlinable
-    public func check(_ name: StaticString, identifier length: Int) throws(CodecError) {
+    func check(_ name: StaticString, identifier length: Int) throws(CodecError) {
         guard length <= maximumKeyLength else { throw failure(.keyTooLong).inside(name) }
     }
 
-    /// Takes elements of the field for as long as they are next, and checks the length of each.
+    /// Reads elements while the next field has this number, and checks the length of each.
     @inlinable
-    public mutating func identifier(
+    package mutating func identifier(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [String]
@@ -165,13 +185,13 @@ extension ProtobufReader {
         let (count, start) = (values.count, position)
         try field(number, name, &values, as: .varint)
         guard position &- start > maximumKeyLength else { return }
-        // A field only adds elements.
+        // The field has only appended elements.
         for value in values[count...] { try check(name, identifier: value.utf8.count) }
     }
 
-    /// Keeps the next field if no declared field has taken it.
+    /// Keeps the next field if no declared field has taken it in this visit.
     @inlinable
-    public mutating func unknownFields(_ storage: inout UnknownFields) throws(CodecError) {
+    package mutating func unknownFields(_ storage: inout UnknownFields) throws(CodecError) {
         guard tag != 0, tagStart == visitStart else { return }
         let start = tagStart
         try skipField()
@@ -214,7 +234,7 @@ extension ProtobufReader {
         }
         guard count <= min(maximumCount - values.count, elementsLeft) else { throw failure(.tooManyElements) }
         elementsLeft -= count
-        // Only for the first run of elements: to reserve exactly for each of many short runs would copy at every run.
+        // Only for the first run of elements. An exact reservation for each of many short runs would copy every time.
         if values.isEmpty { values.reserveCapacity(count) }
         for _ in 0..<count {
             var value = T()
@@ -255,35 +275,43 @@ extension ProtobufReader {
 }
 
 extension ProtobufReader: ValueReader {
-    /// Reads a varint; anything but zero is true.
+    /// Reads a varint. Any value but zero is `true`.
     @inlinable @inline(__always)
-    public mutating func readBool() throws(CodecError) -> Bool { try readVarint() != 0 }
+    package mutating func readBool() throws(CodecError) -> Bool { try readVarint() != 0 }
 
-    /// Reads an integer. A varint too large for 32 bits loses its upper half, as the format has it.
+    /// Reads an integer. A varint that is too large for 32 bits loses its upper bits, as the format specifies.
     @inlinable @inline(__always)
-    public mutating func readInteger<I: WireInteger>(as encoding: IntegerEncoding) throws(CodecError) -> I {
+    package mutating func readInteger<I: WireInteger>(as encoding: IntegerEncoding) throws(CodecError) -> I {
         switch encoding {
         case .zigZag where I.isSigned:
-            let folded = I.Magnitude(truncatingIfNeeded: try readVarint())
-            return I(truncatingIfNeeded: (folded &>> 1) ^ (0 &- (folded & 1)))
+            let folded = I.WireForm.Magnitude(truncatingIfNeeded: try readVarint())
+            return try narrowed(I.WireForm(truncatingIfNeeded: (folded &>> 1) ^ (0 &- (folded & 1))))
         case .varint, .zigZag:
-            return I(truncatingIfNeeded: try readVarint())
+            return try narrowed(I.WireForm(truncatingIfNeeded: try readVarint()))
         case .fixed:
-            return try readLittleEndian()
+            let value: I.WireForm = try readLittleEndian()
+            return try narrowed(value)
         }
+    }
+
+    /// The value in the type of its field. Only an `Int` or a `UInt` of 32 bits is narrower than the value on the wire.
+    @inlinable @inline(__always)
+    package func narrowed<W: FixedWidthInteger, I: FixedWidthInteger>(_ value: W) throws(CodecError) -> I {
+        guard let narrowed = I(exactly: value) else { throw failure(.numberOutOfRange) }
+        return narrowed
     }
 
     /// Reads four bytes.
     @inlinable @inline(__always)
-    public mutating func readFloat() throws(CodecError) -> Float { Float(bitPattern: try readLittleEndian()) }
+    package mutating func readFloat() throws(CodecError) -> Float { Float(bitPattern: try readLittleEndian()) }
 
     /// Reads eight bytes.
     @inlinable @inline(__always)
-    public mutating func readDouble() throws(CodecError) -> Double { Double(bitPattern: try readLittleEndian()) }
+    package mutating func readDouble() throws(CodecError) -> Double { Double(bitPattern: try readLittleEndian()) }
 
-    /// Reads length and UTF-8.
+    /// Reads a length and UTF-8.
     @inlinable
-    public mutating func readString() throws(CodecError) -> String {
+    package mutating func readString() throws(CodecError) -> String {
         let bytes = try readDelimited()
         guard let text = string(utf8: bytes) else {
             position -= bytes.count
@@ -292,32 +320,32 @@ extension ProtobufReader: ValueReader {
         return text
     }
 
-    /// Reads length and bytes.
+    /// Reads a length and bytes.
     @inlinable
-    public mutating func readBytes() throws(CodecError) -> [UInt8] { Array(try readDelimited()) }
+    package mutating func readBytes() throws(CodecError) -> [UInt8] { Array(try readDelimited()) }
 
-    /// Reads the number of a value.
+    /// Reads the number of an enum.
     @inlinable @inline(__always)
-    public mutating func readEnum<E: WireEnum>() throws(CodecError) -> E {
+    package mutating func readEnum<E: WireEnum>() throws(CodecError) -> E {
         E(rawValue: Int32(truncatingIfNeeded: try readVarint()))
     }
 
     /// Reads a nested message and merges it into `message`.
     @inlinable
-    public mutating func read<M: WireMessage>(message: inout M) throws(CodecError) {
+    package mutating func read<M: WireMessage>(message: inout M) throws(CodecError) {
         let length = try readLength()
         depth += 1
         guard depth < maximumDepth else { throw failure(.tooDeep) }
         let outerEnd = end
         end = position + length
-        try message.readFields(from: &self)
+        try visit(&message)
         end = outerEnd
         depth -= 1
     }
 }
 
 extension ProtobufReader {
-    /// Reads the tag of the next field, or notes the end of the message.
+    /// Reads the tag of the next field. Sets `tag` to zero at the end of the message.
     @inlinable @inline(__always)
     mutating func nextTag() throws(CodecError) {
         tagStart = position
@@ -330,7 +358,8 @@ extension ProtobufReader {
             tag = try readLongTag()
             return
         }
-        // Field number zero. Illegal wire types match no field and are found where the field is skipped.
+        // Field number zero is an error here. A wire type that does not exist matches no field, and is an error when
+        // the field is skipped.
         guard byte >= 8 else { throw failure(.invalidFieldNumber) }
         position &+= 1
         tag = UInt32(byte)
@@ -358,24 +387,24 @@ extension ProtobufReader {
         return try readLongVarint()
     }
 
-    /// A varint of any length, at most ten bytes and 64 bits.
+    /// Reads a varint of any length, at most ten bytes and 64 bits.
     @inline(never)
     @usableFromInline
     mutating func readLongVarint() throws(CodecError) -> UInt64 {
         guard end &- position >= 8 else { return try readVarintByByte() }
         let word = UInt64(littleEndian: UnsafeRawPointer(base + position).loadUnaligned(as: UInt64.self))
-        // The highest bit of each byte says whether another one follows.
+        // The highest bit of each byte says whether another byte follows.
         let lasts = ~word & 0x8080_8080_8080_8080
         guard lasts != 0 else { return try readVarintByByte() }
         position &+= lasts.trailingZeroBitCount &>> 3 &+ 1
-        // All bits up to the first of the marks; then the sevens are pushed together, in pairs, fours and eights.
+        // All bits up to the first mark. The groups of seven bits are then joined in pairs, fours and eights.
         var value = word & (lasts ^ (lasts &- 1)) & 0x7F7F_7F7F_7F7F_7F7F
         value = (value & 0x007F_007F_007F_007F) | (value & 0x7F00_7F00_7F00_7F00) &>> 1
         value = (value & 0x0000_3FFF_0000_3FFF) | (value & 0x3FFF_0000_3FFF_0000) &>> 2
         return (value & 0x0FFF_FFFF) | (value &>> 4 & 0x00FF_FFFF_F000_0000)
     }
 
-    /// The same near the end of the input, and for more than eight bytes.
+    /// The same byte by byte, for the end of the input and for more than eight bytes.
     mutating func readVarintByByte() throws(CodecError) -> UInt64 {
         var value: UInt64 = 0
         var shift: UInt64 = 0
@@ -398,7 +427,7 @@ extension ProtobufReader {
         return I(littleEndian: value)
     }
 
-    /// A length that the input holds.
+    /// Reads a length, which must not exceed the rest of the message.
     @inlinable @inline(__always)
     mutating func readLength() throws(CodecError) -> Int {
         let length = try readVarint()
@@ -414,7 +443,7 @@ extension ProtobufReader {
         return bytes
     }
 
-    /// How many varints stand between here and the end: each has one byte without the continuation bit.
+    /// The number of varints up to the end. Each has one byte without the continuation bit.
     @usableFromInline
     func countVarints() -> Int {
         var count = 0
@@ -422,7 +451,7 @@ extension ProtobufReader {
         return count
     }
 
-    /// Passes over the value of the field whose tag has been read.
+    /// Skips the value of the field whose tag has been read.
     @inline(never)
     @usableFromInline
     mutating func skipField() throws(CodecError) { try skipValue(of: tag) }

@@ -1,10 +1,11 @@
 /// Writes a message in the protobuf wire format (Protocol Buffers, "Encoding").
 ///
-/// Fields come in the order of their declaration, repeated numbers packed unless declared otherwise, maps in key order:
-/// equal messages give equal bytes. The length in front of a nested message is written behind it: one byte is left for
-/// it, which nearly always suffices, and the message moves by a few bytes where it does not. That is one pass in place
-/// of two.
-public struct ProtobufWriter: FieldVisitor, ValueWriter {
+/// Fields come in the order of their declaration, and entries of maps in the order of their keys, so equal messages
+/// have equal bytes. Repeated numbers are packed unless they are declared otherwise. The length of a nested message is
+/// written after the message, so that one pass suffices. One byte is left for it, which is nearly always enough. A
+/// longer length moves the message by a few bytes.
+@usableFromInline
+package struct ProtobufWriter: FieldVisitor, ValueWriter {
     @usableFromInline var sink: ByteSink
     @usableFromInline var depth = 0
     @usableFromInline let maximumDepth: Int
@@ -28,16 +29,16 @@ public struct ProtobufWriter: FieldVisitor, ValueWriter {
         writeLongVarint(value)
     }
 
-    /// A varint of more than one byte, into room that has been reserved.
+    /// Writes a varint of more than one byte into reserved room.
     @inline(never)
     @usableFromInline
     mutating func writeLongVarint(_ value: UInt64) {
         guard value < 1 &<< 56 else { return sink.put(varint: value) }
-        // Seven bits to each byte: in halves, quarters and eighths of the word.
+        // Seven bits for each byte: the word is split into halves, quarters and eighths.
         var word = value & 0x0FFF_FFFF | (value & 0x00FF_FFFF_F000_0000) &<< 4
         word = word & 0x0000_3FFF_0000_3FFF | (word & 0x0FFF_C000_0FFF_C000) &<< 2
         word = word & 0x007F_007F_007F_007F | (word & 0x3F80_3F80_3F80_3F80) &<< 1
-        // Every byte but the last says that another one follows.
+        // Every byte but the last has the bit that says that another one follows.
         let last = (63 &- word.leadingZeroBitCount) & ~7
         word |= 0x8080_8080_8080_8080 & (1 &<< UInt64(truncatingIfNeeded: last) &- 1)
         UnsafeMutableRawPointer(sink.base + sink.count).storeBytes(of: word.littleEndian, as: UInt64.self)
@@ -51,7 +52,7 @@ public struct ProtobufWriter: FieldVisitor, ValueWriter {
         sink.put(bytes)
     }
 
-    /// Leaves a byte for a length; give what it returns to ``endDelimited(_:)``.
+    /// Leaves one byte for a length. Returns the argument for ``endDelimited(_:)``.
     @inlinable @inline(__always)
     mutating func beginDelimited() -> Int {
         sink.reserve(1)
@@ -59,7 +60,7 @@ public struct ProtobufWriter: FieldVisitor, ValueWriter {
         return sink.count
     }
 
-    /// Writes the length of all that came behind `start` in front of it.
+    /// Writes the length of the output since `start` in front of it.
     @inlinable @inline(__always)
     mutating func endDelimited(_ start: Int) {
         let length = sink.count &- start
@@ -83,7 +84,7 @@ public struct ProtobufWriter: FieldVisitor, ValueWriter {
 extension ProtobufWriter {
     /// Writes the field unless it has its default.
     @inlinable @inline(__always)
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ value: inout T,
@@ -94,9 +95,9 @@ extension ProtobufWriter {
         try value.write(to: &self, as: encoding)
     }
 
-    /// Writes the field if it is present.
+    /// Writes the field unless it is `nil`.
     @inlinable @inline(__always)
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ value: inout T?,
@@ -107,9 +108,9 @@ extension ProtobufWriter {
         try value?.write(to: &self, as: encoding)
     }
 
-    /// Writes the member that is set, also if it has its default.
+    /// Writes the member if it is the one that is set.
     @inlinable @inline(__always)
-    public mutating func oneof<Choice, T: WireValue>(
+    package mutating func oneof<Choice, T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ choice: inout Choice?,
@@ -122,9 +123,9 @@ extension ProtobufWriter {
         try value.write(to: &self, as: encoding)
     }
 
-    /// Writes the elements, numbers packed unless the field is declared otherwise.
+    /// Writes the elements. Numbers are packed unless the field is declared otherwise.
     @inlinable
-    public mutating func field<T: WireValue>(
+    package mutating func field<T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [T],
@@ -146,9 +147,9 @@ extension ProtobufWriter {
         }
     }
 
-    /// Writes the entries, each as a message with the key in field 1 and the value in field 2.
+    /// Writes the entries. Each is a message with the key in field 1 and the value in field 2.
     @inlinable
-    public mutating func field<K: WireMapKey, T: WireValue>(
+    package mutating func field<K: WireMapKey, T: WireValue>(
         _ number: UInt32,
         _ name: StaticString,
         _ values: inout [K: T],
@@ -167,9 +168,9 @@ extension ProtobufWriter {
         }
     }
 
-    /// Writes the fields that an earlier reader did not know.
+    /// Writes the fields that a reader kept.
     @inlinable @inline(__always)
-    public mutating func unknownFields(_ storage: inout UnknownFields) {
+    package mutating func unknownFields(_ storage: inout UnknownFields) {
         guard !storage.bytes.isEmpty else { return }
         write(raw: storage.bytes)
     }
@@ -184,17 +185,20 @@ extension ProtobufWriter {
 extension ProtobufWriter {
     /// Writes zero or one.
     @inlinable @inline(__always)
-    public mutating func write(_ value: Bool) {
+    package mutating func write(_ value: Bool) {
         sink.reserve(1)
         sink.put(value ? 1 : 0)
     }
 
-    /// Writes an integer. Negative numbers as varints are sign-extended to 64 bits, as the format has it.
+    /// Writes an integer. A negative number as a varint is sign-extended to 64 bits, as the format specifies.
     @inlinable @inline(__always)
-    public mutating func write<I: WireInteger>(_ value: I, as encoding: IntegerEncoding) {
+    package mutating func write<I: WireInteger>(_ value: I, as encoding: IntegerEncoding) {
+        // The form on the wire is at least as wide.
+        let value = I.WireForm(truncatingIfNeeded: value)
         switch encoding {
         case .zigZag where I.isSigned:
-            let folded = I.Magnitude(truncatingIfNeeded: (value &<< 1) ^ (value &>> I(I.bitWidth - 1)))
+            let sign = value &>> I.WireForm(I.WireForm.bitWidth - 1)
+            let folded = I.WireForm.Magnitude(truncatingIfNeeded: (value &<< 1) ^ sign)
             writeVarint(UInt64(truncatingIfNeeded: folded))
         case .varint, .zigZag:
             writeVarint(UInt64(truncatingIfNeeded: value))
@@ -206,25 +210,25 @@ extension ProtobufWriter {
 
     /// Writes four bytes.
     @inlinable @inline(__always)
-    public mutating func write(_ value: Float) {
+    package mutating func write(_ value: Float) {
         sink.reserve(4)
         sink.put(littleEndian: value.bitPattern)
     }
 
     /// Writes eight bytes.
     @inlinable @inline(__always)
-    public mutating func write(_ value: Double) {
+    package mutating func write(_ value: Double) {
         sink.reserve(8)
         sink.put(littleEndian: value.bitPattern)
     }
 
-    /// Writes length and UTF-8.
+    /// Writes the length and the UTF-8.
     @inlinable
-    public mutating func write(_ value: String) {
+    package mutating func write(_ value: String) {
         let (start, count) = (sink.count, value.utf8.count)
         sink.reserve(10 &+ count)
         sink.put(varint: UInt64(truncatingIfNeeded: count))
-        // Nothing in the closure could release the text, so that no reference to it is counted.
+        // The closure releases nothing, so the compiler retains nothing for it.
         let target = sink.base + sink.count
         let copied: Void? = value.utf8.withContiguousStorageIfAvailable { source in
             if let start = source.baseAddress { copyBytes(start, count: count, to: target) }
@@ -234,32 +238,32 @@ extension ProtobufWriter {
         writeForeign(value)
     }
 
-    /// A string of another language, which stands in its memory otherwise.
+    /// Writes a string that is not stored as contiguous UTF-8.
     @inline(never)
     @usableFromInline
     mutating func writeForeign(_ value: String) {
         Array(value.utf8).withUnsafeBufferPointer { write(delimited: $0) }
     }
 
-    /// Writes length and bytes.
+    /// Writes the length and the bytes.
     @inlinable
-    public mutating func write(_ value: [UInt8]) {
+    package mutating func write(_ value: [UInt8]) {
         value.withUnsafeBufferPointer { write(delimited: $0) }
     }
 
-    /// Writes the number of the value.
+    /// Writes the number of the enum.
     @inlinable @inline(__always)
-    public mutating func write<E: WireEnum>(enum value: E) {
+    package mutating func write<E: WireEnum>(enum value: E) {
         writeVarint(UInt64(truncatingIfNeeded: value.rawValue))
     }
 
-    /// Writes length and fields.
+    /// Writes the length and the fields.
     @inlinable
-    public mutating func write<M: WireMessage>(message value: M) throws(CodecError) {
+    package mutating func write<M: WireMessage>(message value: M) throws(CodecError) {
         depth += 1
         guard depth < maximumDepth else { throw CodecError(.tooDeep, at: sink.count) }
         let start = beginDelimited()
-        try value.visited { value throws(CodecError) in try value.writeFields(to: &self) }
+        try value.visited { value throws(CodecError) in try visit(&value) }
         endDelimited(start)
         depth -= 1
     }

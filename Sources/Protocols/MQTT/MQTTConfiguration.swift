@@ -1,58 +1,66 @@
 import TransportAPI
 
-/// How a client speaks MQTT 3.1.1: who it is, what it subscribes to, where it publishes, and its limits.
+/// How a client uses MQTT 3.1.1: its identity, its subscriptions, its default topic, and its limits.
 package struct MQTTConfiguration: Sendable, Hashable {
-    /// The client identifier; `nil` for a random one of 23 letters and digits, which every broker has to accept
-    /// (MQTT 3.1.1, section 3.1.3.1).
+    /// The client identifier. The default, `nil`, is a random one of 23 letters and digits, which every broker has to
+    /// accept (MQTT 3.1.1, section 3.1.3.1).
     package var clientID: String?
-    /// Whether the broker forgets this client's subscriptions and messages when the connection ends. `false` needs a
-    /// ``clientID`` (section 3.1.2.4), and what was received at QoS 1 or 2 is the broker's until the next message is
-    /// asked for. What the broker has not acknowledged when a connection ends, the transport's next connection sends
-    /// again, whatever the outcome of its sending was.
+    /// Whether the broker deletes this client's subscriptions and messages when the connection ends; `true` by default.
+    ///
+    /// `false` requires a ``clientID`` (section 3.1.2.4). A message received at QoS 1 or 2 is then acknowledged when
+    /// the receiver requests the next message. Messages that the broker has not acknowledged when a connection ends are
+    /// sent again over the transport's next connection, whatever outcome their sending had.
     package var cleanSession = true
-    /// Seconds after which the broker may give up a silent client, 0 to 65,535; 80 by default, 0 for never (section 3.1.2.10).
+    /// The keep alive in seconds, 0 to 65,535; 80 by default. The broker may close the connection after one and a half
+    /// times this silence. 0 turns it off (section 3.1.2.10).
     package var keepAlive = 80
-    /// How long the connection may be silent in either direction before PINGREQ is sent, at most three quarters of
-    /// ``keepAlive`` where that is not 0; `nil`, the default: three quarters of it, which is 60 s by default. Without
-    /// either the connection sends none by itself.
+    /// How long the connection may be silent in either direction before PINGREQ is sent. The limit is three quarters of
+    /// ``keepAlive``, unless that is 0.
+    ///
+    /// The default, `nil`, is this limit, which is 60 s by default. If ``keepAlive`` is 0 and this is `nil`, the
+    /// connection sends no PINGREQ by itself.
     package var keepaliveInterval: Duration?
-    /// The user name, if the broker asks for one.
+    /// The user name, if the broker requires one; `nil` by default.
     package var user: String?
-    /// The password; needs a ``user`` (MQTT-3.1.2-22). At most 65,535 bytes.
+    /// The password; `nil` by default. It requires a ``user`` (MQTT-3.1.2-22) and has at most 65,535 bytes.
     package var password: [UInt8]?
-    /// What the broker publishes if the connection ends without a goodbye.
+    /// The message that the broker publishes if the connection ends without DISCONNECT; `nil` by default.
     package var will: MQTTWill?
-    /// Where payloads without a topic of their own are published.
+    /// The topic of payloads that have no topic; `nil` by default.
     package var publishTopic: String?
-    /// What is subscribed to before the connection counts as open; at most 4,096 filters.
+    /// The filters that are subscribed to before the connection counts as open: none by default, at most 4,096.
     package var subscriptions: [MQTTSubscription] = []
-    /// The QoS of published messages that don't choose their own (``Payload/qos``); 0 by default. At 1 and 2, sending ends in
-    /// ``SendOutcome/acknowledged``.
+    /// The QoS of published messages that do not choose their own (``Payload/qos``); 0 by default. At QoS 1 and 2, the
+    /// outcome of a send is ``SendOutcome/acknowledged``.
     package var qos = MQTTQoS.atMostOnce
-    /// How many packets may wait for their acknowledgement, 1 to 65,535; 64 by default.
+    /// How many packets may be in flight, 1 to 65,535; 64 by default.
     package var maximumInFlight = 64
-    /// How many of these may be messages of QoS 2, 1 to 65,535; 20 by default. mosquitto 2.0.11 acknowledges and drops
-    /// what exceeds 20, unless it is configured otherwise, and a client of MQTT 3.1.1 can't know.
+    /// How many of these may be messages at QoS 2, 1 to 65,535; 20 by default. By default, mosquitto 2.0.11
+    /// acknowledges and drops messages beyond 20, and a client of MQTT 3.1.1 cannot detect it.
     package var maximumExactlyOnceInFlight = 20
     /// The largest payload sent or received, in bytes; 1 to 268,369,916, 16 MiB by default. A packet may be larger by
     /// its topic and header.
     package var maximumMessageSize = 16 << 20
-    /// How long CONNACK and SUBACK may take together; 10 s by default. In a kept session, a message that comes before
+    /// How long CONNACK and SUBACK may take together; 10 s by default. In a kept session, a message that arrives before
     /// SUBACK opens the connection.
     package var handshakeTimeout = Duration.seconds(10)
-    /// How long the broker may be silent after a keep-alive PINGREQ; 10 s by default, and never longer than
-    /// the silence before it.
+    /// How long the broker may be silent after a keep-alive PINGREQ; 10 s by default. It is never longer than the
+    /// silence before that PINGREQ.
     package var pingTimeout = Duration.seconds(10)
-    /// How long PUBACK, PUBREC, PUBCOMP, SUBACK or UNSUBACK may take on an open connection before the connection is
-    /// given up; 30 s by default. If the broker sends other things then, it is asked by PINGREQ, and the connection
-    /// ends if PINGRESP comes first. Neither this nor ``pingTimeout`` counts while output is on its way to the kernel,
-    /// or while no caller takes what was received, so that the connection is not read.
+    /// How long PUBACK, PUBREC, PUBCOMP, SUBACK or UNSUBACK may take on an open connection; 30 s by default.
+    ///
+    /// If the broker sends other packets meanwhile, the client sends PINGREQ. The connection ends if PINGRESP arrives
+    /// before the acknowledgement. Neither this time nor ``pingTimeout`` runs while output is queued in the kernel, or
+    /// while the connection is not read because no caller takes its messages.
     package var acknowledgementTimeout = Duration.seconds(30)
 
-    /// The defaults: an anonymous client with a clean session that subscribes to nothing.
+    /// Creates the defaults: a random client identifier and a clean session without subscriptions.
     package init() {}
 
-    /// Throws `.invalidConfiguration` for the first value that is not allowed, naming the key and what it may be.
+    /// Checks each value.
+    ///
+    /// - Throws: `.invalidConfiguration` for the first value that is not allowed. The error names the key and the
+    ///   allowed values.
     package func validate() throws(TransportError) {
         try checkIdentity()
         guard 0...65_535 ~= keepAlive else {
@@ -71,7 +79,7 @@ package struct MQTTConfiguration: Sendable, Hashable {
         try MQTTCheck.duration(acknowledgementTimeout, "acknowledgementTimeout")
     }
 
-    /// Nanoseconds of silence until PINGREQ; 0 for never.
+    /// The silence before PINGREQ, in nanoseconds; 0 if there is no limit.
     var pingInterval: Int64 {
         let most = Duration.seconds(keepAlive).wholeNanoseconds / 4 * 3
         guard let own = keepaliveInterval?.wholeNanoseconds else { return most }
@@ -82,10 +90,10 @@ package struct MQTTConfiguration: Sendable, Hashable {
         if let clientID {
             try MQTTCheck.text(clientID, "clientID")
             guard !clientID.isEmpty || cleanSession else {
-                throw .configuration("clientID", "must not be empty where cleanSession is false (MQTT-3.1.3-7)")
+                throw .configuration("clientID", "must not be empty if cleanSession is false (MQTT-3.1.3-7)")
             }
         } else if !cleanSession {
-            throw .configuration("clientID", "must be set where cleanSession is false (MQTT-3.1.3-7)")
+            throw .configuration("clientID", "must be set if cleanSession is false (MQTT-3.1.3-7)")
         }
         if let user { try MQTTCheck.text(user, "user") }
         guard let password else { return }
@@ -102,29 +110,31 @@ package struct MQTTConfiguration: Sendable, Hashable {
 
 }
 
-/// How a server speaks MQTT 3.1.1 with one client.
+/// How a server uses MQTT 3.1.1 with one client.
 package struct MQTTServerConfiguration: Sendable {
-    /// Judges a client by its CONNECT, and by its address and port where they are known. Must neither block nor wait.
+    /// Decides whether to accept a client. The arguments are its CONNECT, and its address and port if they are known.
+    /// The closure must not block or wait.
     package typealias Authentication = @Sendable (MQTTConnect, String?) -> MQTTConnackCode
 
-    /// Whether packets surface as ``MQTTSignal`` for a broker, instead of payloads as messages point to point.
+    /// Whether packets are reported as ``MQTTSignal`` for a broker. `false`, the default, reports payloads as messages,
+    /// point to point.
     package var routesSignals = false
-    /// Who is let in; everybody if `nil`.
+    /// Decides which clients are accepted. The default, `nil`, accepts all clients.
     package var authentication: Authentication?
-    /// The sessions of a broker. Without them none outlives its connection.
+    /// The sessions of a broker; `nil` by default. Without them no session outlives its connection.
     package var sessions: MQTTSessions?
-    /// The QoS of messages sent point to point, unless the client subscribed with a lower one.
+    /// The QoS of messages sent point to point, unless the client subscribed with a lower one; 0 by default.
     package var qos = MQTTQoS.atMostOnce
-    /// The most topic filters that are kept for one client, point to point; further ones are refused in SUBACK.
+    /// How many topic filters are stored for one client, point to point; 100 by default. SUBACK refuses further ones.
     package var maximumSubscriptions = 100
-    /// How many messages of QoS 2 a client may send without releasing any by PUBREL, 1 to 65,535; 4,096 by default. Beyond it
-    /// the connection is ended.
+    /// How many messages at QoS 2 a client may send without releasing any by PUBREL, 1 to 65,535; 4,096 by default. One
+    /// message more ends the connection.
     package var maximumUnreleased = 4096
-    /// The longest client identifier that is let in, in bytes; 1,024 by default. A longer one is refused with CONNACK
-    /// 2. Those of up to 23 letters and digits have to be let in (MQTT-3.1.3-5).
+    /// The longest client identifier, in bytes; 1,024 by default. A longer one is refused with CONNACK 2. Identifiers
+    /// of up to 23 letters and digits have to be accepted (MQTT-3.1.3-5).
     package var maximumClientID = 1024
-    /// The largest will that is let in: bytes of its topic and its message together; 16 KiB by default. Who brings a larger one
-    /// is refused with CONNACK 5.
+    /// The largest will, in bytes of its topic and its message together; 16 KiB by default. A larger one is refused
+    /// with CONNACK 5.
     package var maximumWill = 16 << 10
     /// How many messages may wait for PUBACK or PUBCOMP, 1 to 65,535; 64 by default.
     package var maximumInFlight = 64
@@ -133,22 +143,28 @@ package struct MQTTServerConfiguration: Sendable {
     /// How long a client may take to send CONNECT; 10 s by default.
     package var handshakeTimeout = Duration.seconds(10)
 
-    /// The defaults: everybody is let in, point to point at QoS 0.
+    /// Creates the defaults: all clients are accepted, point to point at QoS 0.
     package init() {}
 
-    /// Throws `.invalidConfiguration` for the first value that is not allowed, naming the key and what it may be.
+    /// Checks ``maximumInFlight``, ``maximumMessageSize`` and ``handshakeTimeout``.
+    ///
+    /// - Throws: `.invalidConfiguration` for the first value that is not allowed. The error names the key and the
+    ///   allowed values.
     package func validate() throws(TransportError) {
         try MQTTCheck.limits(maximumInFlight: maximumInFlight, maximumMessageSize: maximumMessageSize)
         try MQTTCheck.duration(handshakeTimeout, "handshakeTimeout")
     }
 }
 
-/// Checks that both configurations share.
+/// The checks that both configurations share.
 package enum MQTTCheck {
-    /// The largest payload: what four bytes of remaining length can tell, less the longest topic and a packet identifier.
+    /// The largest payload, in bytes: the largest remaining length of four bytes, less the longest topic and a packet
+    /// identifier.
     static let maximumMessageSize = MQTTPacketWriter.maximumRemainingLength - MQTTTopic.maximumLength - 4
 
-    /// Checks filters that go into one packet.
+    /// Checks filters that go into one packet: at most 4,096 well-formed filters of 256 MiB together.
+    ///
+    /// - Throws: `.invalidConfiguration`, with the key `subscribe`.
     package static func subscriptions(_ subscriptions: [MQTTSubscription]) throws(TransportError) {
         guard subscriptions.count <= MQTTPacketReader.maximumFilters,
             MQTTPacketWriter.subscribeSize(subscriptions) <= MQTTPacketWriter.maximumRemainingLength

@@ -1,16 +1,16 @@
 import TransportAPI
 
-/// MQTT over WebSocket (MQTT 3.1.1, section 6): the core of one inside the core of the other, for both roles.
+/// MQTT over WebSocket (MQTT 3.1.1, section 6): an MQTT core inside a WebSocket core, for both roles.
 ///
-/// What the inner core writes in one call goes out as one binary message. What arrives is one stream of bytes to it,
-/// part by part as it comes: packets and messages need not end together, and the inner core's limits are the only ones
-/// that count. The subprotocol is "mqtt"; without it there is no connection. The goodbye is MQTT's, with a close frame
-/// behind it whose answer nobody waits for (MQTT-3.14.4-1).
+/// The output of one call of the inner core becomes one binary message. The inner core reads the messages that arrive
+/// as one stream of bytes, part by part. So packets and messages need not end together, and only the limits of the
+/// inner core apply. The subprotocol must be "mqtt". The connection ends with DISCONNECT and a WebSocket close frame
+/// after it, whose answer is not awaited (MQTT-3.14.4-1).
 package struct MQTTWebSocketCore: ExplainingCore {
-    /// The bytes between the two cores. A class, because buffers cannot be copied and cores can: it is made when the connection
-    /// starts, after which nobody copies the core.
+    /// The bytes between the two cores. It is a class because a core can be copied but a buffer cannot. It is created
+    /// when the connection starts, and the core is not copied after that.
     private final class Between: @unchecked Sendable {
-        // Unchecked, because only the core that made it touches it.
+        // Unchecked, because only the core that created it uses it.
         var input = ByteBuffer()
         var output = ByteBuffer()
     }
@@ -20,21 +20,22 @@ package struct MQTTWebSocketCore: ExplainingCore {
         "the server did not choose the subprotocol 'mqtt' (MQTT-6.0.0-4): it may be a WebSocket server without MQTT, for "
         + "which the scheme is ws://"
     private(set) var outer: WebSocketCore
-    /// Whether the client of this server connects from this machine, set before ``start(_:)``.
+    /// Whether the client of this server connects from the same machine. Set it before ``start(_:)``.
     package var isPeerOnLoopback: Bool {
         get { outer.isPeerOnLoopback }
         set { outer.isPeerOnLoopback = newValue }
     }
+    /// The MQTT core.
     package var inner: MQTTCore
     private var between: Between?
-    /// The WebSocket is open, and the inner core has started.
+    /// Whether the WebSocket is open and the inner core has started.
     private var isInside = false
-    /// The inner core has reported the end, or an error.
+    /// Whether the inner core has reported the end or an error.
     private var isOver = false
-    /// How much of the input was left unread by the last ``next(_:_:)``.
+    /// How many bytes of the input the last ``next(_:_:)`` left unread.
     private var unread = 0
 
-    /// A core for one connection. Of `configuration`, subprotocols and the largest message are set here.
+    /// Creates the core of one connection. It replaces the subprotocols and the largest message of `configuration`.
     ///
     /// - Throws: `.invalidConfiguration` that names the key.
     package init(_ inner: MQTTCore, over configuration: WebSocketConfiguration) throws(TransportError) {
@@ -64,7 +65,7 @@ package struct MQTTWebSocketCore: ExplainingCore {
     package var lateHandshake: String { isInside ? inner.lateHandshake : outer.lateHandshake }
     package func acknowledges(_ payload: Payload) -> Bool { inner.acknowledges(payload) }
     package mutating func completion(of id: UInt64) -> SendCompletion? { inner.completion(of: id) }
-    /// What the outer core keeps, and a packet that is not whole.
+    /// The memory of both cores and of a packet that has not arrived whole, in bytes.
     package var bufferedBytes: Int {
         mutating get { outer.bufferedBytes + (between?.input.capacity ?? 0) + inner.bufferedBytes }
     }
@@ -77,7 +78,7 @@ package struct MQTTWebSocketCore: ExplainingCore {
     package mutating func next(_ input: inout ByteBuffer, _ context: inout CoreContext) throws(TransportError)
         -> CoreEvent?
     {
-        // To a client, part of a long message is a sign of life.
+        // For a client, part of a long message is a sign of life.
         if inner.isClient, input.count > unread { inner.keepAlive.lastReceived = context.now }
         defer { unread = input.count }
         while !isOver {
@@ -87,7 +88,8 @@ package struct MQTTWebSocketCore: ExplainingCore {
             case .opened: try open(&context)
             case .message(let message):
                 try take(message, &context)
-                // A peer that sends packets byte by byte, each a message, lets others be served in between.
+                // A peer may send packets byte by byte, each byte as a message. Other connections are served in
+                // between.
                 return try nextInside(&context) ?? .progress
             case .closed(let reason): return try outerClosed(reason, &context)
             case .progress: return .progress
@@ -109,10 +111,10 @@ package struct MQTTWebSocketCore: ExplainingCore {
 
     private mutating func take(_ message: Payload, _ context: inout CoreContext) throws(TransportError) {
         guard message.kind == .binary else {
-            let error = TransportError(.protocolViolation, .open, "a text message came over MQTT (MQTT-6.0.0-1)")
+            let error = TransportError(.protocolViolation, .open, "a text message is not MQTT (MQTT-6.0.0-1)")
             throw fail(error, CloseCode.unacceptableData, &context)
         }
-        // Any part of a message is a sign of life to a server too; other frames are none, for they say nothing of MQTT
+        // Any part of a message is a sign of life for a server too. Other frames are not, because they contain no MQTT
         // (MQTT-3.1.2-24).
         if message.bytes.isEmpty {
             context.counters.controlWork &+= 1
@@ -122,7 +124,7 @@ package struct MQTTWebSocketCore: ExplainingCore {
         between?.input.append(contentsOf: message.bytes)
     }
 
-    /// Lets the inner core read on.
+    /// Runs the inner core on the bytes that have arrived.
     private mutating func nextInside(_ context: inout CoreContext) throws(TransportError) -> CoreEvent? {
         guard let between else { return nil }
         let event: CoreEvent?
@@ -141,7 +143,7 @@ package struct MQTTWebSocketCore: ExplainingCore {
         return event
     }
 
-    /// The peer has said goodbye in the words of WebSocket only.
+    /// The peer has sent a WebSocket close frame without DISCONNECT before it.
     private mutating func outerClosed(
         _ reason: CloseReason,
         _ context: inout CoreContext
@@ -201,14 +203,14 @@ package struct MQTTWebSocketCore: ExplainingCore {
         do throws(TransportError) {
             try inside(&context) { (core, context) throws(TransportError) in try core.deadlineReached(&context) }
         } catch {
-            // The client may connect again. After 1008 a supervisor gives up.
+            // With this code the client may connect again. After 1008 a supervisor gives up.
             throw fail(error, ClosePayload.timedOut, &context)
         }
     }
 
     // MARK: Between the cores
 
-    /// Calls the inner core, and sends what it writes as one message.
+    /// Calls the inner core, and sends its output as one message.
     mutating func inside<R, E: Error>(
         _ context: inout CoreContext,
         _ body: (inout MQTTCore, inout CoreContext) throws(E) -> R
@@ -226,7 +228,7 @@ package struct MQTTWebSocketCore: ExplainingCore {
         return try body(&inner, &context)
     }
 
-    /// Tells the peer, in a close frame, that the connection is ended; returns what to throw.
+    /// Ends the connection with a close frame that contains the reason. Returns the error to throw.
     private mutating func fail(
         _ error: TransportError,
         _ code: UInt16,
@@ -239,7 +241,7 @@ package struct MQTTWebSocketCore: ExplainingCore {
 }
 
 extension WebSocketCore {
-    /// Writes bytes as one binary message, uncompressed; nothing unless the connection is open.
+    /// Writes bytes as one uncompressed binary message, if the connection is open.
     fileprivate mutating func writeBinary(_ bytes: UnsafeRawBufferPointer, _ context: inout CoreContext) {
         guard phase == .open else { return }
         let key = role == .client ? UInt32(truncatingIfNeeded: context.random.next()) : nil
@@ -247,7 +249,7 @@ extension WebSocketCore {
     }
 }
 
-// What only MQTT has is the inner core's.
+// The inner core implements the requirements that only MQTT has.
 extension MQTTWebSocketCore: TopicCore {
     package var session: MQTTSession? { inner.session }
     package var live: MQTTSession? { inner.live }

@@ -1,19 +1,19 @@
 import TransportAPI
 
-/// A core of MQTT, whatever it is carried by.
+/// A core of MQTT, over any byte stream.
 package protocol TopicCore: CompletingCore {
-    /// What is kept beyond the connection, if anything is.
+    /// The session that outlives the connection; `nil` if there is none.
     var session: MQTTSession? { get }
-    /// The same, as long as no later connection has it.
+    /// The same session, unless a later connection has taken it over; `nil` then.
     var live: MQTTSession? { get }
-    /// Client: its name at the broker, and whether that has gone on with a session of it.
+    /// Client: its configured client identifier, and whether the broker has continued the session.
     var client: (name: String, hasSession: Bool) { get }
-    /// Asks for more topics; ``MQTTSignal/subscribeAnswered(_:_:)`` brings the answer under this id.
+    /// Sends a subscription request. ``MQTTSignal/subscribeAnswered(_:_:)`` reports the answer under `id`.
     mutating func subscribe(_ subscriptions: [MQTTSubscription], id: UInt64, _ context: inout CoreContext)
         throws(TransportError)
-    /// Gives topics up; ``MQTTSignal/unsubscribeAnswered(_:)`` confirms it under this id.
+    /// Ends subscriptions. ``MQTTSignal/unsubscribeAnswered(_:)`` reports the broker's confirmation under `id`.
     mutating func unsubscribe(_ filters: [String], id: UInt64, _ context: inout CoreContext) throws(TransportError)
-    /// Server: answers SUBSCRIBE.
+    /// Server: answers SUBSCRIBE with the QoS granted to each filter, or `nil` for a refused one.
     mutating func grant(_ packetID: UInt16, _ granted: [MQTTQoS?], _ context: inout CoreContext)
     /// Server: answers UNSUBSCRIBE.
     mutating func confirmUnsubscribe(_ packetID: UInt16, _ context: inout CoreContext)

@@ -1,51 +1,55 @@
 import TransportAPI
 
-/// How messages travel in UDP datagrams, and within which limits.
+/// How UDP carries messages, and its limits.
 package struct UDPConfiguration: Sendable, Hashable {
     /// The largest payload of one UDP datagram over IPv4, in bytes (RFC 768 and RFC 791: 65,535 less 28 of headers).
     package static let maximumDatagramSize = 65_507
 
-    /// Whether datagrams carry the message and nothing else: no handshake, no session, no ping, no goodbye, no count of
-    /// duplicates, and any peer that can forge an address can speak in its name. For peers that are not ours; `false` by
-    /// default.
+    /// Whether datagrams contain the message and nothing else; `false` by default. Use it for peers that do not know
+    /// this package's format.
+    ///
+    /// There is no handshake, no session, no ping, no bye and no detection of duplicates. Any peer that can forge an
+    /// address can send messages in its name.
     package var isPlain: Bool
-    /// The largest message sent or accepted, in bytes; by default 1200, which passes every usual path whole (RFC 9000,
-    /// section 14.1 gives the same reason). Both sides should set the same: what is larger than the receiver allows is
-    /// dropped without a word. 1 to 65,491, in plain mode to 65,507.
+    /// The largest message sent or accepted, in bytes; 1 to 65,491, in plain mode to 65,507. The default of 1200 passes
+    /// every usual path in one packet (RFC 9000, section 14.1 has the same reason). Both sides should have the same
+    /// value, because a message that is larger than the receiver allows is dropped silently.
     package var maximumPayloadSize: Int
-    /// How long a client repeats its hello until it gives up; 10 s by default, more than zero.
+    /// How long a client repeats its hello before it gives up; more than zero, 10 s by default.
     package var handshakeTimeout: Duration
-    /// How long a server keeps a session from which nothing arrives; more than zero. By default 5 minutes, longer than the
-    /// 25 s between the beats of a client that keeps its connection alive with the default settings.
+    /// How long a server keeps a session from which nothing arrives; more than zero, 5 minutes by default. The default
+    /// is longer than the 25 s between the pings of a client with the default keepalive.
     package var idleTimeout: Duration
-    /// How many sessions a server holds at a time; 65,536 by default, at least 1. Further clients take the place of who
-    /// has been silent for longest, if that is more than a second, or are told that it is full.
+    /// The most sessions of a server at a time; at least 1, 65,536 by default. A further client replaces the session
+    /// that has been silent longest, if that is more than a second. Otherwise the server refuses it.
     package var maximumSessions: Int
-    /// How many of them may come from one IPv4 address or one IPv6 network of 64 bits; no limit by default, since whole
-    /// companies come from one address. Further clients are told that the server is full.
+    /// The most sessions from one IPv4 address or one IPv6 network of 64 bits; `nil`, no limit, by default, because
+    /// whole companies share one address. The server refuses further clients.
     package var maximumPerAddress: Int?
-    /// How many bytes all sessions of a server may hold together of messages that nobody has taken yet, whole or in fragments,
-    /// and of what clients have not acknowledged; 256 MiB by default, at least 1 MiB. Beyond it the sessions that hold the most
-    /// are ended.
+    /// The most bytes that all sessions of a server buffer together; at least 1 MiB, 256 MiB by default. These are
+    /// messages that no caller has taken yet, whole or in fragments, and messages that clients have not acknowledged.
+    /// Beyond the limit the sessions that buffer most are ended.
     package var maximumHeld: Int
-    /// Whether a client asks for the reliable mode; `.off` by default. A server does as each client asks.
+    /// Whether a client requests the reliable mode; `.off` by default. A server follows each client's request.
     package var reliability: UDPReliability
-    /// The largest message of the reliable mode, in bytes; 1 MiB by default, 1 to 16 MiB. The smaller one of both sides holds.
+    /// The largest message of the reliable mode, in bytes; 1 to 16 MiB, 1 MiB by default. The smaller limit of both
+    /// sides applies.
     package var maximumReliableSize: Int
-    /// Whether a server takes clients that ask for the reliable mode; `true` by default. Others are told that it does not.
+    /// Whether a server accepts clients that request the reliable mode; `true` by default. Otherwise it refuses them.
     package var acceptsReliable: Bool
 
-    /// How much a reliable session keeps of what was sent and not acknowledged before senders wait.
+    /// How many bytes of unacknowledged messages a reliable session buffers before senders wait.
     var reliableBuffer = 1 << 20
-    /// What of a reliable session may wait for its receiver; beyond it the peer is stopped.
+    /// How many messages of a reliable session, and how many bytes of them, may wait for their receiver. Beyond that
+    /// the peer gets no more credit.
     var inboxMessages = ConnectionLimits().inboxMessages
     var inboxBytes = ConnectionLimits().inboxBytes
-    /// How long a close waits for acknowledgements after the last one that brought news.
+    /// How long a close waits for acknowledgements after the last one that contained something new.
     var closeTimeout = ConnectionLimits().closeTimeout
-    /// Whether receivers tell when they are done with a message; see ``ProtocolCore/confirmsReceipt``.
+    /// Whether receivers confirm each message that they have processed; see ``ProtocolCore/confirmsReceipt``.
     package var confirmsReceipt = true
 
-    /// The defaults, where nothing else is said.
+    /// Creates a configuration; each parameter has the default of its property.
     package init(
         isPlain: Bool = false,
         maximumPayloadSize: Int = 1200,
@@ -77,14 +81,15 @@ package struct UDPConfiguration: Sendable, Hashable {
             : max(ReliableSession.packetSize, maximumPayloadSize + Datagram.dataHeaderSize)
     }
 
-    /// What this side promises in a reliable session.
+    /// The terms of this side for a reliable session.
     func terms(isOrdered: Bool) -> ReliableTerms {
         ReliableTerms(isOrdered: isOrdered, maximumMessageSize: maximumReliableSize)
     }
 
     /// Checks each value.
     ///
-    /// - Throws: `.invalidConfiguration` with a sentence that names the key and what it may be.
+    /// - Throws: `.invalidConfiguration` for the first value that is not allowed. The error names the key and the
+    ///   allowed values.
     package func validate() throws(TransportError) {
         let largest = Self.maximumDatagramSize - (isPlain ? 0 : Datagram.dataHeaderSize)
         guard maximumPayloadSize >= 1, maximumPayloadSize <= largest else {
@@ -98,7 +103,7 @@ package struct UDPConfiguration: Sendable, Hashable {
         }
         guard maximumHeld >= 1 << 20 else { throw .configuration("maximumHeld", "must be at least 1 MiB") }
         guard !isPlain || reliability == .off else {
-            throw .configuration("reliability", "must be off where datagrams are plain")
+            throw .configuration("reliability", "must be off if datagrams are plain")
         }
         guard maximumReliableSize >= 1, maximumReliableSize <= ReliableTerms.largestLimit else {
             throw .configuration("maximumReliableSize", "must be from 1 to \(ReliableTerms.largestLimit)")
@@ -107,7 +112,7 @@ package struct UDPConfiguration: Sendable, Hashable {
 }
 
 extension UDPConfiguration {
-    /// Stops the peer of a reliable session where `limits` say, so that no message is dropped.
+    /// Takes over the limits of a connection. In a reliable session they stop the peer, so that no message is dropped.
     package mutating func take(_ limits: ConnectionLimits) {
         inboxMessages = limits.inboxMessages
         inboxBytes = limits.inboxBytes

@@ -1,4 +1,4 @@
-/// Where a transport connects to, as a URL says it (RFC 3986): `scheme://user:password@host:port/path?name=value`.
+/// The address and options of a connection, as in a URL (RFC 3986): `scheme://user:password@host:port/path?name=value`.
 ///
 /// ```swift
 /// let endpoint = try Endpoint("mqtt://ann:secret@[::1]:1883/?subscribe=chat/in&publish=chat/out")
@@ -11,20 +11,21 @@ public struct Endpoint: Sendable, Hashable {
         /// Its value; empty for `?flag` and `?flag=` alike.
         public var value: String
 
-        /// An option of this name and value.
+        /// Creates an option of this name and value.
         public init(name: String, value: String) {
             self.name = name
             self.value = value
         }
     }
 
-    /// Which transport: `ws`, `tcp`, `mqtt`, `udp`, `memory`; in lower case.
+    /// The scheme in lower case, which selects the transport: `ws`, `tcp`, `mqtt`, `udp`, `memory`.
     public var scheme: String
-    /// A name, an IPv4 address, or an IPv6 address without its brackets (a zone is written `%25eth0` in the URL).
+    /// The host: a name, an IPv4 address, or an IPv6 address without its brackets (a zone is written `%25eth0` in the
+    /// URL).
     public var host: String
     /// The port, or `nil` for the transport's own default.
     public var port: UInt16?
-    /// The path with its leading slash, as it goes over the wire (percent-encoding kept); empty if the URL has none.
+    /// The path with its leading slash, as it is sent (percent-encoding is kept). Empty if the URL has none.
     public var path: String
     /// The options of the query, decoded, in their order.
     public var options: [Option]
@@ -33,7 +34,7 @@ public struct Endpoint: Sendable, Hashable {
     /// The password, decoded. Never printed by ``description``.
     public var password: String?
 
-    /// An endpoint from its parts.
+    /// Creates an endpoint from its parts.
     public init(
         scheme: String,
         host: String,
@@ -54,7 +55,7 @@ public struct Endpoint: Sendable, Hashable {
 }
 
 extension Endpoint: CustomStringConvertible {
-    /// The URL without user name and password, those of a proxy, and the values of headers.
+    /// The URL without user name and password, without those of a proxy, and without the values of headers.
     public var description: String {
         let literal =
             host.utf8.contains(UInt8(ascii: ":"))
@@ -63,7 +64,7 @@ extension Endpoint: CustomStringConvertible {
         let query = options.map { option in
             let name = PercentEncoding.encode(option.name, keeping: "/:")
             let value = option.valueWithoutSecrets
-            // Where both are empty, the sign says that there is an option.
+            // If both are empty, only the equals sign shows that there is an option.
             guard !value.isEmpty || name.isEmpty else { return name }
             return "\(name)=\(PercentEncoding.encode(value, keeping: "/:,+"))"
         }
@@ -86,7 +87,7 @@ extension Endpoint.Option {
 }
 
 extension Endpoint: CustomReflectable {
-    /// What debuggers and failed tests show: the URL without user name and password.
+    /// Debuggers and failed tests show the URL without user name and password.
     public var customMirror: Mirror {
         Mirror(self, children: ["url": description])
     }
@@ -98,10 +99,11 @@ extension Endpoint {
 
     /// Reads a URL.
     ///
-    /// No error quotes what it could not read: a password that was written without escapes may be found in any part. And
-    /// delimiters are looked for among bytes, since a combining mark behind one would hide it among characters.
+    /// No error quotes the text that could not be read, because a password that was written without escapes can be in
+    /// any part. Delimiters are searched among bytes, because a combining mark behind a delimiter would hide it among
+    /// characters.
     ///
-    /// - Throws: `.invalidConfiguration` with a sentence that names the part that is wrong and what it may be.
+    /// - Throws: `.invalidConfiguration` with a sentence that names the wrong part and its allowed values.
     public init(_ url: String) throws(TransportError) {
         guard url.utf8.count <= Self.maximumLength else {
             throw .configuration("url", "is longer than \(Self.maximumLength) bytes")
@@ -109,8 +111,8 @@ extension Endpoint {
         guard !url.utf8.contains(where: { $0 <= 0x20 || $0 == 0x7f }) else {
             throw .configuration("url", "contains a space or a control character; write it percent-encoded")
         }
-        // It would begin a fragment (RFC 3986, section 3.5), which no connection has (RFC 6455, section 3). What is meant is a
-        // part of a password or of a topic filter, which must not get lost.
+        // A '#' would begin a fragment (RFC 3986, section 3.5). No connection has a fragment (RFC 6455, section 3). The
+        // '#' is probably a part of a password or of a topic filter, which must not get lost.
         guard !url.utf8.contains(UInt8(ascii: "#")) else {
             throw .configuration(
                 "url",
@@ -126,7 +128,7 @@ extension Endpoint {
             scheme.utf8.allSatisfy({
                 ($0 >= 0x61 && $0 <= 0x7a) || ($0 >= 0x30 && $0 <= 0x39) || "+-.".utf8.contains($0)
             })
-        else { throw .configuration("scheme", "may hold only letters, digits and + - . and begins with a letter") }
+        else { throw .configuration("scheme", "may contain only letters, digits and + - . and begins with a letter") }
         rest = rest[colon.upperBound...]
 
         if let question = rest.utf8.firstIndex(of: UInt8(ascii: "?")) {
@@ -156,25 +158,25 @@ extension Endpoint {
         let digits: Substring?
         if authority.utf8.first == UInt8(ascii: "[") {
             guard let bracket = authority.utf8.firstIndex(of: UInt8(ascii: "]")) else {
-                throw .configuration("host", "lacks the closing bracket of its IPv6 address")
+                throw .configuration("host", "has no closing bracket after its IPv6 address")
             }
             host = try PercentEncoding.decode(
                 authority[authority.utf8.index(after: authority.startIndex)..<bracket],
                 key: "host"
             )
             guard host.utf8.contains(UInt8(ascii: ":")) else {
-                throw .configuration("host", "stands in brackets, but is not an IPv6 address")
+                throw .configuration("host", "is in brackets, but is not an IPv6 address")
             }
             let (between, port) = split(authority[authority.utf8.index(after: bracket)...], at: ":")
             guard between.isEmpty else {
-                throw .configuration("port", "must be parted from the bracket of the host by a colon and nothing else")
+                throw .configuration("port", "must follow the bracket of the host after a colon and nothing else")
             }
             digits = port
         } else {
             let (name, port) = split(authority, at: ":")
             host = try PercentEncoding.decode(name, key: "host")
             guard port?.utf8.contains(UInt8(ascii: ":")) != true, !host.utf8.contains(UInt8(ascii: ":")) else {
-                throw .configuration("host", "holds a colon; an IPv6 address stands in brackets, as in [::1]:8080")
+                throw .configuration("host", "contains a colon; write an IPv6 address in brackets, as in [::1]:8080")
             }
             digits = port
         }
@@ -202,7 +204,7 @@ extension Endpoint {
         return options
     }
 
-    /// What stands before and behind the first `delimiter`; `nil` behind if there is none.
+    /// Returns the text before and after the first `delimiter`, or all of it and `nil` if there is none.
     private static func split(_ text: Substring, at delimiter: Unicode.Scalar) -> (Substring, Substring?) {
         guard let index = text.unicodeScalars.firstIndex(of: delimiter) else { return (text, nil) }
         return (text[..<index], text[text.unicodeScalars.index(after: index)...])
@@ -210,7 +212,8 @@ extension Endpoint {
 }
 
 extension TransportError {
-    /// A mistake in the configuration: which key, and what is wrong with it or allowed.
+    /// Creates the error of a mistake in the configuration, from the key and a phrase that says what is wrong or
+    /// allowed.
     public static func configuration(_ key: String, _ problem: String) -> TransportError {
         TransportError(.invalidConfiguration, .configure, "\(key) \(problem)")
     }

@@ -1,6 +1,6 @@
 /// Percent-encoding as in RFC 3986, section 2.1.
 package enum PercentEncoding {
-    /// Decodes `text`; refuses broken escapes, control characters and what is not UTF-8.
+    /// Decodes `text`. Refuses broken escapes, control characters and bytes that are not UTF-8.
     package static func decode(_ text: Substring, key: String) throws(TransportError) -> String {
         guard text.utf8.contains(UInt8(ascii: "%")) else { return String(text) }
         var bytes: [UInt8] = []
@@ -21,7 +21,7 @@ package enum PercentEncoding {
         return decoded
     }
 
-    /// Encodes all of `text` but unreserved characters and those in `kept`.
+    /// Encodes all characters of `text` except unreserved ones and those in `kept`.
     package static func encode(_ text: String, keeping kept: String = "") -> String {
         let digits = Array("0123456789ABCDEF".utf8)
         var bytes: [UInt8] = []

@@ -1,41 +1,42 @@
-/// The search for the longest time that a connection may be idle before a NAT on its path forgets it, apart for each network.
+/// The search for the longest time that a connection may be idle before a NAT on its path forgets it. Each network has
+/// its own search.
 ///
-/// A value that does no I/O. Its owner leaves a connection idle for ``nextTrial(on:)`` and says whether the connection
-/// survived. The idea, to grow from a safe interval while the path bears it and to remember the result by network, is
-/// that of the smart heartbeat in Tencent's Mars. Here the growth doubles, and once a length has failed the search goes
-/// on by bisection.
+/// It is a value that does no I/O. Its owner leaves a connection idle for `nextTrial(on:)` and reports whether the
+/// connection survived. The search starts at a safe interval, increases it while the path allows it, and remembers the
+/// result by network. This idea comes from the smart heartbeat in Tencent's Mars. Here the interval doubles, and after
+/// a failure the search continues by bisection.
 ///
-/// - A failure counts when it repeats: a length is bad after two failures at it or at shorter ones, since a single loss may
-///   be chance. A success at a length takes back all failures up to it.
-/// - A trial is never longer than twice what is known to be good.
-/// - Nothing is learned about ``AdaptiveKeepaliveConfiguration/minimum``: it is taken to be safe.
+/// - An interval is bad after two failures at it or at shorter ones, because a single loss can be chance. A success at
+///   an interval removes all failures up to it.
+/// - A trial is never longer than twice the longest good interval.
+/// - ``AdaptiveKeepaliveConfiguration/minimum`` is taken to be safe and is never tested.
 public struct AdaptiveInterval: Sendable, Hashable {
-    /// How many networks are remembered; then the one that was used least recently is forgotten.
+    /// The number of networks that are remembered. Beyond it, the one that was used least recently is forgotten.
     package static let networkLimit = 16
 
-    /// What is known of one network.
+    /// The results for one network.
     private struct Record: Sendable, Hashable {
         let network: String
-        /// The longest length that was borne, or the minimum.
+        /// The longest interval that succeeded, or the minimum.
         var good: Duration
-        /// The two shortest lengths that failed and were not borne since, the shorter one first.
+        /// The two shortest intervals that failed and have not succeeded since, the shorter one first.
         var failures: [Duration] = []
 
-        /// The shortest length at or below which two trials failed.
+        /// The shortest interval at or below which two trials failed.
         var bad: Duration? { failures.count < 2 ? nil : failures[1] }
-        /// A length above the good ones that failed once only.
+        /// An interval above the good ones that failed only once.
         var suspect: Duration? {
             guard let shortest = failures.first, shortest > good else { return nil }
             return shortest == bad ? nil : shortest
         }
     }
 
-    /// The bounds of the search, as far as they make sense: 1 ms <= minimum <= maximum <= 24 h, resolution >= 1 ms.
+    /// The bounds of the search, adjusted to 1 ms <= minimum <= maximum <= 24 h, resolution >= 1 ms.
     package let configuration: AdaptiveKeepaliveConfiguration
-    /// In the order of their use, the latest last.
+    /// The networks in the order of their use, the latest last.
     private var records: [Record] = []
 
-    /// A search that knows nothing yet.
+    /// Creates a search without results.
     package init(_ configuration: AdaptiveKeepaliveConfiguration = AdaptiveKeepaliveConfiguration()) {
         var bounds = configuration
         bounds.minimum = min(max(bounds.minimum, .milliseconds(1)), .seconds(86_400))
@@ -44,7 +45,7 @@ public struct AdaptiveInterval: Sendable, Hashable {
         self.configuration = bounds
     }
 
-    /// What `former` has learned, within the bounds of another configuration.
+    /// Creates a search that has the results of `former`, within the bounds of another configuration.
     package init(_ configuration: AdaptiveKeepaliveConfiguration, knowing former: AdaptiveInterval) {
         self.init(configuration)
         records = former.records.map { record in
@@ -54,10 +55,10 @@ public struct AdaptiveInterval: Sendable, Hashable {
         }
     }
 
-    /// The networks about which something is known, the latest used last.
+    /// The networks with results, the latest used last.
     public var networks: [String] { records.map(\.network) }
 
-    /// The longest interval that is known to be good, or the minimum. Marks the network as used.
+    /// Returns the longest interval that is known to be good, or the minimum. Marks the network as used.
     package mutating func current(on network: String) -> Duration {
         guard let index = records.firstIndex(where: { $0.network == network }) else { return configuration.minimum }
         let record = records.remove(at: index)
@@ -65,8 +66,8 @@ public struct AdaptiveInterval: Sendable, Hashable {
         return record.good
     }
 
-    /// The interval to try next; `nil` when the search has ended: the longest good and the shortest bad interval are within
-    /// the resolution, or the maximum has proved good.
+    /// Returns the interval to try next, or `nil` if the search has ended. The search ends when the longest good and
+    /// the shortest bad interval differ by no more than the resolution, or when the maximum has succeeded.
     package func nextTrial(on network: String) -> Duration? {
         let record = records.first { $0.network == network } ?? fresh(network)
         let good = record.good
@@ -77,7 +78,7 @@ public struct AdaptiveInterval: Sendable, Hashable {
         return min(reach, record.suspect ?? (good + bad) / 2)
     }
 
-    /// The connection answered after `interval` without traffic.
+    /// Records that the connection answered after `interval` without traffic.
     package mutating func succeeded(_ interval: Duration, on network: String) {
         update(network) { record, bounds in
             record.good = min(max(record.good, interval), bounds.maximum)
@@ -85,17 +86,17 @@ public struct AdaptiveInterval: Sendable, Hashable {
         }
     }
 
-    /// The connection was dead after `interval` without traffic, which was longer than ``current(on:)``.
+    /// Records that the connection was dead after `interval` without traffic, which was longer than ``current(on:)``.
     package mutating func failed(_ interval: Duration, on network: String) {
         update(network) { record, bounds in
             Self.note(interval, &record, bounds)
-            // What was good once is bad now: another NAT behind the same name.
+            // An interval that was good before is bad now, so another NAT is behind the same name.
             if let bad = record.bad, bad <= record.good { record.good = bounds.minimum }
         }
     }
 
-    /// The connection was dead after the ``current(on:)`` interval. Falls back to the minimum at once; everything above has
-    /// to prove good anew.
+    /// Records that the connection was dead after the ``current(on:)`` interval. Falls back to the minimum at once. All
+    /// longer intervals must succeed again.
     package mutating func lost(on network: String) {
         update(network) { record, bounds in
             Self.note(record.good, &record, bounds)

@@ -1,28 +1,29 @@
-/// How long to wait before each further attempt to connect.
+/// The delay before each further attempt to connect.
 ///
-/// Many clients lose the same server at the same moment; without jitter they come back at the same moment too. See Marc
-/// Brooker, "Exponential backoff and jitter" (2015), for the names and the reasons.
+/// Many clients lose the same server at the same moment. Without jitter they also return at the same moment. Marc
+/// Brooker, "Exponential backoff and jitter" (2015), explains the kinds of jitter and the reasons for them.
 public enum BackoffPolicy: Sendable, Hashable {
-    /// How much of a delay is left to chance.
+    /// The part of a delay that is random.
     public enum Jitter: String, Sendable, Hashable, CaseIterable {
-        /// Nothing: the whole delay.
+        /// No part: the whole delay.
         case none
-        /// Half of it: between half of the delay and the whole.
+        /// Half of it: between half of the delay and the whole delay.
         case equal
-        /// All of it: between nothing and the whole delay.
+        /// All of it: between zero and the whole delay.
         case full
     }
 
-    /// No delay at all.
+    /// No delay.
     case immediate
     /// The same delay each time.
     case fixed(Duration)
-    /// `initial`, then `multiplier` times as much after each failure, up to `maximum`.
+    /// `initial` at first, then `multiplier` times the last delay after each failure, up to `maximum`.
     case exponential(initial: Duration, maximum: Duration, multiplier: Double, jitter: Jitter)
-    /// One delay after the other; after the last one either no further attempt, or the last delay again and again.
+    /// The delays of the list, one after the other. After the last one there is either no further attempt, or the last
+    /// delay repeats.
     case schedule([Duration], givesUp: Bool)
 
-    /// Half a second, doubling up to twenty seconds, with full jitter.
+    /// 0.5 s, doubling up to 20 s, with full jitter.
     public static let standard = exponential(
         initial: .milliseconds(500),
         maximum: .seconds(20),
@@ -31,19 +32,19 @@ public enum BackoffPolicy: Sendable, Hashable {
     )
 }
 
-/// Where a sequence of failed attempts stands.
+/// The position in a sequence of failed attempts.
 package struct Backoff: Sendable, Hashable {
-    /// What gives the delays.
+    /// The policy that determines the delays.
     package let policy: BackoffPolicy
-    /// How many delays have been given since the last ``reset()``.
+    /// The number of delays that were returned since the last ``reset()``.
     package private(set) var failures = 0
 
-    /// The start of a sequence.
+    /// Creates the start of a sequence.
     package init(_ policy: BackoffPolicy) {
         self.policy = policy
     }
 
-    /// The delay before the next attempt; `nil` if there is to be none.
+    /// Returns the delay before the next attempt, or `nil` if no attempt may follow.
     package mutating func next(using random: inout some RandomNumberGenerator) -> Duration? {
         defer { failures += 1 }
         switch policy {
@@ -62,7 +63,7 @@ package struct Backoff: Sendable, Hashable {
         }
     }
 
-    /// Begins anew, after a connection has proved stable.
+    /// Starts the sequence again, after a connection has proved stable.
     package mutating func reset() {
         failures = 0
     }
@@ -70,7 +71,7 @@ package struct Backoff: Sendable, Hashable {
     private static func grown(_ initial: Duration, _ maximum: Duration, _ multiplier: Double, _ times: Int) -> Int64 {
         let limit = max(0, maximum.wholeNanoseconds)
         var grown = Double(max(0, initial.wholeNanoseconds))
-        // Beyond a hundred steps any growth has met its limit, and what does not grow stays what it is.
+        // After a hundred steps any growth has reached its limit. A delay that does not grow stays the same.
         for _ in 0..<min(times, 100) where grown < Double(limit) { grown *= max(1, multiplier) }
         return grown < Double(limit) ? Int64(grown) : limit
     }

@@ -2,7 +2,7 @@ import Codecs
 import Protocols
 import TransportAPI
 
-/// A key of an object in the file. The same row reads its value, suggests its name and documents it.
+/// A key of an object in the file. It reads the value, suggests its name for misspelled ones, and documents it.
 struct ConfigurationKey<Target>: Sendable {
     /// Its name.
     var name: String
@@ -10,7 +10,7 @@ struct ConfigurationKey<Target>: Sendable {
     var allowed: String
     /// Its meaning, in one line.
     var meaning: String
-    /// Writes the value in `target` as the file does; empty for an object.
+    /// The text of the value in `target`, as in the file. Empty for an object.
     var shown: @Sendable (Target) -> String
     /// The rows of the object that is its value, with paths relative to this key.
     var inner: [KeyReferenceRow]
@@ -52,7 +52,7 @@ struct ConfigurationObject<Target>: Sendable {
         try check(target, value)
     }
 
-    /// One row for each key, also for the keys of inner objects.
+    /// Returns one row for each key, including the keys of inner objects.
     func reference(defaults: Target) -> [KeyReferenceRow] {
         keys.flatMap { key in
             let row = KeyReferenceRow(key.name, key.allowed, key.shown(defaults), key.meaning)
@@ -62,7 +62,7 @@ struct ConfigurationObject<Target>: Sendable {
 }
 
 extension SettingFormat {
-    /// An object with these keys, converted to the value.
+    /// Creates the format of an object with these keys, which is converted to the value.
     static func object<Target: Sendable>(
         _ object: ConfigurationObject<Target>,
         from defaults: Target,
@@ -94,14 +94,14 @@ struct KeyReferenceRow: Sendable, Hashable {
         self.meaning = meaning
     }
 
-    /// The row in the table of the outer object.
+    /// Returns the row in the table of the outer object.
     func inside(_ key: String) -> KeyReferenceRow {
         var row = self
         row.path = "\(key).\(path)"
         return row
     }
 
-    /// The rows under their headings, in aligned columns.
+    /// Returns the rows under their headings, in aligned columns.
     static func table(_ rows: [KeyReferenceRow]) -> String {
         let lines =
             [["key", "allowed", "default", "meaning"]] + rows.map { [$0.path, $0.allowed, $0.standard, $0.meaning] }

@@ -2,29 +2,29 @@ import Codecs
 import Protocols
 import TransportAPI
 
-/// A value of a setting before its type is known: in a configuration file, in a URL or on a command line. Its errors
-/// name the key, in a file also the line.
+/// The value of a setting before its type is known, from a configuration file, a URL or a command line. Its errors name
+/// the key, and for a file also the line.
 package struct ConfigurationValue: Sendable {
-    /// The value, and its place in the file in bytes.
-    package let node: (value: JSONNode.Value, range: Range<Int>)
-    /// The key. In a file: all keys that lead to the value, joined by dots; empty for the whole file.
+    /// The value, and its range in the file in bytes.
+    package let node: (value: JSONValue.Kind, range: Range<Int>)
+    /// The key. In a file it is all keys that lead to the value, joined by dots; empty for the whole file.
     let path: String
     /// The file; `nil` for a URL or a command line.
     private let document: JSONDocument?
     /// The transports that endpoints may name.
     let registry: TransportRegistry
 
-    private init(_ node: JSONNode, _ path: String, _ document: JSONDocument, _ registry: TransportRegistry) {
-        (self.node, self.path, self.document, self.registry) = ((node.value, node.range), path, document, registry)
+    private init(_ node: JSONValue, _ path: String, _ document: JSONDocument, _ registry: TransportRegistry) {
+        (self.node, self.path, self.document, self.registry) = ((node.kind, node.range), path, document, registry)
     }
 
-    /// The root of a JSON text (RFC 8259, strictly).
+    /// Reads the root of a JSON text, strictly as in RFC 8259.
     ///
     /// - Parameters:
-    ///   - text: the text, in UTF-8.
-    ///   - label: the file's name in errors.
-    ///   - maximumLength: the longest accepted text, in bytes.
-    ///   - registry: the transports that endpoints may name.
+    ///   - text: The text, in UTF-8.
+    ///   - label: The file's name in errors.
+    ///   - maximumLength: The longest accepted text, in bytes.
+    ///   - registry: The transports that endpoints may name.
     /// - Throws: `.invalidConfiguration` with the line and column of the first mistake.
     package init(
         _ text: some Sequence<UInt8>,
@@ -36,7 +36,7 @@ package struct ConfigurationValue: Sendable {
         self.init(document.root, "", document, registry)
     }
 
-    /// The text of a URL option or a command-line option.
+    /// Creates the value of a URL option or a command-line option from its text.
     package init(_ text: String, key: String) {
         (node, path, document, registry) = ((.string(text), 0..<0), key, nil, .standard)
     }
@@ -45,9 +45,9 @@ package struct ConfigurationValue: Sendable {
     package var string: String? { if case .string(let text) = node.value { text } else { nil } }
 
     /// Its number, if it is one.
-    package var number: Double? { if case .number(let number) = node.value { number } else { nil } }
+    package var number: Double? { JSONValue(node.value).number }
 
-    /// Its number, if it is whole: `64`, `64.0` and `6.4e1` are the same.
+    /// Its number, if it is whole. `64`, `64.0` and `6.4e1` are the same.
     package var integer: Int? {
         // Up to 2^53 a double is exact. No limit of the file is larger.
         guard let number, number.magnitude <= 0x1p53, Double(Int(number)) == number else { return nil }
@@ -55,7 +55,7 @@ package struct ConfigurationValue: Sendable {
     }
 
     /// Its members, if it is an object.
-    package var members: [JSONMember]? { if case .object(let members) = node.value { members } else { nil } }
+    package var members: [JSONValue.Member]? { if case .object(let members) = node.value { members } else { nil } }
 
     /// Its elements, if it is an array.
     package var elements: [ConfigurationValue]? {
@@ -63,20 +63,22 @@ package struct ConfigurationValue: Sendable {
         return nodes.enumerated().map { ConfigurationValue($1, "\(path)[\($0)]", document, registry) }
     }
 
-    /// The value of the member of this name.
+    /// Returns the value of the member of this name.
     package func member(_ name: String) -> ConfigurationValue? {
         members?.first { $0.name.hasSameUTF8(as: name) }.map(value(of:))
     }
 
-    /// The value of a member.
-    package func value(of member: JSONMember) -> ConfigurationValue {
+    /// Returns the value of a member.
+    package func value(of member: JSONValue.Member) -> ConfigurationValue {
         guard let document else { return self }
-        return ConfigurationValue(member.node, JSONDocument.path(path, member.name), document, registry)
+        return ConfigurationValue(member.value, JSONDocument.path(path, member.name), document, registry)
     }
 
-    /// The value of a required member.
+    /// Returns the value of a required member.
     ///
-    /// - Parameter allowed: the allowed values, for the error.
+    /// - Parameters:
+    ///   - name: The member's name.
+    ///   - allowed: The allowed values, for the error.
     package func required(_ name: String, _ allowed: String) throws(TransportError) -> ConfigurationValue {
         guard members != nil else { throw wrong("an object") }
         guard let value = member(name) else { throw missing(name, allowed) }
@@ -85,35 +87,35 @@ package struct ConfigurationValue: Sendable {
 
     // MARK: Errors
 
-    /// A mistake in this value.
+    /// Returns the error of a mistake in this value.
     package func failure(_ problem: String) -> TransportError { failure(path, problem) }
 
-    /// A mistake in this value, described by another error.
+    /// Returns the error of a mistake in this value that another error describes.
     func failure(_ error: TransportError) -> TransportError {
         document?.failure(at: node.range.lowerBound, path, error) ?? .configuration("\(path):", error.reason)
     }
 
-    /// The value is not allowed.
+    /// Returns the error of a value that is not allowed.
     ///
     /// - Parameters:
-    ///   - allowed: the allowed values.
-    ///   - words: the words among them, of which the nearest one is suggested.
-    ///   - isSecret: whether the value is not quoted.
+    ///   - allowed: The allowed values.
+    ///   - words: The words among them. The nearest one is suggested.
+    ///   - isSecret: Whether the value is not quoted.
     package func wrong(_ allowed: String, words: [String] = [], isSecret: Bool = false) -> TransportError {
         failure("is \(isSecret ? kind : found);\(Self.suggestion(string, words)) allowed is \(allowed)")
     }
 
-    /// One of its members is not among `names`.
-    func unknown(_ member: JSONMember, allowed names: [String]) -> TransportError {
+    /// Returns the error of a member that is not among `names`.
+    func unknown(_ member: JSONValue.Member, allowed names: [String]) -> TransportError {
         failure(JSONDocument.path(path, member.name), Self.unknown(member.name, allowed: names), at: member.offset)
     }
 
-    /// A required member is missing.
+    /// Returns the error of a missing required member.
     package func missing(_ name: String, _ allowed: String) -> TransportError {
         failure(JSONDocument.path(path, name), "is missing; allowed is \(allowed)")
     }
 
-    /// The sentence about a key that is not among `names`, without its subject.
+    /// Returns the sentence about a key that is not among `names`, without its subject.
     static func unknown(_ name: String, allowed names: [String]) -> String {
         "is not known;\(suggestion(name, names)) allowed are \(names.joined(separator: ", "))"
     }
@@ -131,14 +133,14 @@ package struct ConfigurationValue: Sendable {
         switch node.value {
         case .null: "null"
         case .bool: "a truth value"
-        case .number: "a number"
+        case .integer, .number: "a number"
         case .string: "a string"
         case .array: "an array"
         case .object: "an object"
         }
     }
 
-    /// The value as it was written, cut where it is long.
+    /// The value as it was written, shortened if it is long.
     private var found: String {
         switch node.value {
         case .array, .object: return kind

@@ -1,9 +1,9 @@
 import Protocols
 import TransportAPI
 
-/// How a setting is written: the one grammar of URL options, configuration files and command lines.
+/// The format of a setting in URL options, configuration files and on command lines. There is one grammar for all.
 ///
-/// A text means the same in all three. A file may also write numbers and truth values without quotes.
+/// A text means the same in all three. A file may also contain numbers and truth values without quotes.
 package struct SettingFormat<Value>: Sendable {
     /// The allowed values, for errors and tables.
     package var allowed: String
@@ -13,11 +13,11 @@ package struct SettingFormat<Value>: Sendable {
     package var isSecret = false
     /// Whether a file writes the value as a string.
     var isString = false
-    /// How the table of keys shows a default that has no text.
+    /// The text for a default without a text, in the table of keys.
     var absent = ""
-    /// Converts a value. The result is `nil` if the value is not allowed.
+    /// Converts a value. Returns `nil` if the value is not allowed.
     var parse: @Sendable (ConfigurationValue) throws(TransportError) -> Value?
-    /// The text that is read as this value; `nil` if there is none.
+    /// Returns the text that is read as this value, or `nil` if there is none.
     package var text: @Sendable (Value) -> String? = { _ in nil }
 
     /// Reads a value of a file.
@@ -35,22 +35,22 @@ package struct SettingFormat<Value>: Sendable {
         try read(ConfigurationValue(text, key: key))
     }
 
-    /// The value as a file writes it.
+    /// Returns the value as in a file.
     func shown(_ value: Value) -> String { text(value).map { isString ? $0.debugDescription : $0 } ?? absent }
 
-    /// This word is allowed as well, and is read as `nil`.
+    /// Returns a format that also allows this word, which is read as `nil`.
     package func or(_ word: String) -> SettingFormat<Value?> {
         optional(or: word.debugDescription, words + [word], word) {
             $0.string.map { HTTPSyntax.equalIgnoringCase($0, word) } == true
         }
     }
 
-    /// `null` is allowed as well.
+    /// A format that also allows `null`.
     var orNull: SettingFormat<Value?> {
         optional(or: "null", words, nil) { if case .null = $0.node.value { true } else { false } }
     }
 
-    /// The default is `nil`, which cannot be written.
+    /// A format whose default is `nil`, which cannot be written.
     var orAbsent: SettingFormat<Value?> {
         optional(or: nil, words, nil) { _ in false }
     }
@@ -75,7 +75,7 @@ package struct SettingFormat<Value>: Sendable {
         }
     }
 
-    /// The same texts for values of another type.
+    /// Returns a format with the same texts for values of another type.
     package func map<Other>(
         _ convert: @escaping @Sendable (Value) -> Other?,
         back: @escaping @Sendable (Other) -> Value
@@ -92,7 +92,7 @@ package struct SettingFormat<Value>: Sendable {
 // MARK: Numbers
 
 extension SettingFormat where Value == Int {
-    /// A whole number.
+    /// Returns the format of a whole number.
     package static func integer(_ range: ClosedRange<Int>) -> Self {
         SettingFormat(allowed: "\(range.lowerBound) to \(range.upperBound)") { value in
             (value.integer ?? value.string.flatMap { Int($0) }).flatMap { range.contains($0) ? $0 : nil }
@@ -101,7 +101,7 @@ extension SettingFormat where Value == Int {
         }
     }
 
-    /// A number of bytes, plain or with a unit: `65536`, `64KiB`, `1.5MB`.
+    /// Returns the format of a number of bytes, plain or with a unit: `65536`, `64KiB`, `1.5MB`.
     package static func bytes(_ range: ClosedRange<Int>) -> Self {
         let allowed = "\(range.lowerBound) to \(range.upperBound), or with a unit (\"64KiB\")"
         return SettingFormat(allowed: allowed) { value in
@@ -117,9 +117,11 @@ extension SettingFormat where Value == Int {
 }
 
 extension SettingFormat where Value == Double {
-    /// A number, whole or not.
+    /// Returns the format of a number, whole or not.
     ///
-    /// - Parameter percents: how many percent the number 1 is. If set, a percent sign is allowed.
+    /// - Parameters:
+    ///   - range: The allowed numbers.
+    ///   - percents: How many percent the number 1 is. If set, a percent sign is allowed.
     package static func number(_ range: ClosedRange<Double>, percents: Double? = nil) -> Self {
         let (lower, upper) = (range.lowerBound, range.upperBound)
         var allowed = lower == .leastNonzeroMagnitude ? "more than 0, up to " : "\(shortest(lower)) to "
@@ -140,7 +142,7 @@ extension SettingFormat where Value == Double {
 }
 
 extension SettingFormat where Value == Bool {
-    /// `true` or `on`, `false` or `off`.
+    /// The format of `true` or `on`, `false` or `off`.
     package static var flag: Self {
         SettingFormat(allowed: "true, false, \"on\" or \"off\"", words: ["on", "off", "true", "false"]) { value in
             if case .bool(let flag) = value.node.value { return flag }
@@ -156,7 +158,7 @@ extension SettingFormat where Value == Bool {
 }
 
 extension SettingFormat where Value == Duration {
-    /// A length of time, with its unit: `50us`, `250ms`, `1.5s`, `2m`, `1h`.
+    /// Returns the format of a duration with its unit: `50us`, `250ms`, `1.5s`, `2m`, `1h`.
     package static func duration(_ range: ClosedRange<Duration>) -> Self {
         let (least, most) = (range.lowerBound.settingText, range.upperBound.settingText)
         return SettingFormat(allowed: "\"\(least)\" to \"\(most)\"", isString: true) { value in
@@ -172,13 +174,14 @@ extension Duration {
         ("ns", 1), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 6e10), ("h", 3.6e12),
     ]
 
-    /// Reads a number and its unit, such as `1.5s`, to the nanosecond. `nil` for another text, and beyond 104 days.
+    /// Reads a number and its unit, such as `1.5s`, with a precision of 1 ns. Returns `nil` for another text and for
+    /// more than 104 days.
     package init?(setting text: String) {
         guard let nanoseconds = quantity(text, Self.units) else { return nil }
         self = .nanoseconds(Int64(nanoseconds.rounded()))
     }
 
-    /// The shortest text that reads back as this duration: a whole number of the largest possible unit.
+    /// The shortest text that is read as this duration: a whole number of the largest possible unit.
     package var settingText: String {
         let nanoseconds = wholeNanoseconds
         guard nanoseconds != 0 else { return "0s" }
@@ -187,13 +190,14 @@ extension Duration {
     }
 }
 
-/// Longer suffixes first, because each ends in "B".
+/// Longer suffixes come first, because each ends in "B".
 private let byteUnits: [(suffix: String, size: Double)] = [
     ("KiB", 0x1p10), ("MiB", 0x1p20), ("GiB", 0x1p30), ("TiB", 0x1p40),
     ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12), ("B", 1),
 ]
 
-/// A number with one of these units, multiplied by its size. `nil` if the product exceeds 2^53, up to which a double is exact.
+/// Reads a number with one of these units, and multiplies it by the unit's size. Returns `nil` if the product exceeds
+/// 2^53, up to which a double is exact.
 private func quantity(_ text: String, _ units: [(suffix: String, size: Double)]) -> Double? {
     guard let unit = units.first(where: { text.hasSuffix($0.suffix) }),
         let number = decimal(text.dropLast(unit.suffix.count)), (number * unit.size).magnitude <= 0x1p53
@@ -201,7 +205,7 @@ private func quantity(_ text: String, _ units: [(suffix: String, size: Double)])
     return number * unit.size
 }
 
-/// A decimal number: digits, a sign and a decimal point, and those of `others`, but no infinity.
+/// Reads a decimal number of digits, a sign, a decimal point, and the characters of `others`. Infinity is not allowed.
 private func decimal(_ text: Substring, besides others: String = "") -> Double? {
     guard text.utf8.allSatisfy({ 0x30...0x39 ~= $0 || "+-.".utf8.contains($0) || others.utf8.contains($0) }),
         let number = Double(text), number.isFinite
@@ -209,7 +213,7 @@ private func decimal(_ text: Substring, besides others: String = "") -> Double? 
     return number
 }
 
-/// The shortest text that reads back as this number.
+/// Returns the shortest text that is read as this number.
 private func shortest(_ number: Double) -> String {
     let text = "\(number)"
     return text.hasSuffix(".0") ? String(text.dropLast(2)) : text
@@ -218,11 +222,12 @@ private func shortest(_ number: Double) -> String {
 // MARK: Texts
 
 extension SettingFormat where Value == String {
-    /// A text of this many bytes.
+    /// Returns the format of a text of this many bytes.
     ///
     /// - Parameters:
-    ///   - rule: what else is required, for errors.
-    ///   - isAllowed: checks it.
+    ///   - bytes: The allowed number of bytes.
+    ///   - rule: The further requirement, for errors.
+    ///   - isAllowed: Checks the requirement.
     package static func text(
         _ bytes: ClosedRange<Int>,
         _ rule: String = "",
@@ -236,7 +241,7 @@ extension SettingFormat where Value == String {
         }
     }
 
-    /// One of these words, in any letter case.
+    /// Returns the format of one of these words, in any letter case.
     package static func word(of words: [String]) -> Self {
         SettingFormat(
             allowed: words.map(\.debugDescription).joined(separator: ", "),
@@ -251,7 +256,7 @@ extension SettingFormat where Value == String {
 }
 
 extension SettingFormat where Value: CaseIterable & RawRepresentable & Sendable, Value.RawValue == String {
-    /// One of the words of an enumeration.
+    /// The format of one of the words of an enumeration.
     package static var word: Self {
         SettingFormat<String>.word(of: Value.allCases.map(\.rawValue)).map(
             { Value(rawValue: $0) },
@@ -261,9 +266,10 @@ extension SettingFormat where Value: CaseIterable & RawRepresentable & Sendable,
 }
 
 extension SettingFormat where Value == Endpoint {
-    /// A URL with one of these schemes.
+    /// Returns the format of a URL with one of these schemes.
     ///
-    /// - Parameter schemes: if `nil`, the transport of the scheme must be in the registry and take the URL's options.
+    /// - Parameter schemes: The allowed schemes. If `nil`, the transport of the scheme must be in the registry and
+    ///   accept the URL's options.
     package static func url(of schemes: [String]? = nil) -> Self {
         SettingFormat(allowed: "a URL", isSecret: true, isString: true) { (value) throws(TransportError) in
             guard let url = value.string else { return nil }
@@ -285,7 +291,7 @@ extension SettingFormat where Value == Endpoint {
 }
 
 extension SettingFormat where Value == [HTTPHeader] {
-    /// An object of names and values. Errors do not quote a value, because it may be a secret.
+    /// The format of an object of names and values. Errors do not quote a value, because it may be a secret.
     static var headers: Self {
         SettingFormat(allowed: "an object of at most 64 strings", isSecret: true, absent: "none") {
             (value) throws(TransportError) in
@@ -311,9 +317,12 @@ extension SettingFormat where Value == [HTTPHeader] {
 // MARK: Lists
 
 extension SettingFormat {
-    /// An array of values in a file.
+    /// Returns the format of an array of values in a file.
     ///
-    /// - Parameter name: the elements, in the plural.
+    /// - Parameters:
+    ///   - count: The allowed number of elements.
+    ///   - name: The name of the elements, in the plural.
+    ///   - element: The format of each element.
     static func list<Element>(
         _ count: ClosedRange<Int>,
         _ name: String,
@@ -332,9 +341,11 @@ extension SettingFormat {
         }
     }
 
-    /// A text such as `ws,tcp`. Empty elements and repetitions are dropped.
+    /// Returns the format of a text such as `ws,tcp`. Empty elements and repetitions are dropped.
     ///
-    /// - Parameter limit: the most different elements.
+    /// - Parameters:
+    ///   - element: The format of each element.
+    ///   - limit: The maximum number of different elements.
     package static func commaSeparated<Element: Equatable & SendableMetatype>(
         _ element: SettingFormat<Element>,
         atMost limit: Int = 64

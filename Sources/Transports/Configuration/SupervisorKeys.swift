@@ -3,12 +3,12 @@ import TransportAPI
 
 private let day = Duration.seconds(86_400)
 
-/// The object `backoff`. It holds the keys of all policies, of which each policy has its own.
+/// The object `backoff`. It has the keys of all policies. Each policy uses some of them.
 struct BackoffKeys: Sendable {
     enum Policy: String, Sendable, CaseIterable {
         case exponential, fixed, immediate, schedule
 
-        /// The keys of this policy, besides `policy`.
+        /// The keys of this policy in addition to `policy`.
         var keys: [String] {
             switch self {
             case .exponential: ["initial", "maximum", "multiplier", "jitter"]
@@ -41,14 +41,24 @@ struct BackoffKeys: Sendable {
 
     static let object = ConfigurationObject<BackoffKeys>(
         keys: [
-            .init("policy", .word, \.policy, "how the delays follow each other"),
+            .init("policy", .word, \.policy, "the rule for the delays: growing, always the same, none, or a list"),
             .init("initial", growing, \.initial, "exponential: the first delay"),
             .init("maximum", growing, \.maximum, "exponential: the longest delay"),
-            .init("multiplier", .number(1...10), \.multiplier, "exponential: the growth with each failure"),
-            .init("jitter", .word, \.jitter, "exponential: how much is left to chance"),
-            .init("delay", waiting.orAbsent, \.delay, "fixed: each delay; required there"),
-            .init("delays", waitings.orAbsent, \.delays, "schedule: one after the other; required there"),
-            .init("gives-up", .flag, \.givesUp, "schedule: whether it ends there, or repeats the last delay"),
+            .init("multiplier", .number(1...10), \.multiplier, "exponential: the factor from one delay to the next"),
+            .init(
+                "jitter",
+                .word,
+                \.jitter,
+                "exponential: how much of each delay is random: nothing, half, or all of it"
+            ),
+            .init("delay", waiting.orAbsent, \.delay, "fixed: the delay before each attempt; required for this policy"),
+            .init(
+                "delays",
+                waitings.orAbsent,
+                \.delays,
+                "schedule: the delays, one after the other; required for this policy"
+            ),
+            .init("gives-up", .flag, \.givesUp, "schedule: whether to give up after the last delay, or to repeat it"),
         ],
         check: check
     )
@@ -80,7 +90,7 @@ struct BackoffKeys: Sendable {
     }
 }
 
-/// The object `keepalive`. The probe is two keys of the file.
+/// The object `keepalive`. Two keys of the file describe the probe.
 struct KeepaliveKeys: Sendable {
     var plain = KeepaliveConfiguration()
     var payload: String?
@@ -99,37 +109,37 @@ struct KeepaliveKeys: Sendable {
                 "interval",
                 interval,
                 \.plain.interval,
-                "the silence before a sign of life is asked for; automatic: as fits the transport"
+                "the silence after which a probe is sent; automatic: the interval of the transport"
             ),
             .init(
                 "timeout",
                 .duration(.milliseconds(100) ... .seconds(600)),
                 \.plain.timeout,
-                "how long the answer may take"
+                "how long the peer may take to answer a probe"
             ),
             .init(
                 "idle-only",
                 .flag,
                 \.plain.isIdleOnly,
-                "whether it is asked for only after silence, or at every interval"
+                "true: a probe only after silence; false: a probe at every interval"
             ),
             .init(
                 "payload",
                 SettingFormat.text(1...4096).orAbsent,
                 \.payload,
-                "what is sent, in place of the protocol's own ping"
+                "the message that is sent as the probe, instead of the protocol's own ping"
             ),
             .init(
                 "answer",
                 SettingFormat.text(1...4096).orAbsent,
                 \.answer,
-                "what comes back for payload and is no message"
+                "the peer's answer to payload; the app does not receive it as a message"
             ),
             .init(
                 "adaptive",
                 adaptive,
                 \.plain.adaptive,
-                "whether the longest interval that the path bears is looked for",
+                "whether to search for the longest interval that the network path allows",
                 inner: adaptiveObject.reference(defaults: AdaptiveKeepaliveConfiguration())
             ),
         ],
@@ -138,7 +148,7 @@ struct KeepaliveKeys: Sendable {
                 throw answer.failure("has no meaning without \"payload\" beside it")
             }
             if keys.plain.interval == .off, keys.plain.adaptive != nil, let adaptive = value.member("adaptive") {
-                throw adaptive.failure("looks for an interval, but \"interval\" beside it is \"off\"")
+                throw adaptive.failure("searches an interval, but \"interval\" beside it is \"off\"")
             }
         }
     )
@@ -176,13 +186,18 @@ struct KeepaliveKeys: Sendable {
 
     private static let adaptiveObject = ConfigurationObject<AdaptiveKeepaliveConfiguration>(
         keys: [
-            .init("minimum", .duration(.seconds(1)...day), \.minimum, "an interval that is safe"),
-            .init("maximum", .duration(.seconds(1)...day), \.maximum, "the longest that is tried"),
+            .init(
+                "minimum",
+                .duration(.seconds(1)...day),
+                \.minimum,
+                "the shortest interval, with which the search begins"
+            ),
+            .init("maximum", .duration(.seconds(1)...day), \.maximum, "the longest interval that is tried"),
             .init(
                 "resolution",
                 .duration(.seconds(1) ... .seconds(3600)),
                 \.resolution,
-                "how exact the result has to be"
+                "the search ends when the longest good and the shortest bad interval are this close"
             ),
         ],
         check: { (keys, value) throws(TransportError) in

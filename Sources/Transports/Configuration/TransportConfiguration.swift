@@ -3,23 +3,23 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// The settings of a supervised connection: its endpoints, the format of its messages, and how it is kept alive.
+/// The settings of a supervised connection: its endpoints, the format of its messages, and its supervisor.
 ///
 /// ```swift
 /// let configuration = try TransportConfiguration(json: text.utf8, label: "chat.json")
 /// let transports = try configuration.transports()
 /// ```
 public struct TransportConfiguration: Sendable, Hashable {
-    /// The servers, at least one, the preferred one first. They may use different transports.
+    /// The servers, the preferred one first. There must be at least one. They can use different transports.
     public var endpoints: [Endpoint]
-    /// The format of messages. The default is `.json`.
+    /// The format of messages. Default `.json`.
     public var codec: WireFormat
-    /// Headers of each WebSocket handshake, such as Authorization. The default is none.
+    /// The headers of each WebSocket handshake, such as Authorization. Default none.
     public var headers: [HTTPHeader]
-    /// How the connection is kept alive.
+    /// The settings of the supervisor.
     public var supervisor: SupervisorConfiguration
 
-    /// A configuration from its parts.
+    /// Creates a configuration from its parts.
     public init(
         endpoints: [Endpoint],
         codec: WireFormat = .json,
@@ -32,12 +32,12 @@ public struct TransportConfiguration: Sendable, Hashable {
         self.supervisor = supervisor
     }
 
-    /// Reads a JSON file (RFC 8259, strictly) of at most 1 MiB; ``keyReference`` lists its keys.
+    /// Reads a JSON file (RFC 8259, strictly) of at most 1 MiB. ``keyReference`` lists its keys.
     ///
     /// - Parameters:
-    ///   - json: the text of the file, in UTF-8.
-    ///   - label: the file's name in errors.
-    ///   - registry: the transports that its endpoints may name.
+    ///   - json: The text of the file, in UTF-8.
+    ///   - label: The file's name in errors.
+    ///   - registry: The transports that its endpoints may name.
     /// - Throws: `.invalidConfiguration` with the file, the line, the key, the value found and what is allowed.
     public init(
         json: some Sequence<UInt8>,
@@ -54,11 +54,11 @@ public struct TransportConfiguration: Sendable, Hashable {
         try Self.object.read(root, into: &self)
     }
 
-    /// The transports to the endpoints, in the same order. WebSocket transports get the headers.
+    /// Returns the transports to the endpoints, in the same order. WebSocket transports get the headers.
     ///
     /// - Parameters:
-    ///   - registry: the known transports.
-    ///   - loop: the event loop of the connections; the shared loop by default.
+    ///   - registry: The known transports.
+    ///   - loop: The event loop of the connections. Default: the shared loop.
     /// - Throws: `.invalidConfiguration` if there is no endpoint, if one is invalid, or if the endpoints of a session
     ///   are servers and brokers.
     public func transports(
@@ -76,8 +76,9 @@ public struct TransportConfiguration: Sendable, Hashable {
         return transports
     }
 
-    /// In a session, the first endpoint that is a broker while the first one is a server, or the reverse. A session cannot move
-    /// from a server to a broker, because its state is either in the server or in the clients behind the broker.
+    /// Finds the first endpoint of a session that is a broker while the first one is a server, or the reverse. A
+    /// session cannot move from a server to a broker, because its state is either in the server or in the clients
+    /// behind the broker.
     func strayEndpoint(_ transports: [any Transport]) -> (index: Int, problem: String)? {
         let styles = transports.map { Delivery.style(supervisor.delivery, $0.capabilities) }
         guard let first = styles.first, let index = styles.firstIndex(where: { $0 != first }) else { return nil }
@@ -89,7 +90,7 @@ public struct TransportConfiguration: Sendable, Hashable {
         )
     }
 
-    /// The endpoint, with the headers if its transport takes headers.
+    /// Returns the endpoint, with the headers if its transport accepts headers.
     func withHeaders(_ endpoint: Endpoint, _ registry: TransportRegistry) -> Endpoint {
         registry.takesHeaders(endpoint.scheme) ? endpoint.adding(headers) : endpoint
     }
@@ -101,7 +102,7 @@ public struct TransportConfiguration: Sendable, Hashable {
 }
 
 extension TransportConfiguration: CustomReflectable {
-    /// Shown by debuggers and failed tests. It omits the values of headers, which may be secrets.
+    /// Debuggers and failed tests show the configuration without the values of headers, which may be secrets.
     public var customMirror: Mirror {
         let children: KeyValuePairs<String, Any> = [
             "endpoints": endpoints, "codec": codec, "headers": headers.map(\.name), "supervisor": supervisor,
@@ -123,14 +124,14 @@ private struct DiscreetTransport: Transport {
 }
 
 extension TransportRegistry {
-    /// Whether the transport of this name has the option `header`.
+    /// Returns whether the transport of this name has the option `header`.
     func takesHeaders(_ name: String) -> Bool {
         transports.contains { $0.name == name && $0.options.contains { $0.name == "header" } }
     }
 }
 
 extension Endpoint {
-    /// The endpoint with these headers added to its options.
+    /// Returns the endpoint with these headers added to its options.
     func adding(_ headers: [HTTPHeader]) -> Endpoint {
         var endpoint = self
         endpoint.options += headers.map { Option(name: "header", value: "\($0.name):\($0.value)") }
@@ -147,7 +148,7 @@ extension TransportConfiguration {
                 "endpoints",
                 .list(1...64, "URLs", of: .url()),
                 \.endpoints,
-                "where to connect, the first preferred"
+                "the servers to connect to, the preferred one first"
             ),
             .init("codec", .word, \.codec, "the format of messages"),
             .init("headers", .headers, \.headers, "sent with each WebSocket handshake"),
@@ -161,7 +162,7 @@ extension TransportConfiguration {
                 "stable-after",
                 .duration(.zero ... .seconds(86_400)),
                 \.supervisor.stableAfter,
-                "how long a connection is open before the backoff starts again"
+                "after a connection that was open for this long, the backoff starts again with its first delay"
             ),
             .init(
                 "maximum-attempts",
@@ -186,7 +187,7 @@ extension TransportConfiguration {
                 "keepalive",
                 .object(KeepaliveKeys.object, from: KeepaliveKeys()) { $0.keepalive },
                 \.supervisor.keepalive,
-                "signs of life",
+                "how a dead connection is detected",
                 inner: KeepaliveKeys.object.reference(defaults: KeepaliveKeys())
             ),
             .init(
@@ -200,20 +201,20 @@ extension TransportConfiguration {
                 "delivery",
                 .object(delivery, from: DeliveryConfiguration()) { $0 },
                 \.supervisor.delivery,
-                "what a sent message is promised",
+                "the guarantee for a sent message",
                 inner: delivery.reference(defaults: DeliveryConfiguration())
             ),
             .init(
                 "message-buffer",
                 .integer(1...65_536),
                 \.supervisor.messageBuffer,
-                "received messages that each listener's buffer holds"
+                "the maximum number of received messages in the buffer of each listener"
             ),
             .init(
                 "message-buffer-bytes",
                 .bytes(1...1 << 30),
                 \.supervisor.messageBufferBytes,
-                "the most bytes of them, and of those that came too early"
+                "the maximum number of their bytes; also the limit for messages that arrived too early"
             ),
         ],
         check: { (configuration, value) throws(TransportError) in
@@ -225,25 +226,30 @@ extension TransportConfiguration {
     )
 
     private static let outbox = ConfigurationObject<OutboxConfiguration>(keys: [
-        .init("count", .integer(1...1 << 20), \.maximumCount, "the most messages"),
-        .init("bytes", .bytes(1...1 << 30), \.maximumBytes, "the most bytes"),
+        .init("count", .integer(1...1 << 20), \.maximumCount, "the maximum number of messages"),
+        .init("bytes", .bytes(1...1 << 30), \.maximumBytes, "the maximum number of bytes"),
         .init(
             "age",
             SettingFormat.duration(.seconds(1) ... .seconds(3_600_000)).or("off"),
             \.maximumAge,
-            "how old a message may become"
+            "the maximum age of a message"
         ),
-        .init("when-full", .word, \.whenFull, "what becomes of a message that finds it full"),
+        .init("when-full", .word, \.whenFull, "the rule for a new message when the outbox is full"),
     ])
 
     private static let delivery = ConfigurationObject<DeliveryConfiguration>(keys: [
-        .init("mode", .word, \.mode, "any server, or one that speaks the session envelope"),
-        .init("window", .integer(1...1024), \.window, "messages in flight, without an acknowledgement"),
+        .init(
+            "mode",
+            .word,
+            \.mode,
+            "plain: for any server; session: for a server with the session envelope, or for a broker"
+        ),
+        .init("window", .integer(1...1024), \.window, "how many messages may be in flight without an acknowledgement"),
         .init(
             "acknowledgement-reminder",
             .duration(.seconds(1) ... .seconds(86_400)),
             \.acknowledgementReminder,
-            "how long a delivery may be unacknowledged before an event says so"
+            "the observer receives an event when a delivery is unacknowledged for this time"
         ),
     ])
 
@@ -251,7 +257,7 @@ extension TransportConfiguration {
         guard case .payload = supervisor.keepalive.probe, supervisor.delivery.mode == .session,
             let payload = value.member("keepalive")?.member("payload")
         else { return }
-        throw payload.failure("stands beside \"delivery.mode\": \"session\"; a session asks with frames of its own")
+        throw payload.failure("is not allowed with \"delivery.mode\": \"session\"; a session has its own probe")
     }
 
     private func checkSession(_ value: ConfigurationValue) throws(TransportError) {
@@ -268,12 +274,14 @@ extension TransportConfiguration {
         let registry = value.registry
         let takers = endpoints.filter { registry.takesHeaders($0.scheme) }
         guard let first = takers.first else {
-            throw headers.failure("are for WebSocket, which none of the endpoints is")
+            throw headers.failure("are for WebSocket, but no endpoint uses WebSocket")
         }
         for (member, header) in zip(headers.members ?? [], self.headers) {
             let place = headers.value(of: member)
             if HTTPSyntax.equalIgnoringCase(header.name, "authorization"), takers.contains(where: { $0.user != nil }) {
-                throw place.failure("stands beside an endpoint with a user, who is sent in the same header")
+                throw place.failure(
+                    "is not allowed with an endpoint that has a user, because the user is sent in the same header"
+                )
             }
             do throws(TransportError) {
                 _ = try registry.transport(for: first.adding([header]))

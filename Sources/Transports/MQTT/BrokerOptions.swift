@@ -2,24 +2,28 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-extension TransportDescriptor {
-    /// What an endpoint says about the broker that listens there.
-    package struct BrokerOptions {
-        /// Makes the broker's side of each connection, given the client's address where it is known.
-        package var makeCore: @Sendable (SocketAddress?) -> any ProtocolCore
-        package var connections: ConnectionLimits
-        package var bounds: ServerLimits
-        package var routing = BrokerCore.Limits()
-        /// How many levels a filter may have, if the endpoint says so.
-        package var filterLevels: Int?
-    }
+/// The settings of a broker from the endpoint at which it listens.
+package struct BrokerOptions {
+    /// Reads the options of an endpoint. The second argument sets everything that no option sets.
+    package typealias Read =
+        @Sendable (Endpoint, (inout MQTTServerConfiguration) -> Void) throws(TransportError) -> BrokerOptions
 
-    /// Reads the options of the endpoint at which a broker listens; `change` sets what no option does.
-    package static func brokerOptions(
+    /// Makes the broker's side of each connection, given the client's address if it is known.
+    package var makeCore: @Sendable (SocketAddress?) -> any ProtocolCore
+    package var connections: ConnectionLimits
+    package var bounds: ServerLimits
+    package var routing = BrokerCore.Limits()
+    /// The maximum number of levels of a filter, if the endpoint sets one.
+    package var filterLevels: Int?
+}
+
+extension TransportDescriptor {
+    /// Reads the options of the endpoint at which a broker listens. `change` sets everything that no option sets.
+    static func brokerOptions(
         _ endpoint: Endpoint,
+        isOverWebSocket: Bool,
         _ change: (inout MQTTServerConfiguration) -> Void
     ) throws(TransportError) -> BrokerOptions {
-        let isOverWebSocket = endpoint.scheme == mqttWebSocket.name
         let reader = try OptionReader(endpoint, allowed: (isOverWebSocket ? mqttWebSocket : mqtt).options)
         var configuration = try serverConfiguration(reader)
         configuration.routesSignals = true
@@ -35,7 +39,9 @@ extension TransportDescriptor {
         return options
     }
 
-    /// - Parameter options: of the WebSocket, if there is one.
+    /// Returns the function that makes the core of each connection.
+    ///
+    /// - Parameter options: The options of the WebSocket, if there is one.
     private static func brokerCore(
         _ configuration: MQTTServerConfiguration,
         _ endpoint: Endpoint,

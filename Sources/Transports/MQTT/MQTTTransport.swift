@@ -2,7 +2,7 @@ import Protocols
 import TransportAPI
 
 extension TransportDescriptor {
-    /// MQTT 3.1.1 without TLS: `mqtt://user:password@host/?publish=a/b&subscribe=c/%23`.
+    /// The descriptor of MQTT 3.1.1 without TLS: `mqtt://user:password@host/?publish=a/b&subscribe=c/%23`.
     public static let mqtt: TransportDescriptor = {
         var descriptor = TransportDescriptor.stream(
             "mqtt",
@@ -20,13 +20,30 @@ extension TransportDescriptor {
             }
         )
         descriptor.routeByTopic()
+        descriptor.broker = { (endpoint, change) throws(TransportError) in
+            try brokerOptions(endpoint, isOverWebSocket: false, change)
+        }
+        descriptor.annotate = annotatePublish
         return descriptor
     }()
 
-    /// Sets what all transports to a broker have in common.
+    /// The header of PUBLISH (MQTT 3.1.1, section 3.3).
+    @Sendable
+    static func annotatePublish(_ reader: inout WireFieldReader) {
+        let qos = reader.peek() >> 1 & 3
+        reader.take(1, "PUBLISH, QoS \(qos)\(reader.peek() & 1 == 1 ? ", retained" : "")")
+        let (length, count) = reader.varint()
+        reader.take(count, "remaining length \(length)")
+        let topic = Int(reader.number(2))
+        reader.take(2, "length of the topic: \(topic)")
+        reader.take(topic, "topic '\(reader.text(topic))'")
+        if qos > 0 { reader.take(2, "packet identifier \(reader.number(2))") }
+    }
+
+    /// Sets the properties that all transports to a broker have in common.
     mutating func routeByTopic() {
-        // The protocol sends its own keepalive, so it gets the supervisor's interval. With an adaptive interval, or none, the
-        // protocol sends none.
+        // The protocol sends its own keepalive, so it gets the supervisor's interval. With an adaptive interval, or
+        // none, the protocol sends no keepalive.
         pace = { endpoint, keepalive in
             let names = Set(endpoint.options.map(\.name))
             var paced = endpoint
@@ -143,8 +160,8 @@ extension TransportDescriptor {
         return configuration
     }
 
-    /// The keep-alive of CONNECT, in seconds. PINGREQ after `interval` of silence arrives well before the broker ends
-    /// the connection.
+    /// Returns the keep-alive of CONNECT, in seconds. It is long enough that a PINGREQ after `interval` of silence
+    /// arrives well before the broker ends the connection.
     private static func keepAlive(for interval: Duration) -> Int {
         let seconds = (interval.wholeNanoseconds / 3).multipliedReportingOverflow(by: 4)
         guard !seconds.overflow else { return 65_535 }
@@ -183,7 +200,7 @@ extension TransportDescriptor {
         let retain = try options.flag("will-retain")
         guard let topic = try options.string("will-topic") else {
             guard message == nil, qos == nil, retain == nil else {
-                throw .configuration("will-topic", "is missing where there are other options of a will")
+                throw .configuration("will-topic", "is missing, but there are other options of a will")
             }
             return nil
         }

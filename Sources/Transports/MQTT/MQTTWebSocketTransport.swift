@@ -3,8 +3,9 @@ import SocketIO
 import TransportAPI
 
 extension TransportDescriptor {
-    /// MQTT 3.1.1 over WebSocket without TLS: `mqtt+ws://user:password@host/path?publish=a/b&subscribe=c/%23`. User and
-    /// password are MQTT's.
+    /// The descriptor of MQTT 3.1.1 over WebSocket without TLS:
+    /// `mqtt+ws://user:password@host/path?publish=a/b&subscribe=c/%23`. User and password belong to MQTT, not to the
+    /// WebSocket handshake.
     public static let mqttWebSocket: TransportDescriptor = {
         var descriptor = TransportDescriptor.stream(
             "mqtt+ws",
@@ -31,6 +32,13 @@ extension TransportDescriptor {
         )
         descriptor.isComposed = true
         descriptor.routeByTopic()
+        descriptor.broker = { (endpoint, change) throws(TransportError) in
+            try brokerOptions(endpoint, isOverWebSocket: true, change)
+        }
+        descriptor.annotate = { reader in
+            annotateWebSocketFrame(&reader)
+            annotatePublish(&reader)
+        }
         return descriptor
     }()
 

@@ -2,14 +2,14 @@ import Primitives
 import Protocols
 import SocketIO
 
-/// One end of an in-memory connection, as a connection sees it. Lives on its loop.
+/// One end of an in-memory connection. It belongs to one connection and lives on its loop.
 final class MemoryChannel: StreamChannel {
     private let loop: EventLoop
     private let incoming: MemoryPipe
     private let outgoing: MemoryPipe
     /// The connection's driver, until it closes the channel.
     private var handler: (any PollHandler)?
-    // Unchecked exclusivity, because nobody is called while these change.
+    // Exclusivity is unchecked because no other code runs while these change.
     @exclusivity(unchecked) private(set) var bytesSent: UInt64 = 0
     @exclusivity(unchecked) private(set) var bytesReceived: UInt64 = 0
 
@@ -21,18 +21,18 @@ final class MemoryChannel: StreamChannel {
 
     var roundTripsToConnect: Int { 0 }
     var segmentCounts: SegmentCounts? { nil }
-    /// What the other end has not read.
+    /// The number of bytes that the other end has not read.
     var unacknowledgedBytes: Int { outgoing.count }
 
     func attach(_ handler: any PollHandler) {
         self.handler = handler
         let end = LoopBound(self, to: loop)
-        // Made once, and not for each message.
+        // The closures are made once, and not for each message.
         let read: MemoryPipe.Signal = { end.value.handler?.ready(.read) }
         let write: MemoryPipe.Signal = { end.value.handler?.ready(.write) }
         incoming.setReader { [loop] in loop.execute(read) }
         outgoing.setWriter { [loop] in loop.execute(write) }
-        // Whatever came before somebody listened.
+        // Bytes can have arrived before the reader was set.
         loop.execute(read)
     }
 

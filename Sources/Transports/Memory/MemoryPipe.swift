@@ -1,13 +1,13 @@
 import Protocols
 import SocketIO
 
-/// One direction of an in-memory connection: a bounded run of bytes between two loops. Each side is told of an edge only
-/// after it has met "would block", as with a socket.
+/// One direction of an in-memory connection: a bounded queue of bytes between two loops. Each side receives a signal
+/// only after its last call has returned `.wouldBlock`, as with an edge-triggered socket.
 final class MemoryPipe: Sendable {
-    /// How many bytes may wait for the reader.
+    /// The maximum number of bytes that wait for the reader.
     static let capacity = 256 * 1024
 
-    /// Tells one side that it can go on, on that side's loop.
+    /// Notifies one side, on its own loop, that it can continue.
     typealias Signal = @Sendable () -> Void
 
     private struct State: ~Copyable {
@@ -79,7 +79,7 @@ final class MemoryPipe: Sendable {
         return result
     }
 
-    /// Whether nothing is left and more may come, of which the reader hears from now on.
+    /// Returns whether the pipe is empty and not ended. If so, the reader receives a signal when bytes arrive.
     func awaitsMore() -> Bool {
         state.withLock { state in
             guard state.bytes.isEmpty, !state.isEnded else { return false }
@@ -88,10 +88,10 @@ final class MemoryPipe: Sendable {
         }
     }
 
-    /// How many bytes wait for the reader.
+    /// The number of bytes that wait for the reader.
     var count: Int { state.withLock { $0.bytes.count } }
 
-    /// The writer has nothing more to say.
+    /// Ends the pipe for the writer, which writes nothing more.
     func end() {
         let wake = state.withLock { state in
             state.isEnded = true
@@ -101,7 +101,7 @@ final class MemoryPipe: Sendable {
         wake?()
     }
 
-    /// The reader is gone.
+    /// Closes the pipe for the reader, and discards the bytes in it.
     func close() {
         let wake = state.withLock { state in
             state.isClosed = true

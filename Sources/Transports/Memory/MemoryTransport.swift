@@ -4,12 +4,21 @@ import SocketIO
 import TransportAPI
 
 extension TransportDescriptor {
-    /// Connections inside this process, for tests: `memory://name`. Host and port name the listener, and no name is
-    /// looked up. Without a port, a client connects to the only listener of that name.
-    public static let memory = TransportDescriptor(
+    /// The descriptor of connections inside this process, for tests: `memory://name`. Host and port name the listener,
+    /// and no name is resolved. Without a port, a client connects to the only listener of that name.
+    public static let memory: TransportDescriptor = {
+        var descriptor = withinProcess
+        descriptor.answersClients = true
+        descriptor.annotate = annotateFrame
+        descriptor.cores = { (endpoint) throws(TransportError) in
+            let core = try memoryCore(OptionReader(endpoint, allowed: []))
+            return { CorePairing(client: core, server: core) }
+        }
+        return descriptor
+    }()
+
+    private static let withinProcess = TransportDescriptor(
         name: "memory",
-        defaultPort: nil,
-        options: [],
         make: { (endpoint, loop) throws(TransportError) in
             let options = try OptionReader(endpoint, allowed: [])
             return MemoryTransport(
@@ -19,12 +28,12 @@ extension TransportDescriptor {
                 core: try memoryCore(options)
             )
         },
-        listen: { (endpoint, loop, mode) async throws(TransportError) in
+        serve: { (endpoint, loop, serving) async throws(TransportError) in
             let options = try OptionReader(endpoint, allowed: [])
             let (limits, core) = (try options.limits(), try memoryCore(options))
             return try await running(on: loop) { () async throws(TransportError) in
-                let queue = AcceptQueue(observer: mode.observer, on: loop)
-                let handler = mode.handler(queue)
+                let queue = AcceptQueue(observer: serving.observer, on: loop)
+                let handler = serving.handler(queue)
                 let acceptor = try MemoryAcceptor(
                     endpoint,
                     queue,
@@ -33,7 +42,7 @@ extension TransportDescriptor {
                     handler: handler,
                     core: core
                 )
-                return CoreListener(endpoint, acceptor, queue, mode, loop)
+                return CoreListener(endpoint, acceptor, queue, serving, loop)
             }
         }
     )
@@ -62,7 +71,7 @@ private enum MemoryHub {
 
     static let state = Locked(State())
 
-    /// Enters a listener; port 0 gets a free one. `nil` if the name is taken, or there is no free port.
+    /// Adds a listener. Port 0 selects a free port. Returns `nil` if the name is taken, or if there is no free port.
     static func enter(_ host: String, _ port: UInt16, _ acceptor: LoopBound<MemoryAcceptor>) -> UInt16? {
         state.withLock { state in
             var chosen = port
@@ -84,7 +93,7 @@ private enum MemoryHub {
         state.withLock { $0.listeners[Address(host: host, port: port)] = nil }
     }
 
-    /// The listeners of this name: at this port, or at any port if it is `nil`.
+    /// Returns the listeners of this name at this port, or at any port if it is `nil`.
     static func find(_ host: String, _ port: UInt16?) -> [LoopBound<MemoryAcceptor>] {
         state.withLock { state in
             guard let port else { return state.listeners.filter { $0.key.host == host }.map(\.value) }
@@ -93,7 +102,7 @@ private enum MemoryHub {
     }
 }
 
-/// The recipe for in-memory connections.
+/// The transport of in-memory connections.
 private struct MemoryTransport: Transport {
     let endpoint: Endpoint
     let loop: EventLoop

@@ -3,17 +3,17 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// The ``Connection`` of every transport that is a protocol core: a driver that any thread may call.
+/// The connection of every transport that consists of a protocol core. Any thread can call it.
 ///
-/// A call on the driver's loop is a plain call. A call from another thread runs inline while the loop is idle, and in the
-/// loop's next tick otherwise. An operation that has to wait suspends, and the loop resumes it.
+/// A call on the driver's loop is a plain call. A call from another thread runs inline while the loop is idle, and in
+/// the loop's next tick otherwise. An operation that has to wait suspends, and the loop resumes it.
 package final class CoreConnection: SameLoopConnection, LocatedConnection {
     package let capabilities: Capabilities
     package let identity: Identity?
     package let driver: LoopBound<ConnectionDriver>
     package let peerNetwork: UInt64?
 
-    /// The connection of `driver`, which must be open.
+    /// Creates the connection of `driver`, which must be open.
     init(_ driver: ConnectionDriver, capabilities: Capabilities) {
         self.driver = LoopBound(driver, to: driver.loop)
         self.capabilities = capabilities

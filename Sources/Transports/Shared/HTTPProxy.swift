@@ -25,7 +25,7 @@ struct HTTPProxy: Sendable, Hashable {
         guard HTTPSyntax.isHost(target) else {
             throw .configuration(
                 "host",
-                "must be ASCII where a proxy is to look it up (internationalised names as Punycode)"
+                "must be ASCII, because a proxy resolves it (write internationalised names as Punycode)"
             )
         }
         // The error can contain the name of an option, which can be a part of the password.
@@ -33,7 +33,7 @@ struct HTTPProxy: Sendable, Hashable {
         do throws(TransportError) {
             guard endpoint.scheme == "http" else { throw .configuration("scheme", "must be http") }
             guard ["", "/"].contains(endpoint.path), endpoint.options.isEmpty else {
-                throw .configuration("url", "may hold neither path nor options")
+                throw .configuration("url", "may contain neither path nor options")
             }
             host = endpoint.host
             port = endpoint.port ?? 80
@@ -87,8 +87,8 @@ struct ProxyHandshake: Sendable {
             return try reader.next(&input)
         } catch {
             switch error {
-            case .tooLarge: throw Self.failed("says more than \(Self.maximumBytes) bytes before there is a tunnel")
-            case .malformed(let problem): throw Self.failed("gives a malformed answer: \(problem)")
+            case .tooLarge: throw Self.failed("sent more than \(Self.maximumBytes) bytes before the tunnel was open")
+            case .malformed(let problem): throw Self.failed("sent a malformed answer: \(problem)")
             }
         }
     }

@@ -3,8 +3,8 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// A byte stream through a proxy. At first it handles the connection to the proxy and requests the tunnel. From then on
-/// it passes all bytes through, beginning with those that followed the proxy's answer. Lives on its loop.
+/// A byte stream through a proxy. At first it connects to the proxy and requests the tunnel. From then on it passes on
+/// all bytes, beginning with those that followed the proxy's answer. Lives on its loop.
 final class ProxyTunnel: StreamChannel, PollHandler {
     private let stream: StreamSocket
     private let loop: EventLoop
@@ -12,7 +12,7 @@ final class ProxyTunnel: StreamChannel, PollHandler {
     private var output = ByteBuffer()
     /// The proxy's answer; once the tunnel is open, the bytes after it that were not read yet.
     private var input = ByteBuffer()
-    /// Whether the last read took bytes from ``input``, which says nothing about the stream.
+    /// Whether the last read took bytes from ``input``. Such a read does not show whether the stream is empty.
     private var wasReadAhead = false
     private var opener: UnsafeContinuation<TransportError?, Never>?
     private var timer: UInt64?

@@ -3,8 +3,8 @@ import SocketIO
 import TransportAPI
 
 extension RandomSource {
-    /// The system's cryptographic source, which RFC 6455, section 10.3 requires. It is read once for each filling of
-    /// the pool.
+    /// Returns a source of the system's cryptographic random numbers, which RFC 6455, section 10.3 requires. The system
+    /// is called once for each filling of the pool.
     package static func system() -> RandomSource {
         RandomSource { pool in
             let isFilled = pool.withUnsafeMutableBytes { SystemRandom.fill($0) }

@@ -8,8 +8,8 @@ extension TransportDescriptor {
     /// - Parameters:
     ///   - keepalive: Its ``keepaliveInterval``.
     ///   - client: Reads an endpoint and returns a function that makes a client's core for each attempt.
-    ///   - server: Does the same for the core of each accepted connection, given the client's address, in a mode.
-    ///   - redirect: The endpoint to try next when the server redirects; by default redirects are not followed.
+    ///   - server: Does the same for the core of each accepted connection, given the client's address.
+    ///   - redirect: Returns the endpoint to try next when the server redirects. By default redirects are not followed.
     static func stream(
         _ name: String,
         defaultPort: UInt16,
@@ -17,7 +17,7 @@ extension TransportDescriptor {
         options: [TransportOption],
         client: @escaping @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore,
         server:
-            @escaping @Sendable (Endpoint, OptionReader, ServerMode) throws(TransportError) ->
+            @escaping @Sendable (Endpoint, OptionReader, Serving) throws(TransportError) ->
             @Sendable (SocketAddress?) -> any ProtocolCore,
         redirect: @escaping StreamRecipes.Redirect = StreamRecipes.nowhere
     ) -> TransportDescriptor {
@@ -29,18 +29,18 @@ extension TransportDescriptor {
             client: client,
             redirect: redirect
         )
-        return TransportDescriptor(
+        var descriptor = TransportDescriptor(
             name: name,
             defaultPort: defaultPort,
             keepaliveInterval: keepalive,
             options: recipes.options,
             make: { (endpoint, loop) throws(TransportError) in try recipes.make(endpoint, loop) },
-            listen: { (endpoint, loop, mode) async throws(TransportError) in
+            serve: { (endpoint, loop, serving) async throws(TransportError) in
                 let reader = try OptionReader(endpoint, allowed: options)
                 let limits = try reader.limits(keepaliveInterval: keepalive)
                 let bounds = try reader.serverLimits()
-                let makeCore = try server(endpoint, reader, mode)
-                return try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {
+                let makeCore = try server(endpoint, reader, serving)
+                return try await CoreListener.listen(at: endpoint, on: loop, serving: serving) {
                     (address, queue) throws(SystemError) in
                     try StreamAcceptor(
                         address,
@@ -48,10 +48,53 @@ extension TransportDescriptor {
                         on: loop,
                         limits: limits,
                         bounds: bounds,
-                        handler: mode.handler(queue),
+                        handler: serving.handler(queue),
                         makeCore: makeCore
                     )
                 }
+            }
+        )
+        descriptor.answersClients = true
+        descriptor.cores = { (endpoint) throws(TransportError) in
+            let makeClient = try client(endpoint, OptionReader(endpoint, allowed: recipes.options))
+            var served = endpoint
+            (served.path, served.options) = ("", [])
+            let makeServer = try server(served, OptionReader(served, allowed: options), Serving())
+            return { CorePairing(client: makeClient(), server: makeServer(nil)) }
+        }
+        return descriptor
+    }
+
+    /// The descriptor of a transport whose protocol is a core over TCP. Clients and servers get the driver of this
+    /// package's own transports: its limits, its keepalive, proxies for clients, and the options for all of these.
+    ///
+    /// - Parameters:
+    ///   - name: The scheme of its URLs.
+    ///   - defaultPort: The port of a URL without a port.
+    ///   - keepaliveInterval: The silence after which a supervisor sends a keepalive. Default 60 s.
+    ///   - options: The options of its URLs that only this transport has. Default none.
+    ///   - core: Makes the core of one side from an endpoint and its options. It is called once for a transport or a
+    ///     listener, and each connection starts with a copy. Therefore the core must be a value and not a class. Throws
+    ///     `.invalidConfiguration` that names the option.
+    public static func stream(
+        _ name: String,
+        defaultPort: UInt16,
+        keepaliveInterval: Duration = .seconds(60),
+        options: [TransportOption] = [],
+        core: @escaping @Sendable (CoreRole, Endpoint, OptionReader) throws(TransportError) -> any ProtocolCore
+    ) -> TransportDescriptor {
+        stream(
+            name,
+            defaultPort: defaultPort,
+            keepalive: keepaliveInterval,
+            options: options,
+            client: { (endpoint, options) throws(TransportError) in
+                let core = try core(.client, endpoint, options)
+                return { core }
+            },
+            server: { (endpoint, options, _) throws(TransportError) in
+                let core = try core(.server, endpoint, options)
+                return { _ in core }
             }
         )
     }
@@ -75,7 +118,7 @@ struct StreamRecipes: Sendable {
     func make(_ endpoint: Endpoint, _ loop: EventLoop) throws(TransportError) -> StreamTransport {
         // An endpoint that was not read from a URL can contain any bytes, and the resolver would stop at a NUL.
         guard endpoint.host.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7f }) else {
-            throw .configuration("host", "holds a space or a control character")
+            throw .configuration("host", "contains a space or a control character")
         }
         let reader = try OptionReader(endpoint, allowed: options)
         return StreamTransport(

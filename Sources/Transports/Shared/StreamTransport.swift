@@ -45,7 +45,7 @@ struct StreamTransport: Transport {
     nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Connection {
         let started = MonotonicClock.now()
         let deadline = Instant(nanoseconds: started).advanced(by: timeout).nanoseconds
-        // This loop ends, because each redirect leaves a core that follows one fewer.
+        // This loop ends, because each core allows one redirect fewer than the core before.
         var recipe = self
         while true {
             switch try await recipe.open(started: started, deadline: deadline) {

@@ -5,7 +5,7 @@ import TransportAPI
 // Maps the operating system's errors to TransportError. Tested row by row.
 
 extension TransportError {
-    /// The error for an errno.
+    /// Creates the error for an errno.
     package init(_ error: SystemError, _ phase: Phase) {
         let code: Code =
             switch error.number {
@@ -24,16 +24,19 @@ extension TransportError {
         self.init(code, phase, "\(error.call): \(error.sentence)", detail: Int(error.number))
     }
 
-    /// The error for an errno of a connection to `address`. A refused connection names the address.
+    /// Creates the error for an errno of a connection to `address`. The error of a refused connection names the
+    /// address.
     init(_ error: SystemError, _ phase: Phase, at address: String?, isDatagram: Bool = false) {
         self.init(error, phase)
         guard code == .refused, let address else { return }
         self.reason = "connection refused at \(address): nothing listens " + (isDatagram ? "on this UDP port" : "there")
     }
 
-    /// The error for a connection that could not be opened.
+    /// Creates the error for a connection that could not be opened.
     ///
-    /// - Parameter address: the host and the port.
+    /// - Parameters:
+    ///   - error: The error of the attempt.
+    ///   - address: The host and the port, for the sentence of the error.
     package init(_ error: ConnectError, at address: String? = nil) {
         switch error {
         case .nameNotFound(let sentence): self.init(.nameNotFound, .resolve, sentence)
@@ -49,7 +52,7 @@ extension TransportError {
         }
     }
 
-    /// The error for a cancelled task.
+    /// Returns the error for a cancelled task.
     static func cancelled(_ phase: Phase) -> TransportError {
         TransportError(.cancelled, phase, "the task was cancelled")
     }

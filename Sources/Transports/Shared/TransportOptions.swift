@@ -46,7 +46,7 @@ extension TransportOption {
         ),
     ]
 
-    /// The options of every server over a byte stream; clients ignore them.
+    /// The options of every server over a byte stream. Clients ignore them.
     static let streamServer = [
         TransportOption("max-connections", "a number from 1 to 1048576", "clients at a time (65536)"),
         TransportOption("max-per-address", "a number from 1 to 1048576", "clients of one address at a time (no limit)"),
@@ -65,12 +65,13 @@ extension TransportOption {
     ]
 }
 
-/// Reads the options of an endpoint in the grammar of ``SettingFormat``, and rejects unknown ones.
-package struct OptionReader {
+/// Reads the options in the query of an endpoint's URL, and rejects unknown ones. Each method throws
+/// `.invalidConfiguration` with the name of the option and the allowed values, and returns `nil` for a missing option.
+public struct OptionReader: Sendable {
     private let endpoint: Endpoint
 
     /// Checks that every option of `endpoint` is in `allowed` or common to all transports.
-    package init(_ endpoint: Endpoint, allowed: [TransportOption]) throws(TransportError) {
+    public init(_ endpoint: Endpoint, allowed: [TransportOption]) throws(TransportError) {
         self.endpoint = endpoint
         let names = (allowed + TransportOption.common).map(\.name).sorted()
         for option in endpoint.options where !names.contains(option.name) {
@@ -78,57 +79,61 @@ package struct OptionReader {
         }
     }
 
-    /// The values of an option that may be repeated.
-    package func strings(_ name: String) -> [String] {
+    /// Returns the values of an option that may be repeated.
+    public func strings(_ name: String) -> [String] {
         endpoint.options.filter { $0.name == name }.map(\.value)
     }
 
-    /// The text of an option that may occur once.
-    package func string(_ name: String) throws(TransportError) -> String? {
+    /// Returns the text of an option that may occur once.
+    public func string(_ name: String) throws(TransportError) -> String? {
         let found = strings(name)
         guard found.count <= 1 else { throw .configuration(name, "occurs \(found.count) times; once is allowed") }
         return found.first
     }
 
-    /// The value of an option that may occur once.
+    /// Returns the value of an option that may occur once.
     package func value<Value>(_ name: String, _ format: SettingFormat<Value>) throws(TransportError) -> Value? {
         guard let text = try string(name) else { return nil }
         return try format.read(text, key: name)
     }
 
-    /// A whole number.
-    package func integer(_ name: String, in range: ClosedRange<Int>) throws(TransportError) -> Int? {
+    /// Returns the whole number of an option.
+    public func integer(_ name: String, in range: ClosedRange<Int>) throws(TransportError) -> Int? {
         try value(name, .integer(range))
     }
 
-    /// A number of bytes, with or without a unit.
-    package func bytes(_ name: String, in range: ClosedRange<Int>) throws(TransportError) -> Int? {
+    /// Returns the number of bytes of an option, with or without a unit.
+    public func bytes(_ name: String, in range: ClosedRange<Int>) throws(TransportError) -> Int? {
         try value(name, .bytes(range))
     }
 
-    /// `on` or `off`. An option without a value is on.
-    package func flag(_ name: String) throws(TransportError) -> Bool? {
+    /// Returns whether an option is `on` or `off`. An option without a value is on.
+    public func flag(_ name: String) throws(TransportError) -> Bool? {
         try string(name) == "" ? true : value(name, .flag)
     }
 
-    /// One of `words`.
-    package func choice(_ name: String, _ words: [String]) throws(TransportError) -> String? {
+    /// Returns the value of an option, which must be one of `words`.
+    public func choice(_ name: String, _ words: [String]) throws(TransportError) -> String? {
         try value(name, .word(of: words))
     }
 
-    /// A length of time from 1 ms to 1000 h.
-    package func duration(_ name: String) throws(TransportError) -> Duration? {
+    /// Returns the duration of an option, from 1 ms to 1000 h.
+    public func duration(_ name: String) throws(TransportError) -> Duration? {
         try value(name, .duration(.milliseconds(1) ... .seconds(3_600_000)))
     }
 
-    /// The largest message, from `max-message`.
-    package func maximumMessageSize(default size: Int, atMost limit: Int) throws(TransportError) -> Int {
+    /// Returns the largest size of a message in bytes, from the common option `max-message`.
+    ///
+    /// - Parameters:
+    ///   - size: The result without the option.
+    ///   - limit: The largest value of the option that is allowed.
+    public func maximumMessageSize(default size: Int, atMost limit: Int) throws(TransportError) -> Int {
         try bytes("max-message", in: 1...limit) ?? size
     }
 
-    /// The limits of a connection, from the common options.
+    /// Returns the limits of a connection, from the common options.
     ///
-    /// - Parameter keepaliveInterval: the transport's default.
+    /// - Parameter keepaliveInterval: The transport's default.
     package func limits(keepaliveInterval: Duration = .seconds(60)) throws(TransportError) -> ConnectionLimits {
         var limits = ConnectionLimits()
         limits.inboxMessages = try integer("inbox", in: 1...1 << 20) ?? limits.inboxMessages

@@ -1,7 +1,7 @@
 import Protocols
 import SocketIO
 
-/// zlib, loaded at first use. It is on practically every system, so the package does not link with it.
+/// The system's zlib, loaded at first use. Nearly every system has it, so the package does not link with it.
 package struct ZLib: MessageCompressor {
     /// The system's zlib; `nil` if there is none.
     package static let shared = ZLib(names: names)

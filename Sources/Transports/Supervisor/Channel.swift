@@ -2,7 +2,8 @@ import Codecs
 import Protocols
 import TransportAPI
 
-/// A supervisor and a codec together: messages of one type in and out, whatever transport and format the configuration names.
+/// A supervisor and a codec together: sends and receives messages of one type, over the transport and in the format
+/// that the configuration sets.
 ///
 /// ```swift
 /// let chat = supervisor.channel(of: ChatMessage.self)
@@ -10,14 +11,14 @@ import TransportAPI
 /// for await message in chat.messages { show(message) }
 /// ```
 public struct Channel<Message: WireMessage & Sendable>: Sendable {
-    /// What carries the messages.
+    /// The supervisor that carries the messages.
     public let supervisor: Supervisor
-    /// Their format.
+    /// The format of the messages.
     public let codec: ConfiguredCodec
     let report: UndecodableReport
 
-    /// Sends one message and waits for its end; see ``Supervisor/send(_:)``. A message that the codec refuses ends in
-    /// `.rejected(.invalidConfiguration)` with the codec's reason.
+    /// Sends one message and waits for its outcome; see ``/TransportAPI/Supervisor/send(_:)``. A message that the codec refuses ends
+    /// in `.rejected(.invalidConfiguration)` with the codec's reason.
     public nonisolated(nonsending) func send(_ message: consuming Message) async -> SendOutcome {
         switch encoded(message) {
         case .success(let payload): await supervisor.send(payload)
@@ -25,20 +26,20 @@ public struct Channel<Message: WireMessage & Sendable>: Sendable {
         }
     }
 
-    /// Puts one message into the outbox; see ``Supervisor/submit(_:)``.
+    /// Puts one message into the outbox; see ``/TransportAPI/Supervisor/submit(_:)``.
     public nonisolated(nonsending) func submit(_ message: consuming Message) async throws(TransportError) -> MessageID {
         try await supervisor.submit(try encoded(message).get())
     }
 
-    /// The messages received. A message that the codec cannot read is left out and reported to the supervisor's observer
-    /// (``SupervisorEvent/undecodable(bytes:_:)``). Without an observer, the first one of each channel is reported by one
-    /// line on standard error. ``results`` contains all messages.
+    /// The received messages. A message that the codec cannot read is left out and reported to the supervisor's
+    /// observer (``/TransportAPI/SupervisorEvent/undecodable(bytes:_:)``). Without an observer, the first such message of each
+    /// channel is reported by one line on standard error. ``results`` contains all messages.
     public var messages: Messages { Messages(results: results) }
 
-    /// The messages received, and in their place those that the codec cannot read, which are reported as by ``messages``.
+    /// The received messages, including those that the codec cannot read. The latter are reported as by ``messages``.
     public var results: Results { Results(payloads: supervisor.messages, channel: self) }
 
-    /// Reads a payload, such as one that ``Supervisor/undelivered`` gives back.
+    /// Reads a payload, such as one of ``/TransportAPI/Supervisor/undelivered``.
     public func decode(_ payload: Payload) throws(CodecError) -> Message {
         try codec.decode(Message.self, from: payload.bytes)
     }
@@ -69,7 +70,7 @@ public struct Channel<Message: WireMessage & Sendable>: Sendable {
                 await next(isolation: #isolation)
             }
 
-            /// As ``next()``, in the caller's isolation.
+            /// The same as ``next()``, in the caller's isolation.
             public mutating func next(isolation actor: isolated (any Actor)?) async -> Message? {
                 while let result = await results.next(isolation: actor) {
                     if case .success(let message) = result { return message }
@@ -79,7 +80,7 @@ public struct Channel<Message: WireMessage & Sendable>: Sendable {
         }
     }
 
-    /// Messages as they arrive, with those that the codec cannot read.
+    /// Messages as they arrive, including those that the codec cannot read.
     public struct Results: AsyncSequence, Sendable {
         let payloads: Subscription<Payload>
         let channel: Channel
@@ -99,7 +100,7 @@ public struct Channel<Message: WireMessage & Sendable>: Sendable {
                 await next(isolation: #isolation)
             }
 
-            /// As ``next()``, in the caller's isolation.
+            /// The same as ``next()``, in the caller's isolation.
             public mutating func next(
                 isolation actor: isolated (any Actor)?
             ) async -> Result<Message, UndecodableMessage>? {
@@ -119,9 +120,12 @@ public struct Channel<Message: WireMessage & Sendable>: Sendable {
 extension Supervisor {
     /// A channel for messages of one type.
     ///
-    /// - Parameter codec: their format; what the configuration names by default, which is JSON where it names none.
+    /// - Parameters:
+    ///   - type: The type of the messages.
+    ///   - codec: The format of the messages. By default it is the format of the configuration, or JSON if the
+    ///     configuration sets none.
     public func channel<Message: WireMessage>(
-        of _: Message.Type = Message.self,
+        of type: Message.Type = Message.self,
         codec: ConfiguredCodec? = nil
     ) -> Channel<Message> {
         let named = format.flatMap(WireFormat.init) ?? .json

@@ -2,11 +2,11 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// An event loop is what a supervisor lives on, together with its connections.
+/// An event loop is the runtime of supervisors and of their connections.
 extension EventLoop: SupervisorRuntime {
-    /// Where tasks run: here.
+    /// The executor of tasks, which is the loop itself.
     package var taskExecutor: any TaskExecutor { self }
-    /// The time at which the present turn began.
+    /// The time at which the current tick began.
     package var clock: Instant { Instant(nanoseconds: now) }
 
     /// Calls `action` on the loop at `deadline`.
@@ -14,7 +14,7 @@ extension EventLoop: SupervisorRuntime {
         schedule(at: deadline.nanoseconds, action)
     }
 
-    /// The system's cryptographic source.
+    /// Returns a source of the system's cryptographic random numbers.
     package func makeRandomSource() -> RandomSource {
         .system()
     }

@@ -4,24 +4,25 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// Follows the network path of a Linux machine by rtnetlink (RFC 3549).
+/// Monitors the network path of a Linux machine by rtnetlink (RFC 3549).
 ///
-/// A path is usable if there is a default route, its interface is up, and some interface has an address. Its name is the
-/// default route's interface and gateway and the prefix of the interface's address, for instance
-/// `wlan0 192.168.1.1 192.168.1.0/24`: of IPv4 where there is a default route of IPv4, else of IPv6. Two networks that agree
-/// in all of this have the same name.
+/// A path is usable if there is a default route, its interface is up, and some interface has an address. Its name
+/// consists of the default route's interface and gateway and the prefix of the interface's address, for instance `wlan0
+/// 192.168.1.1 192.168.1.0/24`. The IPv4 default route is used if there is one, otherwise the IPv6 default route. Two
+/// networks with the same interface, gateway and prefix have the same name.
 ///
-/// This is advice. Loopback works without a network, and a supervisor whose endpoint is there must not use this monitor; a
-/// server in the same local network may be reached without a default route.
+/// The path is only advice. Loopback works without a network, and a supervisor with an endpoint on loopback must not
+/// use this monitor. A server in the same local network can be reachable without a default route.
 package final class NetlinkPathMonitor: PathMonitor {
     private let watchers: PathWatchers
     private let listener: LoopBound<NetlinkListener>
 
-    /// A monitor that lives on `loop` and sees the network namespace of the calling thread.
+    /// Creates a monitor that lives on `loop` and uses the network namespace of the calling thread.
     ///
-    /// - Throws: if the system has no descriptors left or does not let this process ask.
+    /// - Throws: The system's error if there are no descriptors left, or if the system does not allow this process to
+    ///   use rtnetlink.
     package init(on loop: EventLoop = .shared) throws(SystemError) {
-        // The socket that hears of changes comes first: what changes while the state is read is heard of.
+        // The socket for changes is opened first, so that changes during the first read are reported.
         let changes = try NetlinkSocket(groups: .network, on: loop)
         var reader = NetworkReader(try NetlinkSocket(on: loop))
         let path = try reader.read()
@@ -35,15 +36,15 @@ package final class NetlinkPathMonitor: PathMonitor {
         listener.loop.execute { [listener] in listener.value.stop() }
     }
 
-    /// Calls `onChange` with the present path before it returns, and on the loop whenever it has changed: at most once in a
-    /// turn of the loop. The result keeps the monitor.
+    /// Calls `onChange` with the current path before it returns, and on the loop after each change, at most once in a
+    /// tick. The result keeps the monitor alive.
     package func watch(_ onChange: @escaping @Sendable (NetworkPath) -> Void) -> any Sendable {
         watchers.watch(keeping: self, onChange)
     }
 }
 
-/// The part of a ``NetlinkPathMonitor`` that lives on the loop. What the kernel tells is only the reason to read everything
-/// anew: messages can be lost, and the state can't be put together from them with certainty.
+/// The part of a ``NetlinkPathMonitor`` that lives on the loop. A message of the kernel only causes a new read of all
+/// lists. Messages can be lost, so the state cannot be computed from them.
 final class NetlinkListener: PollHandler, ScheduledHandler {
     var schedule = ScheduleEntry()
     private let loop: EventLoop
@@ -79,7 +80,7 @@ final class NetlinkListener: PollHandler, ScheduledHandler {
     }
 
     func ready(_: Readiness) {
-        // As much as a socket holds; what comes on top waits until others had their turn.
+        // Reads as many messages as a socket buffers. Further messages wait for the next tick.
         var buffer = [UInt8](repeating: 0, count: NetlinkSocket.datagramSize)
         for _ in 0..<256 {
             guard !isStopped else { return }
@@ -111,8 +112,8 @@ final class NetlinkListener: PollHandler, ScheduledHandler {
         settle()
     }
 
-    /// Reads once more in a second. The kernel removes routes of IPv4 without a message when an address or an interface
-    /// goes, and may do so just after the message about that; also, a read may have failed.
+    /// Reads again after 1 s. The kernel removes IPv4 routes without a message when an address or an interface
+    /// disappears, and can do so just after the message about that. A read can have failed, too.
     private func settle() {
         guard timer == nil else { return }
         timer = loop.schedule(at: loop.now + 1_000_000_000) { [self] in
@@ -122,7 +123,8 @@ final class NetlinkListener: PollHandler, ScheduledHandler {
         }
     }
 
-    /// Nothing more will be heard: nobody is to wait for a network because of that.
+    /// Handles the loss of the socket. No changes are reported any more, so the path counts as usable, and no
+    /// supervisor waits for a network.
     private func giveUp() {
         stop()
         watchers.set(NetworkPath(isUsable: true))

@@ -3,11 +3,11 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// Reads the network path from the kernel's lists. The kernel writes a list while it is being received, so this never waits.
+/// Reads the network path from the kernel's lists. The kernel writes a list while it is received, so this never waits.
 struct NetworkReader {
-    /// How many datagrams a list may have; some 300 routes fit into one.
+    /// The maximum number of datagrams of a list. About 300 routes fit into one.
     private static let datagramLimit = 1 << 16
-    /// How often lists that change while they are read are read again.
+    /// The number of attempts to read lists that change while they are read.
     private static let attempts = 3
 
     private let socket: NetlinkSocket
@@ -21,8 +21,8 @@ struct NetworkReader {
         socket.close()
     }
 
-    /// Whether a datagram of changes may have changed the path. Routes that lead to single networks come and go by the
-    /// thousands on some machines and don't; whatever can't be read may.
+    /// Returns whether a datagram of changes may have changed the path. Routes to single networks have no effect on it,
+    /// and on some machines there are thousands of such changes. A datagram that can't be read counts as a change.
     static func matters(_ datagram: ArraySlice<UInt8>) -> Bool {
         var messages = NetlinkMessages(datagram)
         while let message = messages.next() {
@@ -35,15 +35,16 @@ struct NetworkReader {
         return messages.isMalformed
     }
 
-    /// The present path.
+    /// Reads the current path.
     ///
-    /// - Throws: if the kernel does not answer; EBADMSG if it could not be understood, repeatedly.
+    /// - Throws: The error of the socket if the kernel does not answer. `EBADMSG` if no answer could be read in several
+    ///   attempts.
     mutating func read() throws(SystemError) -> NetworkPath {
         var buffer = [UInt8](repeating: 0, count: NetlinkSocket.datagramSize)
         for _ in 0..<Self.attempts {
             var state = NetworkState()
             var isWhole = true
-            // The routes first: of the rest, only what belongs to them is kept.
+            // The routes come first. Of the other lists, only entries that belong to these routes are kept.
             for table in NetlinkSocket.Table.allCases {
                 sequence &+= 1
                 try socket.request(table, sequence: sequence)
@@ -54,7 +55,7 @@ struct NetworkReader {
         throw SystemError("netlink", EBADMSG)
     }
 
-    /// Reads a list to its end; `false` if it is not to be trusted.
+    /// Reads a list to its end. Returns `false` if the list may be incomplete.
     private func readList(into state: inout NetworkState, _ buffer: inout [UInt8]) throws(SystemError) -> Bool {
         var isWhole = true
         for _ in 0..<Self.datagramLimit {
@@ -62,7 +63,7 @@ struct NetworkReader {
             case .bytes(let count):
                 var messages = NetlinkMessages(buffer[..<count])
                 while let message = messages.next() {
-                    // An answer to an earlier request that was given up.
+                    // This is an answer to an earlier request that was given up.
                     guard message.sequence == sequence else { continue }
                     let content = message.content
                     if message.isInterrupted { isWhole = false }

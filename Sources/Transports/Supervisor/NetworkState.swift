@@ -3,10 +3,11 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// What a network path is derived from: the ways out of this machine, told as the kernel lists them, first the routes, then
-/// the interfaces, then the addresses. Only what belongs to the best default routes is kept.
+/// The state from which a network path is derived: the default routes of this machine. It takes the kernel's lists in
+/// their order: first the routes, then the interfaces, then the addresses. Only entries of the best default routes are
+/// kept.
 struct NetworkState {
-    /// How many default routes are kept.
+    /// The maximum number of default routes that are kept.
     static let routeLimit = 16
     private static let mainTable: UInt32 = 254
 
@@ -17,8 +18,9 @@ struct NetworkState {
         var isUp = false
         var prefix: (hasGateway: Bool, bytes: [UInt8], length: Int)?
 
-        /// The main table before those of policies, IPv4 (the one with NATs) before IPv6, then the lowest metric; the rest
-        /// only makes the order certain.
+        /// Returns whether this route is better than `other`. The main table comes before the tables of policies, IPv4
+        /// (which has the NATs) before IPv6, and a lower metric before a higher one. The other fields only make the
+        /// order unique.
         func precedes(_ other: Exit) -> Bool {
             let (mine, others) = (rank, other.rank)
             return mine != others ? mine.lexicographicallyPrecedes(others) : gateway < other.gateway
@@ -35,7 +37,7 @@ struct NetworkState {
     private var exits: [Exit] = []
     private var hasAddress = false
 
-    /// Takes what the kernel lists.
+    /// Takes one entry of the kernel's lists.
     mutating func note(_ content: NetlinkMessage.Content) {
         switch content {
         case .route(let route): note(route)
@@ -45,8 +47,8 @@ struct NetworkState {
         }
     }
 
-    /// Usable if a default route leaves by an interface that is up, and there is an address to send from. The name is that of
-    /// the best such route: interface, gateway, prefix of the interface's address.
+    /// The path. It is usable if a default route uses an interface that is up, and there is an address to send from.
+    /// Its name is taken from the best such route: interface, gateway, and prefix of the interface's address.
     var path: NetworkPath {
         guard hasAddress, let exit = exits.first(where: { $0.isUp }) else { return NetworkPath(isUsable: false) }
         var words = [exit.name]
@@ -86,7 +88,8 @@ struct NetworkState {
         }
     }
 
-    /// Of several prefixes the one with the gateway in it; otherwise the lowest, so that the order does not matter.
+    /// Returns whether one prefix is better than another. A prefix that contains the gateway is better. Otherwise the
+    /// lowest one is, so that the order of the list has no effect.
     private static func isBetter(
         _ left: (hasGateway: Bool, bytes: [UInt8], length: Int),
         than right: (hasGateway: Bool, bytes: [UInt8], length: Int)

@@ -2,10 +2,11 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// Those who watch a network path, and the path that they are told of.
+/// The watchers of a network path, and the path that they are notified of.
 ///
-/// No lock is held while a watcher is told, so that it may do as it likes; yet each is told of one path after the other. A
-/// path that comes while another is being told waits, and is replaced by a later one: watchers see the last, not all.
+/// No lock is held while a watcher is called, so a watcher can call any function. Each watcher is called for one path
+/// after the other. A path that is set during a call waits, and a later path replaces it. So watchers receive the last
+/// path, but not every path.
 final class PathWatchers: Sendable {
     typealias Watcher = @Sendable (NetworkPath) -> Void
 
@@ -20,7 +21,7 @@ final class PathWatchers: Sendable {
         var lastIdentifier: UInt64 = 0
         var isTelling = false
 
-        /// The next watcher that has not been told of the present path.
+        /// Returns the next watcher that was not notified of the current path.
         mutating func next() -> (Watcher, NetworkPath)? {
             guard let (key, entry) = entries.first(where: { $0.value.told != path }) else {
                 isTelling = false
@@ -37,13 +38,14 @@ final class PathWatchers: Sendable {
         state = Locked(State(path: path))
     }
 
-    /// Tells everybody of `path`, unless they have been told of it already.
+    /// Notifies all watchers of `path`, unless they were notified of it already.
     func set(_ path: NetworkPath) {
         state.withLock { $0.path = path }
         tell()
     }
 
-    /// Tells `watcher` of the present path and of each that follows, until the result is let go. The result keeps `owner`.
+    /// Notifies `watcher` of the current path and of each later one, until the result is released. The result keeps
+    /// `owner` alive.
     func watch(keeping owner: (any Sendable)?, _ watcher: @escaping Watcher) -> any Sendable {
         let identifier = state.withLock { state in
             state.lastIdentifier += 1
@@ -76,7 +78,7 @@ final class PathWatchers: Sendable {
         }
 
         deinit {
-            // What the watcher holds is let go outside of the lock.
+            // The watcher's captured objects are released outside the lock.
             let entry = watchers.state.withLock { $0.entries.removeValue(forKey: identifier) }
             _ = consume entry
         }

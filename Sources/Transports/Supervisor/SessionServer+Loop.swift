@@ -3,9 +3,12 @@ import SocketIO
 import TransportAPI
 
 extension SessionServer {
-    /// A server without listeners, on an event loop; the shared one by default. Its listeners should be on the same.
+    /// Creates a server without listeners, on an event loop. Its listeners should be on the same loop.
     ///
-    /// - Parameter onSession: called on the loop with each new session; it must not block.
+    /// - Parameters:
+    ///   - configuration: The settings of the server. By default sessions have the session style.
+    ///   - loop: The event loop of the server. Default: the shared loop.
+    ///   - onSession: Called on the loop with each new session. It must not block.
     public convenience init(
         _ configuration: Configuration = Configuration(),
         on loop: EventLoop = .shared,

@@ -3,21 +3,23 @@ import SocketIO
 import TransportAPI
 
 extension Supervisor {
-    /// A supervisor as a configuration describes it, from code or from a file. It has not been started.
+    /// Creates a supervisor from a configuration, without starting it.
     ///
     /// - Parameters:
-    ///   - registry: the transports that there are.
-    ///   - loop: where the supervisor and its connections live; the shared loop by default.
-    ///   - adjust: sets what no file can say: where credentials come from, what watches the network, who is told.
-    /// - Throws: `.invalidConfiguration` if there is no endpoint, one is wrong, or a session has servers and brokers
-    ///   among them.
+    ///   - configuration: The configuration, from code or from a file.
+    ///   - registry: The known transports.
+    ///   - loop: The event loop of the supervisor and its connections. Default: the shared loop.
+    ///   - adjust: Sets the properties that no file can contain, such as the source of credentials, the path monitor
+    ///     and the observer.
+    /// - Throws: `.invalidConfiguration` if there is no endpoint, if one is invalid, or if the endpoints of a session
+    ///   are servers and brokers.
     public convenience init(
         _ configuration: TransportConfiguration,
         registry: TransportRegistry = .standard,
         on loop: EventLoop = .shared,
         adjust: (inout Setup) -> Void = { _ in }
     ) throws(TransportError) {
-        // What is wrong with an endpoint shows now, and not at the first attempt.
+        // A wrong endpoint is reported now, and not at the first attempt.
         _ = try configuration.transports(from: registry, on: loop)
         var setup = Setup(endpoints: configuration.endpoints) { (endpoint) throws(TransportError) in
             try registry.transport(for: configuration.withHeaders(endpoint, registry), on: loop)
@@ -33,14 +35,38 @@ extension Supervisor {
         try self.init(setup, on: loop)
     }
 
-    /// A supervisor for one URL, with the defaults. It has not been started.
+    /// Creates a supervisor for one URL, without starting it.
+    ///
+    /// - Parameters:
+    ///   - url: The URL of the endpoint.
+    ///   - configuration: The settings of the supervisor.
+    ///   - registry: The known transports.
+    ///   - loop: The event loop of the supervisor and its connections. Default: the shared loop.
+    /// - Throws: `.invalidConfiguration` if the URL or one of its options is invalid.
     public convenience init(
         _ url: String,
         _ configuration: SupervisorConfiguration = SupervisorConfiguration(),
         registry: TransportRegistry = .standard,
         on loop: EventLoop = .shared
     ) throws(TransportError) {
-        let whole = TransportConfiguration(endpoints: [try Endpoint(url)], supervisor: configuration)
+        try self.init(Endpoint(url), configuration, registry: registry, on: loop)
+    }
+
+    /// Creates a supervisor for one endpoint without starting it.
+    ///
+    /// - Parameters:
+    ///   - endpoint: The endpoint to connect to.
+    ///   - configuration: The settings; the defaults by default.
+    ///   - registry: The known transports; those of this package by default.
+    ///   - loop: The event loop of the supervisor and its connections; the shared loop by default.
+    /// - Throws: `.invalidConfiguration` if the endpoint is wrong.
+    public convenience init(
+        _ endpoint: Endpoint,
+        _ configuration: SupervisorConfiguration = SupervisorConfiguration(),
+        registry: TransportRegistry = .standard,
+        on loop: EventLoop = .shared
+    ) throws(TransportError) {
+        let whole = TransportConfiguration(endpoints: [endpoint], supervisor: configuration)
         try self.init(whole, registry: registry, on: loop)
     }
 }

@@ -4,13 +4,13 @@ import TransportAPI
 
 /// The path monitor of the operating system.
 ///
-/// What it says is advice. It knows of the way to other machines only: a supervisor whose endpoint is on loopback
-/// (`127.0.0.1`, `localhost`, `memory:`) must not use it, since loopback works without any network.
+/// Its path is only advice. It knows only paths to other machines. A supervisor with an endpoint on loopback
+/// (`127.0.0.1`, `localhost`, `memory:`) must not use it, because loopback works without any network.
 public enum SystemPathMonitor {
-    /// A monitor that follows the network of this machine, on Linux by rtnetlink.
+    /// Creates a monitor of this machine's network. On Linux it uses rtnetlink.
     ///
-    /// - Throws: `unsupported` on other systems, where a ``ManualPathMonitor`` can be fed by the app; otherwise what keeps
-    ///   this process from asking the system (no descriptors left, a sandbox).
+    /// - Throws: `.unsupported` on other systems, where an app can use a ``ManualPathMonitor``. Otherwise the system's
+    ///   error, if there are no descriptors left or if a sandbox forbids rtnetlink.
     public static func make(on loop: EventLoop = .shared) throws(TransportError) -> any PathMonitor {
         #if os(Linux)
         do {

@@ -11,7 +11,7 @@ public struct UndecodableMessage: Error, Sendable, Hashable {
     /// The error of the codec.
     public let error: CodecError
 
-    /// The format that the bytes are most likely of, by their beginning. `nil` if it is neither.
+    /// The most likely format of the bytes, judged by their beginning. `nil` if neither format fits.
     public var likelyFormat: WireFormat? {
         let bytes = payload.bytes
         if let first = bytes.first(where: { ![0x20, 0x09, 0x0a, 0x0d].contains($0) }), first == UInt8(ascii: "{") {
@@ -78,7 +78,7 @@ final class UndecodableReport: Sendable {
     }
 }
 
-/// Writes a line to the standard error of the process, as far as that takes it.
+/// Writes a line to the standard error of the process. Ignores errors.
 private func writeToStandardError(_ line: String) {
     let bytes = Array("im-transports: \(line)\n".utf8)
     _ = bytes.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }

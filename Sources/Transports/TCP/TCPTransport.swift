@@ -2,11 +2,18 @@ import Protocols
 import TransportAPI
 
 extension TransportDescriptor {
-    /// Length-framed TCP: `tcp://host:9400`.
-    public static let tcp = TransportDescriptor.stream(
+    /// The descriptor of length-framed TCP: `tcp://host:9400`.
+    public static let tcp: TransportDescriptor = {
+        var descriptor = framedTCP
+        descriptor.annotate = annotateFrame
+        return descriptor
+    }()
+
+    private static let framedTCP = TransportDescriptor.stream(
         "tcp",
         defaultPort: 9400,
-        // NATs must keep a TCP mapping for 2 h 4 min (RFC 5382, REQ-5), but NATs of operators keep it for 5 to 30 minutes.
+        // NATs must keep a TCP mapping for 2 h 4 min (RFC 5382, REQ-5), but NATs of operators keep it for 5 to 30
+        // minutes.
         keepalive: .seconds(60),
         options: [
             TransportOption(
@@ -24,7 +31,14 @@ extension TransportDescriptor {
         }
     )
 
-    /// Client and server use the same protocol.
+    /// Annotates the length before a message.
+    @Sendable
+    static func annotateFrame(_ reader: inout WireFieldReader) {
+        let word = reader.number(4)
+        reader.take(4, "\(word >> 31 == 1 ? "control frame" : "message"), length \(word & 0x7fff_ffff)")
+    }
+
+    /// Makes the core. Client and server use the same protocol.
     private static func core(
         _ endpoint: Endpoint,
         _ options: OptionReader,

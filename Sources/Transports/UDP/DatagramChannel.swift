@@ -2,39 +2,44 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// A connection over a datagram socket of its own, connected to its peer.
+/// A connection over its own datagram socket, which is connected to its peer.
 ///
-/// Such a socket keeps the address that it had when it was connected. When that one is gone, or the way to the peer begins at
-/// another one, a fresh socket takes its place: the peer knows the session by its id, wherever it comes from.
+/// Such a socket keeps the local address that it got when it was connected. If that address is removed, or another
+/// address becomes the right one for the peer, a new socket replaces it. The peer identifies the session by its id,
+/// independent of the address.
 final class DatagramChannel: ByteChannel {
-    /// How often a fresh socket is tried because of failures or silence, in nanoseconds.
+    /// The shortest time between two attempts with a new socket because of failures or silence, in nanoseconds.
     static let renewalPause: Int64 = 1_000_000_000
-    /// After so long without a word from the peer, the next datagram is one more reason to look for another address. (IPv6
-    /// sends on from one that is gone, and says nothing.)
+    /// The time without a datagram of the peer after which the next datagram causes a check for another local address,
+    /// in nanoseconds. IPv6 sends from a removed address without an error.
     static let silence: Int64 = 5_000_000_000
 
     private let open: () throws(SystemError) -> DatagramSocket
-    // Unchecked exclusivity, here and below, because nobody is called while these change.
+    // Exclusivity is unchecked, here and below, because no other code runs while these change.
     @exclusivity(unchecked) private var socket: DatagramSocket
     private var handler: (any PollHandler)?
     @exclusivity(unchecked) private(set) var bytesSent: UInt64 = 0
     @exclusivity(unchecked) private(set) var bytesReceived: UInt64 = 0
     @exclusivity(unchecked) private var datagrams: UInt64 = 0
     @exclusivity(unchecked) private var received: UInt64 = 0
-    /// What it was when something was sent last.
+    /// The value of `received` when a datagram was last sent.
     @exclusivity(unchecked) private var receivedBefore: UInt64 = 0
     private let headerBytes: UInt64
     let peer: SocketAddress?
     private let batch: DatagramBatch
-    /// Whether the kernel may have datagrams beyond the batch: those that came while it was worked off, too.
+    /// Whether the kernel may have datagrams in addition to the batch, including those that came while the batch was
+    /// processed.
     @exclusivity(unchecked) private var mayHaveMore = false
     @exclusivity(unchecked) private var lastHeard: Int64
     @exclusivity(unchecked) private var renewAt: Int64 = 0
 
+    /// Opens the socket.
+    ///
     /// - Parameters:
-    ///   - open: opens a socket that is connected to the peer, once now and once for each address that this side may get.
-    ///   - largest: the longest datagram that is taken, in bytes; longer ones are dropped.
-    ///   - peer: the peer's address, for errors.
+    ///   - peer: The peer's address, for errors.
+    ///   - largest: The longest datagram that is taken, in bytes. Longer ones are dropped.
+    ///   - now: The current time.
+    ///   - open: Opens a socket that is connected to the peer. Called once now, and again for each new local address.
     init(
         to peer: SocketAddress? = nil,
         largest: Int,
@@ -114,7 +119,8 @@ final class DatagramChannel: ByteChannel {
     }
 
     func renew(_: Instant) -> Bool {
-        // Without a handler it is closed, or not open yet. Without a way to the peer, the old socket is as good as any.
+        // Without a handler the channel is closed or not attached yet. Without a path to the peer a new socket is no
+        // better than the old one.
         guard let handler, let fresh = try? open() else { return false }
         guard fresh.local?.host != socket.local?.host, (try? fresh.attach(handler)) != nil else {
             fresh.close()
@@ -134,15 +140,15 @@ final class DatagramChannel: ByteChannel {
 }
 
 extension ConnectionDriver {
-    /// The machine's addresses may be others by now.
+    /// Handles a possible change of the machine's addresses.
     package func networkChanged() {
         guard phase == .open, channel.renew(Instant(nanoseconds: loop.now)) else { return }
-        // The fresh socket has room, and will not report that.
+        // The new socket has room, and does not report that.
         setStuck(since: 0)
         tellMove()
     }
 
-    /// Lets the peer know where this one is by now.
+    /// Notifies the peer of this side's new address.
     func tellMove() {
         context.hasMoved = false
         guard phase == .open, var roaming = core as? any RoamingCore else { return }
@@ -154,19 +160,20 @@ extension ConnectionDriver {
 }
 
 extension SystemError {
-    /// Whether the address from which something was sent may be no more.
+    /// Whether the error can mean that the local address was removed.
     fileprivate var isLossOfAddress: Bool {
         [ENETUNREACH, EADDRNOTAVAIL, EHOSTUNREACH, ENETDOWN, EINVAL].contains(number)
     }
 }
 
-/// Sending what a datagram core has written.
+/// Sends the datagrams that a core has written.
 enum DatagramOutput {
     /// The largest UDP payload over IPv4 (RFC 768).
     static let largest = 65_507
 
-    /// Gives each datagram of the output to `send`. What the kernel has no room for stays; a datagram that it refuses for
-    /// another reason is dropped, as the network might have done; of one that was too long the core hears.
+    /// Passes each datagram of the output to `send`. If the kernel has no room, the rest stays in the output. A
+    /// datagram that the kernel refuses for another reason is dropped, as on a lossy network. The size of a datagram
+    /// that is too long is recorded for the core.
     static func flush(_ context: inout CoreContext, _ send: (UnsafeRawBufferPointer) -> IOResult) -> IOResult {
         var start = 0
         var sent = 0

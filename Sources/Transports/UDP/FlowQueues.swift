@@ -1,24 +1,30 @@
 import Primitives
 import TransportAPI
 
-/// What has come for the sessions of a shared socket and waits to be served: a line for each session, bounded together.
+/// The datagrams of the sessions of a shared socket that wait to be processed. There is one queue for each session, and
+/// one limit for all queues.
 ///
-/// All sessions share one queue in the kernel, where whoever sends little waits behind whoever sends much, and loses
-/// what finds it full. So that queue is emptied first and served from here: a session that had nothing waiting comes
-/// before the others, with one datagram; the others take turns, one datagram each, and have every fourth place for
-/// certain. Who sends more than is served loses it, and nobody else does. (Flow queueing as of RFC 8290, section 4.1,
-/// counted in datagrams, since that is what they cost. There a session that was served goes behind the others even if
-/// nothing waits for it any more, so that these get their turns; here their places do that, and who sends one now and
-/// then is served at once each time.)
+/// All sessions share one queue in the kernel. There the datagrams of a session that sends little wait behind those of
+/// a session that sends much, and are lost if the queue is full. So the kernel's queue is emptied first, and datagrams
+/// are processed from here. A session that had nothing waiting comes before the others, with one datagram. The others
+/// follow in turn, one datagram each. They have every fourth place in any case. Only a session that sends more than is
+/// processed loses datagrams.
+///
+/// This is flow queueing as in RFC 8290, section 4.1, counted in datagrams, because each datagram
+/// costs about the same. There, a session that was served is queued behind the others even if it has nothing waiting, so
+/// that the others are served. Here, the reserved places do that, and a session that sends one datagram now and then is
+/// always served at once.
 struct FlowQueues<Element: Sendable>: Sendable {
-    /// How many bytes may wait in all.
+    /// The maximum number of bytes that wait in all queues.
     static var limit: Int { 1 << 20 }
-    /// How much one weighs beside its bytes: its place in a line that grows by doubling, and the header of an array.
+    /// The memory of one datagram in addition to its bytes: its place in a queue that grows by doubling, and the header
+    /// of an array.
     static var weight: Int { 2 * MemoryLayout<(element: Element, size: Int)>.stride + 48 }
-    /// How many such datagrams leave in a row while others wait.
+    /// The number of datagrams of new sessions that are served in a row while others wait.
     private static var mostInARow: Int { 3 }
-    /// A look for the longest line costs as much as there are lines; there is one for each of so many of them that come.
-    private static var patiencePart: Int { 64 }
+    /// A search for the longest queue takes time in proportion to the number of queues. So the next search waits until
+    /// this fraction of that number of datagrams has arrived.
+    private static var searchFraction: Int { 64 }
 
     private struct Flow {
         var waiting = Deque<(element: Element, size: Int)>()
@@ -37,16 +43,19 @@ struct FlowQueues<Element: Sendable>: Sendable {
     }
 
     private var flows: [UInt64: Flow] = [:]
-    /// The sessions that had nothing waiting before, and those of which one has been served since.
+    /// The sessions that had nothing waiting before.
     private var fresh = Deque<UInt64>()
+    /// The sessions of which a datagram was served since they were empty.
     private var others = Deque<UInt64>()
-    /// How many have come before the others in a row.
+    /// The number of new sessions that were served in a row before the others.
     private var inARow = 0
-    /// The longest line when there was a look for it last, and how many are to come before the next look.
+    /// The longest queue at the last search.
     private var longest: UInt64?
-    private var patience = 0
-    /// How many wait, and how much they weigh.
+    /// The number of datagrams that must arrive before the next search.
+    private var untilNextSearch = 0
+    /// The number of waiting datagrams.
     private(set) var count = 0
+    /// Their memory, in bytes.
     private(set) var bytes = 0
 
     var isEmpty: Bool { count == 0 }
@@ -56,11 +65,15 @@ struct FlowQueues<Element: Sendable>: Sendable {
 
     // MARK: Coming
 
-    /// Puts one at the end of its session's line; `false` if there is no room for a line so long. While half of all is
-    /// free, any line may be; from then on each has its part of half, and when nothing is free, a longer line loses its
-    /// first.
+    /// Adds a datagram to its session's queue. Returns `false` if there is no room for a queue of that length. While
+    /// half of the limit is free, any length is allowed. From then on, each queue may have an equal part of half of the
+    /// limit. If nothing is free, a longer queue loses its first datagram.
     ///
-    /// - Parameter onLoss: gets what another line has lost for it.
+    /// - Parameters:
+    ///   - element: The datagram.
+    ///   - size: Its size, in bytes.
+    ///   - session: Its session.
+    ///   - onLoss: Receives the datagram that another queue has lost.
     mutating func append(
         _ element: @autoclosure () -> Element,
         size: Int,
@@ -69,7 +82,7 @@ struct FlowQueues<Element: Sendable>: Sendable {
     ) -> Bool {
         let size = size + Self.weight
         let held = flows[session]?.bytes
-        patience -= 1
+        untilNextSearch -= 1
         guard isAllowed(size, (held ?? 0) + size, onLoss) else { return false }
         if held == nil { fresh.append(session) }
         flows[session, default: Flow()].append(element(), size)
@@ -78,7 +91,7 @@ struct FlowQueues<Element: Sendable>: Sendable {
         return true
     }
 
-    /// Whether one more has room, by which its line would be so long.
+    /// Returns whether there is room for a datagram that makes its queue this long.
     private mutating func isAllowed(_ size: Int, _ length: Int, _ onLoss: (Element) -> Void) -> Bool {
         guard bytes + size > Self.limit / 2 else { return true }
         guard length == size || length <= Self.limit / 2 / max(1, flows.count) else { return false }
@@ -91,11 +104,12 @@ struct FlowQueues<Element: Sendable>: Sendable {
         return true
     }
 
-    /// A line that is longer than so much: the one found last as long as it is, then the longest of all.
+    /// Returns a queue that is longer than this: the one found at the last search if it still is, otherwise the longest
+    /// of all.
     private mutating func longLine(above length: Int) -> UInt64? {
         if let longest, let held = flows[longest]?.bytes, held > length { return longest }
-        guard patience <= 0 else { return nil }
-        patience = flows.count / Self.patiencePart
+        guard untilNextSearch <= 0 else { return nil }
+        untilNextSearch = flows.count / Self.searchFraction
         var most = 0
         for (session, flow) in flows where flow.bytes > most { (longest, most) = (session, flow.bytes) }
         return most > length ? longest : nil
@@ -103,7 +117,7 @@ struct FlowQueues<Element: Sendable>: Sendable {
 
     // MARK: Leaving
 
-    /// Takes out what is to be served next.
+    /// Removes and returns the next datagram.
     mutating func popFirst() -> (session: UInt64, element: Element)? {
         while count > 0 {
             let isFresh = !fresh.isEmpty && (others.isEmpty || inARow < Self.mostInARow)
@@ -116,8 +130,8 @@ struct FlowQueues<Element: Sendable>: Sendable {
         return nil
     }
 
-    /// Takes out the first of the session that has waited for longest of those that had nothing waiting before; `nil`
-    /// if there is none.
+    /// Removes and returns the first datagram of the session that has waited longest among those that had nothing
+    /// waiting before. Returns `nil` if there is none.
     mutating func popFresh() -> (session: UInt64, element: Element)? {
         while let session = fresh.first {
             if let element = serve(session, true) { return (session, element) }
@@ -125,8 +139,9 @@ struct FlowQueues<Element: Sendable>: Sendable {
         return nil
     }
 
-    /// Takes the first of a session that stands at the head of its list, and ends its tick: if more waits, it has its next one
-    /// behind the others; if not, it is new the next time. `nil` if it has lost all it had.
+    /// Removes and returns the first datagram of the session at the head of its list. If the session has more
+    /// datagrams, it is queued behind the others. Otherwise it counts as new the next time. Returns `nil` if the
+    /// session has lost all its datagrams.
     private mutating func serve(_ session: UInt64, _ isFresh: Bool) -> Element? {
         leave(isFresh)
         guard let taken = flows[session]?.popFirst() else {
@@ -144,10 +159,10 @@ struct FlowQueues<Element: Sendable>: Sendable {
         _ = isFresh ? fresh.popFirst() : others.popFirst()
     }
 
-    /// Nobody waits, so that nobody was kept waiting by anybody.
+    /// Resets the state when no datagram waits.
     private mutating func forget() {
         flows.removeAll(keepingCapacity: true)
         (fresh, others) = (Deque(), Deque())
-        (inARow, longest, patience) = (0, nil, 0)
+        (inARow, longest, untilNextSearch) = (0, nil, 0)
     }
 }

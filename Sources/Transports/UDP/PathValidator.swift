@@ -1,36 +1,37 @@
 import TransportAPI
 
-/// Where a session's datagrams go, and whether that has proved that it receives them.
+/// The address to which a session's datagrams are sent, and whether the peer there has proved that it receives them.
 ///
-/// A session goes with its connection id from one address to another. Who has seen the id could name a victim's address as the
-/// new one; so until a ping with a random token that was sent there is answered, no more than three times the bytes that came
-/// from there go to it (RFC 9000, sections 8.1, 8.2 and 9.3), and if no answer comes the session returns to the last address
-/// that gave one (section 9.3.2). Any client answers pings.
+/// A session moves with its connection id from one address to another. An attacker that has seen the id could name a
+/// victim's address as the new one. So a ping with a random token is sent to a new address. Until it is answered, at
+/// most three times the bytes that came from there are sent there (RFC 9000, sections 8.1, 8.2 and 9.3). Without an
+/// answer, the session returns to the last address that has answered (section 9.3.2). Any client answers pings.
 struct PathValidator<Address: Equatable & Sendable>: Sendable {
-    /// How many bytes may be sent for each that came.
+    /// The number of bytes that may be sent for each byte that was received.
     static var amplification: Int { 3 }
-    /// After so long without an answer, the next datagram from there or to there brings another ping.
+    /// The time without an answer after which the next datagram in either direction causes another ping.
     static var repetition: Duration { .milliseconds(200) }
-    /// How long an address may take to prove itself.
-    static var patience: Duration { .seconds(3) }
+    /// The time limit for the validation of an address.
+    static var validationTimeout: Duration { .seconds(3) }
 
-    /// Where datagrams go.
+    /// The address to which datagrams are sent.
     private(set) var address: Address
-    /// The last address that has proved itself, by the handshake or an answer.
+    /// The last address that was validated, by the handshake or by an answer.
     private var proved: Address
-    /// The token of the ping; `nil` if the address has proved itself.
+    /// The token of the ping, or `nil` if the address is validated.
     private(set) var token: UInt64?
     private var received = 0
     private var sent = 0
     private var askAt = Instant.zero
-    /// What was asked last, and where, so that a session that goes to and fro does not ask there each time.
+    /// The last ping and its address, so that a session that alternates between addresses does not cause a new ping
+    /// each time.
     private var asked: (address: Address, token: UInt64)?
     private var giveUpAt = Instant.zero
     private var newestPacket: UInt64?
     private var newestMessage: UInt32?
     private var newestPing: UInt64?
 
-    /// A session whose address the handshake has proved.
+    /// Creates the validator of a session whose address the handshake has validated.
     init(_ address: Address) {
         self.address = address
         proved = address
@@ -38,7 +39,8 @@ struct PathValidator<Address: Equatable & Sendable>: Sendable {
 
     var isValidated: Bool { token == nil }
 
-    /// A datagram of the session came from `sender`. Gives the token of a ping to be sent to ``address`` now, if one is.
+    /// Handles a datagram of the session from `sender`. Returns the token of a ping that must be sent to ``address``
+    /// now, if there is one.
     mutating func heard(
         _ datagram: borrowing ByteBuffer,
         from sender: Address,
@@ -52,7 +54,7 @@ struct PathValidator<Address: Equatable & Sendable>: Sendable {
             address = sender
             token = sender == proved ? nil : question(to: sender, now, &random)
             (received, sent) = (0, 0)
-            giveUpAt = now.advanced(by: Self.patience)
+            giveUpAt = now.advanced(by: Self.validationTimeout)
         }
         guard let token, sender == address else { return nil }
         guard kind != .pong || Datagram.number(of: datagram) != token else {
@@ -65,8 +67,8 @@ struct PathValidator<Address: Equatable & Sendable>: Sendable {
         return question(now)
     }
 
-    /// The token with which an address is asked: that of the last time if it was the same one, and then no sooner than it would
-    /// be asked again anyway.
+    /// Returns the token for a ping to an address. If the address is that of the last ping, the token is the same, and
+    /// the ping is not sent before its repetition is due.
     private mutating func question(to sender: Address, _ now: Instant, _ random: inout RandomSource) -> UInt64 {
         if let asked, asked.address == sender { return asked.token }
         // Tokens begin with a bit that those of the session's own pings do not have.
@@ -76,14 +78,15 @@ struct PathValidator<Address: Equatable & Sendable>: Sendable {
         return token
     }
 
-    /// The token of a ping to be sent to ``address`` now, if one is; to be asked whenever something is about to be sent.
+    /// Returns the token of a ping that must be sent to ``address`` now, if there is one. Call this whenever a datagram
+    /// is about to be sent.
     mutating func question(_ now: Instant) -> UInt64? {
         guard let token, askAt <= now, maySend(Datagram.pairSize, now), self.token != nil else { return nil }
         askAt = now.advanced(by: Self.repetition)
         return token
     }
 
-    /// Whether a datagram of so many bytes may go to ``address``; counts it if so.
+    /// Returns whether a datagram of this many bytes may be sent to ``address``, and counts it if so.
     mutating func maySend(_ bytes: Int, _ now: Instant) -> Bool {
         returnIfUnproved(now)
         guard token != nil else { return true }
@@ -98,8 +101,9 @@ struct PathValidator<Address: Equatable & Sendable>: Sendable {
         token = nil
     }
 
-    /// Whether the session goes where this datagram comes from: one that comes late, or again, says nothing of where the client
-    /// is by now (RFC 9000, section 9.3); nor does one that a client does not send by itself.
+    /// Returns whether the session moves to the source of this datagram. A late or repeated datagram does not show the
+    /// client's current address (RFC 9000, section 9.3). The same is true for a datagram that a client does not send on
+    /// its own.
     private mutating func moves(_ datagram: borrowing ByteBuffer, _ kind: Datagram.Kind?) -> Bool {
         switch kind {
         case .packet:

@@ -1,17 +1,17 @@
 import TransportAPI
 
-/// How many answers strangers get: so many a second, however often and from how many addresses they ask, and a few of them at
-/// once.
+/// Limits the replies to untrusted peers to a number per second and a burst, however many requests and addresses there
+/// are.
 struct ReplyRateLimiter {
-    /// Between two answers in the long run, in nanoseconds: 1,000 of them a second.
+    /// The average time between two replies, in nanoseconds: 1,000 replies a second.
     static let interval: Int64 = 1_000_000
-    /// How many may leave at once.
+    /// The number of replies that can be sent at once.
     static let burst: Int64 = 64
 
-    /// The time for which the answers so far suffice.
+    /// The time at which the quota of the replies so far is used up.
     private var spentUntil = Int64.min
 
-    /// Whether another answer may leave; counts it if so.
+    /// Returns whether another reply may be sent, and counts it if so.
     mutating func take(_ now: Int64) -> Bool {
         let start = max(spentUntil, now - Self.burst * Self.interval)
         guard start + Self.interval <= now else { return false }

@@ -3,19 +3,21 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// Serves all clients of one UDP socket: asks the listener core about each datagram, and hands it to its session. Lives on
-/// its loop.
+/// Serves all clients of one UDP socket. For each datagram, the listener core decides what to do, and the session's
+/// driver processes it. Lives on its loop.
 ///
-/// The socket is emptied in every tick. What comes alone is served at once; otherwise it waits in the sessions' own
-/// lines (``FlowQueues``), and requests for sessions in another, which are served in shares of a tick: but for who had
-/// nothing waiting, who is served before the next batch is taken (``ReadBudget``).
+/// The socket is emptied in every tick. A single datagram is processed at once. Otherwise datagrams wait in the queues
+/// of their sessions (``FlowQueues``), and requests for sessions wait in another queue. Both are processed within time
+/// budgets. The exception is a session that had nothing waiting, which is served before the next batch is received
+/// (``ReadBudget``).
 final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, BufferKeeper {
     let loop: EventLoop
     let socket: DatagramSocket
     let limits: ConnectionLimits
     let handler: any ConnectionHandler
     let queue: AcceptQueue
-    // Unchecked exclusivity, because a core calls nobody, and what else is called while one of these changes touches another.
+    // Exclusivity is unchecked because a core calls no other code, and other calls during a change access other
+    // properties.
     @exclusivity(unchecked) var core: UDPListenerCore
     private let batch: DatagramBatch
     @exclusivity(unchecked) private var random = RandomSource.system()
@@ -23,20 +25,20 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
     @exclusivity(unchecked) private var requests = WaitingRequests()
     @exclusivity(unchecked) private var waiting = FlowQueues<(bytes: [UInt8], sender: SocketAddress)>()
     @exclusivity(unchecked) private var refusals = ReplyRateLimiter()
-    @exclusivity(unchecked) private var isGoingOn = false
+    @exclusivity(unchecked) private var isContinuing = false
     @exclusivity(unchecked) var schedule = ScheduleEntry()
     @exclusivity(unchecked) var sessions: [UInt64: (driver: ConnectionDriver, channel: UDPSessionChannel)] = [:]
-    /// What all sessions keep in memory, in bytes.
+    /// The memory of all sessions, in bytes.
     @exclusivity(unchecked) var bufferedBytes = 0
-    /// What the sessions keep together with other parts of the server, where there are some.
+    /// The total of the sessions and other parts of the server, if there are other parts.
     @exclusivity(unchecked) var total: BufferedTotal?
     var meter = EventRateLimiter()
     var noteTimer: UInt64?
-    /// A session is being ended for a newcomer.
+    /// Whether a session is being ended to make room for a new one.
     var isDisplacing = false
-    /// Who is to be told when the socket has room again.
+    /// The channels that wait for room in the socket.
     private var blocked: [UDPSessionChannel] = []
-    /// The socket has no room, of which the loop will tell: nothing is tried until then.
+    /// Whether the socket has no room. The loop reports when it has, and nothing is sent before.
     @exclusivity(unchecked) private var isFull = false
     @exclusivity(unchecked) var isClosed = false
     var emptyWaiters = Waiters<Void>()
@@ -66,15 +68,16 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
             isFull = false
             let channels = blocked
             blocked = []
-            // Who has filled the socket is the first of them, and goes last, or nobody else would ever find room.
+            // The first channel has filled the socket, so it is notified last. Otherwise the others would never find
+            // room.
             for channel in channels.dropFirst() + channels.prefix(1) {
                 channel.isBlocked = false
                 channel.writable()
                 sessions[channel.identifier]?.driver.flushIfRequested()
             }
         }
-        // What comes while it is emptied anyway waits for that.
-        if readiness.contains(.read), !isGoingOn { readAll() }
+        // During a longer emptying, new datagrams wait for its next step.
+        if readiness.contains(.read), !isContinuing { readAll() }
     }
 
     // MARK: Reading
@@ -84,7 +87,8 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
         var turn = ReadBudget(MonotonicClock.now())
         while !isClosed || !sessions.isEmpty {
             guard case .bytes(let count) = socket.receive(into: batch) else { break }
-            // It comes alone as far as is known: nothing waits before it, and the look for more comes behind its answer.
+            // The datagram is single as far as is known: no datagram waits before it, and the socket is checked for
+            // more after it is answered.
             let isLittle = count == 1 && (batch.wasFirst || batch.wasLast) && waiting.isEmpty
             while batch.takeNext({ input.append(contentsOf: $0) }) != nil {
                 if let sender = batch.lastSender, !input.isEmpty { sort(&input, from: sender, isLittle) }
@@ -93,7 +97,7 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
             if waiting.hasFresh { serveFresh(&input, &turn) }
             if batch.wasLast { break }
             if turn.isOver(MonotonicClock.now()) {
-                goOnLater()
+                continueInNextTick()
                 break
             }
         }
@@ -101,17 +105,18 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
         if !waiting.isEmpty || requests.count > 0 { deferRest() }
     }
 
-    /// In the next tick: not in the line of the busy, where what the kernel can't hold meanwhile would be lost.
-    private func goOnLater() {
-        guard !isGoingOn else { return }
-        isGoingOn = true
+    /// Continues in the next tick. This work does not wait behind busy connections, because datagrams would be lost
+    /// when the kernel's queue is full.
+    private func continueInNextTick() {
+        guard !isContinuing else { return }
+        isContinuing = true
         _ = loop.schedule(at: loop.now + 1) { [self] in
-            isGoingOn = false
+            isContinuing = false
             readAll()
         }
     }
 
-    /// Finds out what a datagram is, and serves it or lets it wait.
+    /// Processes a datagram, or queues it.
     private func sort(_ input: inout ByteBuffer, from sender: SocketAddress, _ isLittle: Bool) {
         if !core.isPlain, Datagram.isRequest(input) {
             if !requests.append(input, from: sender) { note(.overload, sender) }
@@ -120,7 +125,7 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
         switch decision(input, sender) {
         case .session(let id) where !isLittle:
             let size = input.count
-            // Copied only if there is room.
+            // The datagram is copied only if there is room.
             let isTaken = waiting.append((input.bytes(at: 0, count: size) ?? [], sender), size: size, of: id) { lost in
                 note(.overload, lost.sender)
             }
@@ -133,7 +138,7 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
         loop.add(self, to: .deferred)
     }
 
-    /// Serves who had nothing waiting, before more is taken from the socket.
+    /// Serves sessions that had nothing waiting, before more datagrams are received.
     private func serveFresh(_ input: inout ByteBuffer, _ turn: inout ReadBudget) {
         var now = MonotonicClock.now()
         let end = turn.beginServing(now)
@@ -151,8 +156,8 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
         input.removeAll()
     }
 
-    /// Serves what waits, and requests in turn with it. Not for longer than others may, however much waits: what comes
-    /// meanwhile has only the kernel's queue, and who sends more than is worked off loses it by its own line.
+    /// Serves waiting datagrams and requests alternately, within the time budget. Datagrams that arrive meanwhile wait
+    /// in the kernel's queue. A session that sends more than is processed loses datagrams of its own queue.
     func run(_: LoopQueue) {
         var input = borrowInput()
         let end = loop.budgetEnd
@@ -184,13 +189,14 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
         case .reply(let reason):
             if let reason { note(reason, sender) }
             guard !isClosed, reason != .unknownSession || refusals.take(loop.now) else { break }
-            // There are few of these; who asks for a session must not wait for those that send much.
+            // There are few of these replies. A client that requests a session must not wait for sessions that send
+            // much.
             _ = reply.withUnsafeReadableBytes { socket.send($0, to: sender) }
         case .drop(let reason): note(reason, sender)
         }
     }
 
-    /// What is to be done with a datagram, once there is room for a newcomer if any can be made.
+    /// Returns the decision about a datagram, after making room for a new session if possible.
     private func decision(_ input: borrowing ByteBuffer, _ sender: SocketAddress) -> UDPListenerCore.Decision {
         let first = ask(input, sender)
         switch first {
@@ -218,7 +224,7 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
 
     // MARK: Sending
 
-    /// Sends for one session; one that finds the socket full is told when it has room again.
+    /// Sends for one session. If the socket is full, the session is notified when there is room again.
     func send(_ bytes: UnsafeRawBufferPointer, for channel: UDPSessionChannel) -> IOResult {
         let result = isFull ? .wouldBlock : socket.send(bytes, to: channel.address)
         isFull = result == .wouldBlock
@@ -229,7 +235,8 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
         return result
     }
 
-    /// Sessions share the socket, so it is open until the last of them has ended; new ones are no longer answered.
+    /// Closes the acceptor. The sessions share the socket, so it stays open until the last of them has ended. New
+    /// sessions are not accepted any more.
     func close(endConnections: Bool) {
         guard !isClosed else { return }
         if endConnections {
@@ -250,7 +257,7 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
     var isEmpty: Bool { sessions.isEmpty }
 }
 
-// The sessions of a shared socket: their beginning, their end, and what they may keep together.
+// The beginning and the end of sessions of a shared socket, and their limit on memory.
 
 extension UDPAcceptor {
     func accept(_ session: UDPCore, _ input: inout ByteBuffer, from sender: SocketAddress) {
@@ -265,25 +272,26 @@ extension UDPAcceptor {
         driver.deliver(datagram: &input, from: sender, to: channel)
     }
 
-    /// Ends a session at once, so that a newcomer has its place.
+    /// Ends a session at once to make room for a new one.
     func displace(_ id: UInt64) {
         core.remove(id, now: Instant(nanoseconds: loop.now))
         guard let driver = sessions[id]?.driver else { return }
-        let error = TransportError.tooMany("the server is full, and this client was silent for longest", .open)
+        let error = TransportError.tooMany("the server is full, and this client was silent longest", .open)
         isDisplacing = true
         driver.abandon(CloseReason(.user, code: ClosePayload.tryAgainLater, text: error.reason, error: error))
         isDisplacing = false
-        // Its goodbye leaves now or never.
+        // The close frame is sent now, because the channel is closed in the next line.
         driver.flushIfRequested()
         driver.close(abort: true)
     }
 
-    /// Beyond the bound on all of them, the sessions that keep most have to go, until an eighth of it is free.
+    /// Beyond the limit on the memory of all sessions, ends the sessions with the most memory until an eighth of the
+    /// limit is free.
     func memoryChanged(by bytes: Int) {
         bufferedBytes += bytes
         total?.changed(by: bytes)
         guard bytes > 0, bufferedBytes > core.maximumHeld else { return }
-        // Those that hold less than half as much as the average hold less than half of all.
+        // Sessions with less than half of the average have less than half of all memory together.
         let much = bufferedBytes / max(1, sessions.count) / 2
         var most: [ConnectionDriver] = []
         for session in sessions.values where session.driver.bufferedBytes >= much { most.append(session.driver) }
@@ -292,7 +300,7 @@ extension UDPAcceptor {
     }
 
     private func relieve(of driver: ConnectionDriver) {
-        let sentence = "the server holds too much, and for this client most"
+        let sentence = "the server buffers too much, and the most for this client"
         let error = TransportError(.resourcesExhausted, .open, sentence)
         if driver.phase == .draining {
             driver.close(abort: true)
@@ -322,25 +330,26 @@ extension UDPAcceptor {
         closeIfOver()
     }
 
-    // MARK: What the owner hears
+    // MARK: Events for the owner
 
-    /// Whoever can forge addresses opens and leaves plain sessions as often as he likes, and so it is with those that give way.
+    /// Reports the end of a session. A client with forged addresses can open and leave plain sessions as often as it
+    /// likes, and can displace sessions, so events of both kinds are limited.
     func ended(_ driver: ConnectionDriver, _ reason: CloseReason, wasOpen: Bool) {
-        // Whoever has ended the last connection of a closed socket may want its address again: its goodbye leaves
-        // before he goes on.
+        // If this was the last session of a closed socket, the caller may bind its address again. So the close frame is
+        // sent before the caller continues.
         if isClosed { loop.execute { [driver = LoopBound(driver, to: loop)] in driver.value.flushIfRequested() } }
         guard core.isPlain || isDisplacing, let code = reason.error?.code else {
             return queue.note(driver.channel.peer, reason, wasOpen: wasOpen)
         }
-        note(.sessions(code), EventRateLimiter.Note(client: driver.channel.peer, reason: reason, wasOpen: wasOpen))
+        note(.sessions(code), EventRateLimiter.Event(client: driver.channel.peer, reason: reason, wasOpen: wasOpen))
     }
 
-    /// A datagram was turned away.
+    /// Reports a datagram that was refused.
     func note(_ reason: UDPListenerCore.DropReason, _ sender: SocketAddress) {
-        note(.datagrams(reason), EventRateLimiter.Note(client: sender, reason: CloseReason(reason.error)))
+        note(.datagrams(reason), EventRateLimiter.Event(client: sender, reason: CloseReason(reason.error)))
     }
 
-    private func note(_ kind: EventRateLimiter.Kind, _ note: @autoclosure () -> EventRateLimiter.Note) {
+    private func note(_ kind: EventRateLimiter.Kind, _ note: @autoclosure () -> EventRateLimiter.Event) {
         guard queue.isObserved else { return }
         if let note = meter.count(kind, note(), now: loop.now) { tell(note) } else { tellLater() }
     }
@@ -354,13 +363,14 @@ extension UDPAcceptor {
         }
     }
 
-    private func tell(_ note: EventRateLimiter.Note) {
+    private func tell(_ note: EventRateLimiter.Event) {
         queue.note(note.client, note.reason, wasOpen: note.wasOpen, count: note.count)
     }
 }
 
 extension ConnectionDriver {
-    /// Takes a datagram of this session from the acceptor, and answers its sender from now on: when the tick ends, or at once.
+    /// Passes a datagram of this session to its core. Replies go to its sender from now on, and are sent at the end of
+    /// the tick or at once.
     func deliver(
         datagram: inout ByteBuffer,
         from sender: SocketAddress,

@@ -2,10 +2,10 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// One session's part of a shared socket.
+/// The channel of one session of a shared socket.
 final class UDPSessionChannel: ByteChannel {
     private let acceptor: UDPAcceptor
-    // Unchecked exclusivity, here and below, because nobody is called while these change.
+    // Exclusivity is unchecked, here and below, because no other code runs while these change.
     @exclusivity(unchecked) private var path: PathValidator<SocketAddress>
     /// The session's driver, until it closes the channel.
     private var handler: (any PollHandler)?
@@ -14,9 +14,9 @@ final class UDPSessionChannel: ByteChannel {
     @exclusivity(unchecked) private var datagramsSent: UInt64 = 0
     @exclusivity(unchecked) private var datagramsReceived: UInt64 = 0
 
-    /// The acceptor has found no room for what this session sends, and will tell when there is some.
+    /// Whether the socket has no room for this session's output. The acceptor notifies the session when there is room.
     var isBlocked = false
-    /// Names the session on the wire.
+    /// The identifier of the session in datagrams.
     let identifier: UInt64
 
     init(_ acceptor: UDPAcceptor, _ address: SocketAddress, _ session: UDPCore) {
@@ -25,10 +25,10 @@ final class UDPSessionChannel: ByteChannel {
         path = PathValidator(address)
     }
 
-    /// Where the session's datagrams go.
+    /// The address to which the session's datagrams are sent.
     var address: SocketAddress { path.address }
 
-    /// A datagram of the session has come; answers go where it came from.
+    /// Handles the arrival of a datagram of the session. Replies go to its sender.
     func heard(
         _ datagram: borrowing ByteBuffer,
         from sender: SocketAddress,
@@ -69,7 +69,7 @@ final class UDPSessionChannel: ByteChannel {
 
     func note(_: Readiness) {}
 
-    /// Datagrams are handed in by the acceptor.
+    /// The acceptor passes datagrams to the driver, so there is nothing to read here.
     func read(into _: inout ByteBuffer, atMost _: Int) -> IOResult { .wouldBlock }
 
     func isDrained(afterReading _: Int, of _: Int) -> Bool { true }
@@ -78,7 +78,7 @@ final class UDPSessionChannel: ByteChannel {
         let now = context.now
         if let token = path.question(now) { ask(token) }
         return DatagramOutput.flush(&context) { datagram in
-            // Lost, as the network might have lost it.
+            // A datagram that may not be sent is lost, as on a lossy network.
             path.maySend(datagram.count, now) ? send(datagram) : .bytes(0)
         }
     }

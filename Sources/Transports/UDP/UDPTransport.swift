@@ -3,8 +3,23 @@ import SocketIO
 import TransportAPI
 
 extension TransportDescriptor {
-    /// UDP with sessions: `udp://host:9401`.
-    public static let udp = TransportDescriptor(
+    /// The descriptor of UDP with sessions: `udp://host:9401`.
+    public static let udp: TransportDescriptor = {
+        var descriptor = datagrams
+        descriptor.answersClients = true
+        descriptor.annotate = { reader in
+            reader.take(4, "magic, version and type: data")
+            reader.take(8, "connection id")
+            reader.take(4, "sequence number \(reader.number(4))")
+        }
+        descriptor.cores = { (endpoint) throws(TransportError) in
+            let configuration = try configuration(OptionReader(endpoint, allowed: udpOptions))
+            return { () throws(TransportError) in try pairing(configuration) }
+        }
+        return descriptor
+    }()
+
+    private static let datagrams = TransportDescriptor(
         name: "udp",
         defaultPort: defaultPort,
         isDatagram: true,
@@ -24,7 +39,7 @@ extension TransportDescriptor {
                 core: core
             )
         },
-        listen: { (endpoint, loop, mode) async throws(TransportError) in
+        serve: { (endpoint, loop, serving) async throws(TransportError) in
             let options = try OptionReader(endpoint, allowed: udpOptions)
             let limits = try options.limits(keepaliveInterval: keepalive)
             var configuration = try configuration(options)
@@ -32,18 +47,46 @@ extension TransportDescriptor {
             if try options.value("reliable", SettingFormat<UDPReliability>.word) == .off {
                 configuration.acceptsReliable = false
             }
-            if mode.handlesMessages { configuration.confirmsReceipt = false }
+            if serving.handlesMessages { configuration.confirmsReceipt = false }
             var random = RandomSource.system()
             let core = try UDPListenerCore(configuration, random: &random)
-            return try await CoreListener.listen(at: endpoint, on: loop, mode: mode) {
+            return try await CoreListener.listen(at: endpoint, on: loop, serving: serving) {
                 (address, queue) throws(SystemError) in
-                try UDPAcceptor(address, queue, on: loop, limits: limits, handler: mode.handler(queue), core: core)
+                try UDPAcceptor(address, queue, on: loop, limits: limits, handler: serving.handler(queue), core: core)
             }
         }
     )
 
+    /// Returns the two cores of a session. The client sends a hello, returns the listener's cookie, and is accepted.
+    private static func pairing(_ configuration: UDPConfiguration) throws(TransportError) -> CorePairing {
+        var random = RandomSource.system()
+        var listener = try UDPListenerCore(configuration, random: &random)
+        var client = try UDPCore(client: configuration)
+        var context = CoreContext(random: .system())
+        client.start(&context)
+        for _ in 0..<4 {
+            let first = context.datagramEnds.first ?? context.output.count
+            guard let bytes = context.output.bytes(at: 0, count: first) else { break }
+            context.output.removeAll()
+            context.datagramEnds.removeAll()
+            var request = ByteBuffer()
+            request.append(contentsOf: bytes)
+            var reply = ByteBuffer()
+            switch listener.receive(request, from: [127, 0, 0, 1], now: .zero, random: &random, reply: &reply) {
+            case .reply: while try client.next(&reply, &context) != nil {}
+            case .accept(let server):
+                var pairing = CorePairing(client: client, server: server)
+                (pairing.isClientStarted, pairing.sent) = (true, bytes)
+                return pairing
+            case .session, .drop: break
+            }
+        }
+        throw TransportError(.handshakeFailed, .handshake, "the listener has not accepted the client")
+    }
+
     private static let defaultPort: UInt16 = 9401
-    /// NATs may forget a mapping of UDP after 2 minutes (RFC 4787, REQ-5), and some do after 30 s (RFC 9308, section 3.2).
+    /// NATs may forget a mapping of UDP after 2 minutes (RFC 4787, REQ-5), and some do after 30 s (RFC 9308, section
+    /// 3.2).
     private static let keepalive = Duration.seconds(25)
 
     private static let udpOptions = [

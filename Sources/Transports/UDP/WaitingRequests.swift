@@ -2,10 +2,10 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// Requests of clients that have no session yet, which wait until all that belongs to sessions has been served. All
-/// their memory is reserved with the first one.
+/// The requests of clients that have no session yet. They wait until the datagrams of sessions are served. All memory
+/// is reserved with the first request.
 struct WaitingRequests {
-    /// How many may wait; further ones are dropped, and come again.
+    /// The maximum number of waiting requests. Further ones are dropped, and the clients repeat them.
     static let limit = 512
 
     private var bytes: [UInt8] = []
@@ -13,7 +13,7 @@ struct WaitingRequests {
     private var first = 0
     private(set) var count = 0
 
-    /// Adds a request of ``Datagram/requestSize`` bytes; `false` if there is no room.
+    /// Adds a request of ``Datagram/requestSize`` bytes. Returns `false` if there is no room.
     mutating func append(_ datagram: borrowing ByteBuffer, from sender: SocketAddress) -> Bool {
         guard count < Self.limit, datagram.count == Datagram.requestSize else { return false }
         if bytes.isEmpty {
@@ -32,7 +32,7 @@ struct WaitingRequests {
         return true
     }
 
-    /// Puts the request that has waited for longest into `input`, which must be empty; gives its sender.
+    /// Puts the request that has waited longest into `input`, which must be empty. Returns its sender.
     mutating func takeFirst(into input: inout ByteBuffer) -> SocketAddress? {
         guard count > 0 else { return nil }
         let start = first * Datagram.requestSize

@@ -45,9 +45,9 @@ extension TransportOption {
 }
 
 extension WebSocketCompression {
-    /// The compression that a URL requests; `nil` if it requests none, or if there is no compressor.
+    /// Reads the compression that a URL requests. Returns `nil` if it requests none, or if there is no compressor.
     ///
-    /// - Throws: `.invalidConfiguration` that names the option, whether or not there is a compressor.
+    /// - Throws: `.invalidConfiguration` with the name of the option, whether or not there is a compressor.
     static func read(
         _ options: OptionReader,
         _ compressor: () -> (any MessageCompressor)?
@@ -63,7 +63,7 @@ extension WebSocketCompression {
             for option in TransportOption.deflateParameters where !options.strings(option.name).isEmpty {
                 throw .configuration(
                     option.name,
-                    "says how to compress; that needs deflate=on or deflate=small beside it"
+                    "configures compression, which needs deflate=on or deflate=small"
                 )
             }
             return nil
@@ -81,7 +81,7 @@ extension WebSocketCompression {
 }
 
 extension TransportOption {
-    /// Which requests a server over WebSocket admits; clients ignore them.
+    /// The options that determine which requests a server over WebSocket admits. Clients ignore them.
     static let admission = [
         TransportOption(
             "origins",
@@ -97,11 +97,11 @@ extension TransportOption {
 }
 
 extension WebSocketConfiguration {
-    /// Takes what the URL of a server says about which requests it admits.
+    /// Sets which requests are admitted, from the URL of a server.
     mutating func admit(_ endpoint: Endpoint, _ options: OptionReader) throws(TransportError) {
         if !endpoint.path.isEmpty, endpoint.path != "/" { allowedPaths = [endpoint.path] }
         guard try options.string("origin") == nil else {
-            throw .configuration("origin", "is what a client sends; a server takes origins")
+            throw .configuration("origin", "is an option of clients; a server has the option origins")
         }
         if let origins = try options.list("origins", where: RequestAdmission.isOriginRule) { allowedOrigins = origins }
         if let hosts = try options.list("hosts", where: RequestAdmission.isHostRule) { allowedHosts = hosts }
@@ -109,7 +109,7 @@ extension WebSocketConfiguration {
 }
 
 extension OptionReader {
-    /// The members of an option that is a list; it may also be repeated. `nil` if it is not there.
+    /// Returns the members of an option that is a list and may be repeated. Returns `nil` if the option is missing.
     fileprivate func list(
         _ name: String,
         where isAllowed: (String) -> Bool

@@ -3,17 +3,18 @@ import SocketIO
 import TransportAPI
 
 extension TransportDescriptor {
-    /// WebSocket without TLS: `ws://host/path`. It compresses with zlib, if the system has it.
+    /// The descriptor of WebSocket without TLS: `ws://host/path`. Messages are compressed with zlib if the URL requests
+    /// it and the system has zlib.
     public static let webSocket = webSocket(compressor: ZLib.shared)
 
-    /// WebSocket with another compressor.
+    /// Returns the descriptor of WebSocket with another compressor.
     ///
-    /// - Parameter compressor: the compressor of `deflate=on` and `deflate=small`, created at the first use. With `nil`,
-    ///   compression is neither offered nor accepted.
+    /// - Parameter compressor: The compressor of `deflate=on` and `deflate=small`, created at the first use. With
+    ///   `nil`, compression is neither offered nor accepted.
     package static func webSocket(
         compressor: @autoclosure @escaping @Sendable () -> (any MessageCompressor)?
     ) -> TransportDescriptor {
-        TransportDescriptor.stream(
+        var descriptor = TransportDescriptor.stream(
             "ws",
             defaultPort: 80,
             // Load balancers and reverse proxies close a WebSocket that has been silent for 60 s.
@@ -56,9 +57,9 @@ extension TransportDescriptor {
                 let core = try WebSocketCore(.client, configuration)
                 return { core }
             },
-            server: { (endpoint, options, mode) throws(TransportError) in
+            server: { (endpoint, options, serving) throws(TransportError) in
                 var configuration = try webSocketConfiguration(options, compressor)
-                configuration.decide = mode.decide
+                configuration.decide = serving.decide
                 try configuration.admit(endpoint, options)
                 let core = try WebSocketCore(.server, configuration)
                 return { client in
@@ -71,6 +72,28 @@ extension TransportDescriptor {
                 try redirection.target(from: endpoint, speaking: ["ws"])
             }
         )
+        descriptor.decidesHandshakes = true
+        descriptor.annotate = annotateWebSocketFrame
+        return descriptor
+    }
+
+    /// The header of a frame (RFC 6455, section 5.2).
+    @Sendable
+    static func annotateWebSocketFrame(_ reader: inout WireFieldReader) {
+        let opcodes: [UInt8: String] = [0: "continuation", 1: "text", 2: "binary", 8: "close", 9: "ping", 10: "pong"]
+        let first = reader.peek()
+        reader.take(1, "\(first & 0x80 != 0 ? "FIN, " : "")opcode \(first & 15): \(opcodes[first & 15] ?? "reserved")")
+        let second = reader.peek()
+        let mask = second & 0x80 != 0 ? "MASK, " : ""
+        switch second & 0x7f {
+        case 126: reader.take(3, "\(mask)length in the next 2 bytes: \(reader.number(3) & 0xffff)")
+        case 127: reader.take(9, "\(mask)length in the next 8 bytes: \(reader.number(9) & 0xff_ffff_ffff)")
+        case let length: reader.take(1, "\(mask)length \(length)")
+        }
+        guard second & 0x80 != 0 else { return }
+        let key = (0..<4).map { reader.peek($0) }
+        reader.take(4, "masking key, new for each frame; on the wire all that follows is XORed with it")
+        reader.unmask(key)
     }
 
     static func webSocketConfiguration(
@@ -99,7 +122,7 @@ extension TransportDescriptor {
         return try options.string("query").map { "\(path)?\($0)" } ?? path
     }
 
-    /// The configured headers, with user and password as Basic credentials (RFC 7617).
+    /// Returns the configured headers, with user and password as Basic credentials (RFC 7617).
     static func headers(_ endpoint: Endpoint, _ options: OptionReader) throws(TransportError) -> [HTTPHeader] {
         var headers: [HTTPHeader] = []
         for line in options.strings("header") {

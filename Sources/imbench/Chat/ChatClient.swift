@@ -7,7 +7,7 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// The screen of a chat. Its calls run on the loop, so a blocked screen blocks the chat, and messages of others wait at the
+/// The output of a chat. Its calls run on the loop. Blocked output blocks the chat, and messages of other members wait at the
 /// server.
 protocol ChatDisplay: Sendable {
     func show(_ line: ChatLine)
@@ -92,14 +92,14 @@ final class ChatClient {
 
     // MARK: Events
 
-    fileprivate func noted(_ note: SupervisorEvent, _ client: LoopBound<ChatClient>) {
-        switch note {
+    fileprivate func received(_ event: SupervisorEvent, _ client: LoopBound<ChatClient>) {
+        switch event {
         case .state(let state):
             self.state = state
             display.show(.status(state.words))
             if case .open(_, isResumed: false) = state { run(client) { $0.began(&$1) } }
             wake()
-        case .sessionLost: display.show(.status("the server has forgotten the session; sending again"))
+        case .sessionLost: display.show(.status("the server has lost the session; unconfirmed messages are sent again"))
         default: break
         }
     }
@@ -150,8 +150,8 @@ final class ChatClient {
 private struct ChatObserver: SupervisorObserver {
     let client: LoopBound<ChatClient>
 
-    func note(_ note: SupervisorEvent, at _: Instant) {
-        client.value.noted(note, client)
+    func note(_ event: SupervisorEvent, at _: Instant) {
+        client.value.received(event, client)
     }
 }
 
@@ -166,12 +166,12 @@ extension SupervisorState {
             return "connecting to \(endpoint)" + (attempt > 1 ? ", attempt \(attempt)" : "")
         case .open(_, let isResumed): return isResumed ? "open, session resumed" : "open, new session"
         case .waiting(let delay, let reason):
-            return
-                "waiting \(fixed(Double(delay.wholeNanoseconds) / 1e9, 1)) s because: \(reason.error?.reason ?? "\(reason)")"
+            let seconds = fixed(Double(delay.wholeNanoseconds) / 1e9, 1)
+            return "\(reason.error?.sentence ?? "\(reason)"); next attempt in \(seconds) s"
         case .offline: return "offline"
         case .suspended: return "suspended"
         case .closed(let reason):
-            return reason.initiator == .user ? "closed" : "closed: \(reason.error?.reason ?? "\(reason)")"
+            return reason.initiator == .user ? "closed" : "closed: \(reason.error?.sentence ?? "\(reason)")"
         }
     }
 }

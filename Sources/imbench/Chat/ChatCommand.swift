@@ -6,31 +6,33 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// `imbench chat`: a chat in the terminal, or through pipes. At the end of its input it waits until the server has acknowledged
-/// all messages.
-func chat(_ options: Options) throws(SystemFailure) -> Int32 {
+/// `imbench chat`: a chat in the terminal, or through pipes. At the end of its input it waits until the server has
+/// acknowledged all messages.
+func chat(_ options: Options) throws -> Int32 {
     let display = StandardDisplay(
         replacesInput: Terminal.isTerminal(STDIN_FILENO) && Terminal.isTerminal(STDOUT_FILENO)
     )
-    do throws(TransportError) {
+    if let url = options.chat.url { try checkURL(url, "'chat'", .standard) }
+    let client = try UsageError.translate(options.config == nil ? "'chat'" : "--config") { () throws(TransportError) in
         let setup = try ChatSetup(options)
-        let client = try tryBlocking(on: .shared) { () async throws(TransportError) in
+        return try tryBlocking(on: .shared) { () async throws(TransportError) in
             try await ChatClient.start(setup, display)
         }
-        return ChatSession(client: client, display: display).run()
-    } catch {
-        return complain(error)
     }
+    return ChatSession(client: client, display: display).run()
 }
 
 /// Reads the user's input until the chat ends.
 private struct ChatSession {
     static let help = [
-        "/history  the last messages and their ticks: ✓ the server has it, ✓✓ another member's program has shown it",
-        "/state    the state of the connection",
-        "/quit     ends the chat, after at most two seconds for messages in flight",
-        "//text    sends a line that begins with a slash",
-    ]
+        (
+            "/history",
+            "the last messages and their ticks: ✓ the server has it, ✓✓ another member's program has shown it"
+        ),
+        ("/state", "the state of the connection"),
+        ("/quit", "ends the chat, after at most two seconds for messages in flight"),
+        ("//text", "sends a line that begins with a slash"),
+    ].flatMap { HelpText.entry($0, $1, indent: 0, column: 10) }
 
     let client: LoopBound<ChatClient>
     let display: StandardDisplay
@@ -39,7 +41,7 @@ private struct ChatSession {
         var input = LineInput(STDIN_FILENO)
         var wasFull = false
         reading: while !Interruption.isRequested, !isFinal {
-            // Input far ahead of the server is not read until the server has caught up.
+            // While too many messages are in flight, no input is read.
             let isFull = inFlight >= ChatClient.inFlightLimit
             if isFull, !wasFull {
                 display.show(.status("\(inFlight) messages are in flight; input is paused"))
@@ -93,7 +95,7 @@ private struct ChatSession {
         case "/history": runBlocking(on: .shared) { [client] in client.value.showHistory() }
         case "/state": runBlocking(on: .shared) { [client] in await client.value.showState() }
         case _ where line.hasPrefix("/") && !line.hasPrefix("//"):
-            display.show(.status("there is no \(line); /help lists the commands"))
+            display.show(.status("unknown command \(line); /help lists the commands"))
         default:
             let text = line.hasPrefix("//") ? String(line.dropFirst()) : line
             runBlocking(on: .shared) { [client] in await client.value.typed(text, client) }
@@ -107,7 +109,8 @@ private struct StandardDisplay: ChatDisplay {
 
     func show(_ line: ChatLine) {
         let isOwn = if case .own = line { true } else { false }
-        writeAll(STDOUT_FILENO, (replacesInput && isOwn ? "\u{1b}[1A\u{1b}[2K" : "") + line.text + "\n")
+        let text = (replacesInput && isOwn ? "\u{1b}[1A\u{1b}[2K" : "") + line.text + "\n"
+        if !writeAll(STDOUT_FILENO, text), errno == EPIPE { Interruption.endByBrokenPipe() }
     }
 }
 
@@ -158,7 +161,7 @@ struct ChatSetup: Sendable {
         return configuration
     }()
 
-    /// A broker has no rooms, so a room is a topic there, unless the URL names others. At QoS 1 the broker acknowledges.
+    /// A broker has no rooms. A room is a topic there, unless the URL names topics. At QoS 1 the broker acknowledges.
     private mutating func joinRoom(_ registry: TransportRegistry) throws(TransportError) {
         for index in configuration.endpoints.indices {
             let endpoint = configuration.endpoints[index]

@@ -4,9 +4,9 @@ import TransportAPI
 /// One member's view of a conversation, as a value without I/O. Its inputs are typed texts and received messages, and its
 /// outputs are messages to send and lines to show.
 ///
-/// A supervisor delivers each message to the server once. A server that crashes loses acknowledged messages that it has not yet
-/// passed on. So a message is kept here until another member's program has confirmed it, and it is sent again when the session
-/// was lost, or when another member enters the room.
+/// A supervisor delivers each message to the server once. A server that crashes loses acknowledged messages that it has not
+/// yet passed on. So a message is kept here until another member's program has confirmed it, and it is sent again when the
+/// session was lost, or when another member enters the room.
 struct ChatConversation: Sendable {
     enum Action: Sendable, Equatable {
         /// Send the message. With a number, report its outcome.
@@ -81,7 +81,7 @@ struct ChatConversation: Sendable {
         actions.append(.send(own.number, message))
     }
 
-    /// An attempt to send has ended.
+    /// An attempt to send has its outcome.
     mutating func settled(_ number: UInt64, _ outcome: SendOutcome, _ actions: inout [Action]) {
         if outcome == .acknowledged, tick(number, 1) { actions.append(.show(.acknowledged(number))) }
         guard let index = kept.firstIndex(where: { $0.number == number }) else { return }
@@ -126,7 +126,7 @@ struct ChatConversation: Sendable {
         guard message.conversation.hasSameUTF8(as: room) || isForAll else { return }
         switch message.kind {
         case .receipt: confirmed(message, &actions)
-        case .system: heard(message, &actions)
+        case .system: receivedSystemMessage(message, &actions)
         case .read, .typing: break
         default:
             // A broker returns the user's own messages.
@@ -154,7 +154,7 @@ struct ChatConversation: Sendable {
         }
     }
 
-    private mutating func heard(_ message: ChatMessage, _ actions: inout [Action]) {
+    private mutating func receivedSystemMessage(_ message: ChatMessage, _ actions: inout [Action]) {
         switch message.attributes["event"].map({ UTF8Key($0) }) {
         case "here":
             guard message.attributes["instance"]?.hasSameUTF8(as: instance) != true else { return }

@@ -2,9 +2,9 @@ import Codecs
 
 /// Restores the order of each sender's messages, and drops duplicates.
 ///
-/// The attribute `after` of a message names the last unconfirmed message of the same sender. The message is held until that one
-/// has arrived. After a restart of the server the supervisor repeats some messages and the chat others, and later ones may
-/// arrive first.
+/// The attribute `after` of a message names the last unconfirmed message of the same sender. The message is held until that
+/// one has arrived. After a restart of the server the supervisor repeats some messages and the chat others, and later ones
+/// may arrive first.
 struct IncomingOrder: Sendable {
     /// How many identifiers are remembered.
     static let seenLimit = 4096

@@ -1,19 +1,16 @@
 import TransportAPI
 
 /// `imbench compare BEFORE AFTER`: reads two reports of `imbench run` and reports which differences are real.
-func compare(_ options: Options) throws(SystemFailure) -> Int32 {
-    let comparison: Comparison
-    do throws(TransportError) {
-        comparison = Comparison(
+func compare(_ options: Options) throws -> Int32 {
+    let comparison = try UsageError.translate("'compare'") { () throws(TransportError) in
+        Comparison(
             try readRun(options.comparison.before),
             try readRun(options.comparison.after),
             noise: options.comparison.noisePercent / 100
         )
-    } catch {
-        return complain(error)
     }
-    let target = try ReportTarget(path: options.output)
-    try target.write(comparison.report, options.format)
+    let target = try options.reportTarget()
+    try target.write(comparison.report, options)
     return options.status(of: comparison.rows)
 }
 
@@ -40,7 +37,7 @@ extension Comparison {
                     heading: "All rows",
                     charts: RepeatedMetric.allCases.map(chart),
                     table: overview,
-                    notes: legend
+                    notes: signs
                 ),
                 Report.Section(heading: "Floors: the machine itself", table: Self.table(floors)),
             ],
@@ -80,7 +77,7 @@ extension Comparison {
     }
 
     /// The signs of the overview.
-    private var legend: [String] {
+    private var signs: [String] {
         let reasons = Set(differences.compactMap(\.verdict.reason)).sorted()
         return ["~ within noise"] + reasons.map { "? unknown: \($0)" }
     }
@@ -89,22 +86,24 @@ extension Comparison {
 
     /// One row for each difference.
     private static func table(_ rows: [ComparedRow]) -> Table {
-        let numbers = ["before", "after", "change", "from", "to"]
-        return Table(
-            labels: 3,
-            columns: [.text("transport"), .text("codec"), .number("size"), .text("number")]
-                + numbers.map { .number($0) } + [.text("")],
+        Table(
+            columns: [
+                .text("row", nil, "transport or floor, codec, bytes of text, and the number"),
+                .number("before", nil, "median over the repeats of the first report"),
+                .number("after", nil, "median over the repeats of the second report"),
+                .number("change", nil, "from before to after, in %"),
+                .number("from", nil, "lower end of the interval of the change, in %"),
+                .number("to", nil, "upper end of the interval of the change, in %"),
+                .text("verdict", nil, "better, worse, noise (within --noise), or unknown"),
+            ],
             rows: rows.flatMap { row in
                 row.differences.map { difference in
                     let texts = [
-                        difference.metric.title, shown(difference.before), shown(difference.after),
-                        shownChange(difference.ratio), shownChange(difference.interval?.low),
-                        shownChange(difference.interval?.high), difference.verdict.name,
+                        "\(row.title) \(difference.metric.title)", shown(difference.before), shown(difference.after),
+                        shownPercent(difference.ratio), shownPercent(difference.interval?.low),
+                        shownPercent(difference.interval?.high), difference.verdict.name,
                     ]
-                    return Table.Row(
-                        cells: row.cells + texts.map { Table.Cell($0) },
-                        isFailure: difference.verdict == .worse
-                    )
+                    return Table.Row(cells: texts.map { Table.Cell($0) }, isFailure: difference.verdict == .worse)
                 }
             }
         )
@@ -114,8 +113,10 @@ extension Comparison {
     private var overview: Table {
         Table(
             labels: 3,
-            columns: [.text("transport"), .text("codec"), .number("size")]
-                + RepeatedMetric.allCases.map { .number($0.title) },
+            columns: [
+                .text("transport", nil, "the protocol, as in the scheme of its URL"),
+                .text("codec", nil, "the format of the messages"), .number("size", nil, "bytes of text in a message"),
+            ] + RepeatedMetric.allCases.map { .number($0.title, nil, "change: \($0.meaning)") },
             rows: rows.map { row in
                 let signs = row.differences.map { difference in
                     switch difference.verdict {
@@ -230,5 +231,7 @@ extension Comparison {
 }
 
 extension ComparedRow {
+    /// The name, without the codec of a floor, which has none.
+    fileprivate var title: String { labels.filter { !$0.isEmpty }.joined(separator: " ") }
     fileprivate var cells: [Table.Cell] { [Table.Cell(transport), Table.Cell(codec), Table.Cell(size)] }
 }

@@ -112,8 +112,8 @@ struct ComparedRow: Sendable {
     }
 }
 
-/// The names of differences in `--assert`: `ws.json.256.rtt.p50_us.ratio_low <= 1.05` fails only if it is sure that the median
-/// grew by more than 5 %.
+/// The names of differences in `--assert`: `ws.json.256.rtt.p50_us.ratio_low <= 1.05` fails only if it is sure that the
+/// median grew by more than 5 %.
 extension ComparedRow: AssertableRow {
     static let metrics = RepeatedMetric.allCases.flatMap { metric in
         ["ratio", "ratio_low", "ratio_high"].map { "\(metric.rawValue).\($0)" }
@@ -200,8 +200,14 @@ struct Difference: Sendable {
     var isReal: Bool { verdict == .better || verdict == .worse }
 }
 
+/// A ratio as a change in percent: `+3.1`.
+func shownPercent(_ ratio: Double?) -> String {
+    guard let ratio, ratio.isFinite else { return "-" }
+    return (ratio < 1 ? "-" : "+") + fixed(abs(ratio - 1) * 100, 1)
+}
+
 /// A ratio as a change: `+3.1 %`.
 func shownChange(_ ratio: Double?) -> String {
-    guard let ratio, ratio.isFinite else { return "-" }
-    return (ratio < 1 ? "-" : "+") + fixed(abs(ratio - 1) * 100, 1) + " %"
+    let percent = shownPercent(ratio)
+    return percent == "-" ? percent : percent + " %"
 }

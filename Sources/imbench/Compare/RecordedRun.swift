@@ -41,11 +41,7 @@ struct RecordedRow: Sendable {
 ///
 /// - Throws: `.invalidConfiguration` with the file, the line and the allowed values, or that the file cannot be read.
 func readRun(_ path: String) throws(TransportError) -> RecordedRun {
-    guard let text = readFile(path, limit: RecordedRun.maximumLength) else {
-        let limit = RecordedRun.maximumLength >> 20
-        throw .configuration("\(path):", "there is no such file of at most \(limit) MiB to read")
-    }
-    return try RecordedRun(json: text.utf8, label: path)
+    try RecordedRun(json: readInput(path, limit: RecordedRun.maximumLength).utf8, label: path)
 }
 
 extension RecordedRun {
@@ -159,8 +155,9 @@ extension RecordedRun {
             guard member.name.utf8.count <= CodecLimits().maximumKeyLength else {
                 throw object.wrong("an object whose names have at most \(CodecLimits().maximumKeyLength) bytes")
             }
-            switch member.node.value {
+            switch member.value.kind {
             case .string: texts[member.name] = try text(object.value(of: member))
+            case .integer(let number): texts[member.name] = "\(number)"
             case .number(let number): texts[member.name] = fixed(number, 3, trimmed: true)
             case .bool(let isTrue): texts[member.name] = isTrue ? "yes" : "no"
             case .null, .array, .object: continue

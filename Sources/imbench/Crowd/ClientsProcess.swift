@@ -1,22 +1,23 @@
 import Foundation
 import TransportAPI
 
-/// The child process with the clients of a crowd. It is a failure if it ends early, sends an unexpected answer, or sends none in
-/// time.
+/// The child process with the clients of a crowd. It is a failure if it ends early, sends an unexpected answer, or sends none
+/// in time.
 struct ClientsProcess {
     /// The command line that starts the clients. The help omits it, because only this program uses it.
     static let word = "crowd-clients"
 
     private let child: ChildProcess
-    private let patience: Int64
+    private let answerTimeout: Int64
 
-    /// Starts a program, by default this one. Each answer may take `patience` beyond the time of the work itself.
-    init(_ program: [String]?, patience: Duration) throws(SystemFailure) {
+    /// Starts a program, by default this one. `answerTimeout` is the time limit of each answer, beyond the time of the work
+    /// itself.
+    init(_ program: [String]?, answerTimeout: Duration) throws(SystemFailure) {
         guard let words = program ?? Bundle.main.executablePath.map({ [$0, Self.word] }) else {
             throw SystemFailure("the path of this program is unknown, so it cannot start its clients")
         }
         child = try ChildProcess(words)
-        self.patience = patience.wholeNanoseconds
+        self.answerTimeout = answerTimeout.wholeNanoseconds
     }
 
     typealias Connected = (connections: Int, nanoseconds: Int64, heap: Int?)
@@ -24,13 +25,13 @@ struct ClientsProcess {
     /// Connects the clients. There are fewer than requested only after an interruption.
     func connect(_ transport: String, _ connections: Int, _ ports: [UInt16]) throws(SystemFailure) -> Connected {
         // A slow machine makes a hundred handshakes per second.
-        let answer = try ask(
+        let answer = try request(
             .connect(transport: transport, connections: connections, ports: ports),
             Int64(connections) * 10_000_000
         )
         guard case .connected(let count, let nanoseconds, let heap) = answer,
             count == connections || count < connections && Interruption.isRequested
-        else { throw Self.stray(answer) }
+        else { throw Self.unexpected(answer) }
         return (count, nanoseconds, heap)
     }
 
@@ -38,25 +39,25 @@ struct ClientsProcess {
 
     /// Pings each of `connections` connections once.
     func ping(_ connections: Int, over hold: Duration) throws(SystemFailure) -> Pinged {
-        let answer = try ask(.ping(nanoseconds: hold.wholeNanoseconds), hold.wholeNanoseconds)
+        let answer = try request(.ping(nanoseconds: hold.wholeNanoseconds), hold.wholeNanoseconds)
         guard case .pinged(let pings, let pongs, let p50, let p99) = answer,
             pings == connections || pings < connections && Interruption.isRequested
-        else { throw Self.stray(answer) }
+        else { throw Self.unexpected(answer) }
         return (pings, pongs, p50, p99)
     }
 
     /// Closes the connections and ends the process.
     func end() throws(SystemFailure) {
-        let answer = try ask(.close, 0)
-        guard answer == .closed else { throw Self.stray(answer) }
+        let answer = try request(.close, 0)
+        guard answer == .closed else { throw Self.unexpected(answer) }
         let ending = child.end()
-        guard ending == .status(ExitStatus.good) else { throw Self.early(ending) }
+        guard ending == .status(ExitStatus.good) else { throw Self.ended(ending) }
     }
 
     /// The answer to a request that takes `work` nanoseconds.
-    private func ask(_ request: CrowdRequest, _ work: Int64) throws(SystemFailure) -> CrowdAnswer {
-        let end = Clocks.monotonic() + work + patience
-        guard child.write(request.line) else { throw Self.early(child.end()) }
+    private func request(_ request: CrowdRequest, _ work: Int64) throws(SystemFailure) -> CrowdAnswer {
+        let end = Clocks.monotonic() + work + answerTimeout
+        guard child.write(request.line) else { throw Self.ended(child.end()) }
         var isStopped = false
         while true {
             // Ctrl-C does not reach the child process.
@@ -66,8 +67,8 @@ struct ClientsProcess {
                 let answer = try CrowdAnswer(line)
                 if case .failed(let sentence) = answer { throw SystemFailure("the clients failed: \(sentence)") }
                 return answer
-            case .tooLong: throw SystemFailure("the clients' process said more than a line may hold")
-            case .end: throw Self.early(child.end())
+            case .tooLong: throw SystemFailure("the clients' process sent a line over the limit")
+            case .end: throw Self.ended(child.end())
             case .nothing:
                 guard Clocks.monotonic() < end else {
                     throw SystemFailure(
@@ -78,11 +79,11 @@ struct ClientsProcess {
         }
     }
 
-    private static func stray(_ answer: CrowdAnswer) -> SystemFailure {
-        SystemFailure("the clients' process said '\(answer.line)', which is no answer to what was asked")
+    private static func unexpected(_ answer: CrowdAnswer) -> SystemFailure {
+        SystemFailure("the clients' process sent the unexpected answer '\(answer.line)'")
     }
 
-    private static func early(_ ending: ChildProcess.Ending) -> SystemFailure {
+    private static func ended(_ ending: ChildProcess.Ending) -> SystemFailure {
         switch ending {
         case .status(let status): SystemFailure("the clients' process ended with status \(status)")
         case .signal(let number): SystemFailure("the clients' process was ended by signal \(number)")
@@ -92,7 +93,7 @@ struct ClientsProcess {
 
 /// A request to the process of the clients, one per line. Each has one ``CrowdAnswer``.
 enum CrowdRequest: Sendable, Equatable {
-    /// Connect so many clients: the first ``IdleCrowd/connectionsPerAddress`` to the first port at 127.0.0.1, the next
+    /// Connect this number of clients: the first ``IdleCrowd/connectionsPerAddress`` to the first port at 127.0.0.1, the next
     /// ones to the second port at 127.0.0.2, and so on.
     case connect(transport: String, connections: Int, ports: [UInt16])
     /// Ping each connection once, spread over these nanoseconds.
@@ -100,10 +101,10 @@ enum CrowdRequest: Sendable, Equatable {
     /// Close all connections.
     case close
 
-    /// The line that cuts short the present request and all later ones. It has no answer.
+    /// The line that ends the present request and all later ones early. It has no answer.
     static let stop = "stop"
 
-    /// Reads a line, whose numbers are within what the options allow.
+    /// Reads a line. Its numbers must be in the ranges of the options.
     init(_ line: String) throws(SystemFailure) {
         let words = line.split(separator: " ", omittingEmptySubsequences: false)
         switch (words.first, words.count) {
@@ -114,13 +115,13 @@ enum CrowdRequest: Sendable, Equatable {
                 let connections = number(words[2], in: 1...Int64(CrowdOptions.mostConnections)),
                 ports.count == words.count - 3,
                 ports.count == IdleCrowd.addresses(Int(connections))
-            else { throw nonsense(line) }
+            else { throw invalidLine(line) }
             self = .connect(transport: transport, connections: Int(connections), ports: ports)
         case ("ping", 2):
-            guard let time = number(words[1], in: 0...3_600_000_000_000) else { throw nonsense(line) }
+            guard let time = number(words[1], in: 0...3_600_000_000_000) else { throw invalidLine(line) }
             self = .ping(nanoseconds: time)
         case ("close", 1): self = .close
-        default: throw nonsense(line)
+        default: throw invalidLine(line)
         }
     }
 
@@ -155,16 +156,16 @@ enum CrowdAnswer: Sendable, Equatable {
         case ("connected", 4):
             guard let connections = number(words[1], in: counts), let time = number(words[2], in: times),
                 let heap = optional(words[3], in: -(1 << 50)...(1 << 50))
-            else { throw nonsense(line) }
+            else { throw invalidLine(line) }
             self = .connected(connections: Int(connections), nanoseconds: time, heap: heap.map { Int($0) })
         case ("pinged", 5):
             guard let pings = number(words[1], in: counts), let pongs = number(words[2], in: 0...pings),
                 let p50 = optional(words[3], in: times), let p99 = optional(words[4], in: times)
-            else { throw nonsense(line) }
+            else { throw invalidLine(line) }
             self = .pinged(pings: Int(pings), pongs: Int(pongs), p50: p50, p99: p99)
         case ("closed", 1): self = .closed
         case ("failed", 2...): self = .failed(printable(line.dropFirst("failed ".count), Self.longestSentence))
-        default: throw nonsense(line)
+        default: throw invalidLine(line)
         }
     }
 
@@ -189,8 +190,8 @@ private func optional(_ word: Substring, in range: ClosedRange<Int64>) -> Int64?
     word == "-" ? .some(nil) : number(word, in: range).map { .some($0) }
 }
 
-private func nonsense(_ line: String) -> SystemFailure {
-    SystemFailure("the other half of the crowd said '\(printable(line[...], 60))', which means nothing")
+private func invalidLine(_ line: String) -> SystemFailure {
+    SystemFailure("invalid line from the other process: '\(printable(line[...], 60))'")
 }
 
 /// The beginning of a text, with spaces for ends of lines and control characters.

@@ -3,8 +3,8 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// The process of the clients of `imbench crowd`. It reads requests from its input and writes answers to its output. It ends with
-/// its input, also while a request is in progress, so that it never outlives its parent.
+/// The process of the clients of `imbench crowd`. It reads requests from its input and writes answers to its output. It ends
+/// when its input ends, also while a request is in progress, so it never outlives its parent.
 func crowdClients(_ input: Int32, _ output: Int32) -> Int32 {
     // The parent sends one request at a time.
     let (requests, inbox) = AsyncStream.makeStream(of: CrowdRequest.self, bufferingPolicy: .bufferingOldest(4))
@@ -49,11 +49,11 @@ struct CrowdClients {
     mutating func answer(_ request: CrowdRequest) async -> CrowdAnswer {
         switch request {
         case .connect(let transport, let count, let ports):
-            guard connections.isEmpty else { return .failed("there are clients already") }
+            guard connections.isEmpty else { return .failed("the clients are already connected") }
             do {
                 return try await connect(transport, count, ports)
             } catch {
-                return .failed("\(error)")
+                return .failed(sentence(of: error))
             }
         case .ping(let nanoseconds): return await ping(over: nanoseconds)
         case .close:

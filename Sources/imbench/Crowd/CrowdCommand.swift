@@ -5,8 +5,8 @@ import TransportAPI
 import Transports
 
 /// `imbench crowd`: holds a crowd of idle clients, or starts hostile ones.
-func crowd(_ options: Options) throws(SystemFailure) -> Int32 {
-    let target = try ReportTarget(path: options.output)
+func crowd(_ options: Options) throws -> Int32 {
+    let target = try options.reportTarget()
     var run = RunResults(of: options, seed: 0)
     if run.environment.isDebugBuild { remark("this is a debug build", isQuiet: options.quiet) }
     let loop = try makeLoop("im-server")
@@ -15,7 +15,7 @@ func crowd(_ options: Options) throws(SystemFailure) -> Int32 {
         ? try attack(options, loop, try makeLoop("im-client")) : try gather(options, loop, &run)
     run.wasCutShort = Interruption.isRequested
     let results = CrowdResults(run: run, isHostile: options.crowd.isHostile, rows: rows)
-    try target.write(results.report, options.format)
+    try target.write(results.report, options)
     return options.status(
         of: rows,
         hasFailed: rows.contains { $0.reason != nil },
@@ -26,21 +26,20 @@ func crowd(_ options: Options) throws(SystemFailure) -> Int32 {
 /// How many of the requested connections fit into the descriptor limit beside `others`, and that limit.
 ///
 /// - Throws: if the user has requested more.
-private func room(_ options: Options, others: Int) throws(SystemFailure) -> (connections: Int, descriptors: Int) {
+private func room(_ options: Options, others: Int) throws(UsageError) -> (connections: Int, descriptors: Int) {
     // The process of the clients inherits the limit.
     let (limit, connections) = (raiseDescriptorLimit(), options.crowd.idle)
     let room = max(1, limit - 64 - others)
     guard connections <= room || !options.crowd.isIdleGiven else {
-        throw SystemFailure(
-            "--idle: a process may have \(limit) descriptors (ulimit -Hn), which is room for \(room) connections, not \(connections)"
+        throw UsageError(
+            "--idle is \"\(connections)\"; a process may have \(limit) descriptors (ulimit -Hn), so allowed is 1 to \(room)"
         )
     }
     return (min(connections, room), limit)
 }
 
 /// Idle crowds, one transport after the other.
-private func gather(_ options: Options, _ loop: EventLoop, _ run: inout RunResults) throws(SystemFailure) -> [CrowdRow]
-{
+private func gather(_ options: Options, _ loop: EventLoop, _ run: inout RunResults) throws -> [CrowdRow] {
     let (connections, limit) = try room(options, others: 0)
     if connections < options.crowd.idle {
         run.remarks.append(
@@ -61,7 +60,7 @@ private func gather(_ options: Options, _ loop: EventLoop, _ run: inout RunResul
 }
 
 /// Attacks, one after the other.
-private func attack(_ options: Options, _ server: EventLoop, _ client: EventLoop) throws(SystemFailure) -> [CrowdRow] {
+private func attack(_ options: Options, _ server: EventLoop, _ client: EventLoop) throws -> [CrowdRow] {
     let (attackers, others) = (options.crowd.attackers, HonestClients.count)
     // This process has both ends of their connections.
     let (connections, _) = try room(options, others: 2 * (attackers + others))
@@ -105,9 +104,10 @@ private func raiseDescriptorLimit() -> Int {
     return Int(clamping: limit.rlim_cur)
 }
 
-/// The cores of the server, of its honest clients and of its hostile ones. In production they are separate machines, and the
-/// subject is the cost of hostile clients for the server, not for this machine. So the server has its own core. Honest and
-/// hostile clients have their own cores where there are three. On two cores they share one, and honest clients have priority.
+/// The cores of the server, of its honest clients and of its hostile ones. In production they are separate machines. The
+/// measurement is about the cost of hostile clients for the server, not for this machine. So the server has its own core.
+/// Honest and hostile clients have their own cores where there are three. On two cores they share one, and honest clients
+/// have priority.
 struct CrowdPlacement: Sendable {
     private let near: Int
     private let far: Int
@@ -119,8 +119,8 @@ struct CrowdPlacement: Sendable {
         return CrowdPlacement(near: ends.near, far: ends.far, hostile: cores.count > 2 ? cores[1] : ends.near)
     }
 
-    /// Places the calling thread, which is the server's. It has priority over other programs (nice(2)), if the user may set that,
-    /// because under an attack it has more work and would wait for them more often.
+    /// Places the calling thread, which is the server's. If the user may set it, the thread has priority over other programs
+    /// (nice(2)). Otherwise it would wait for them more often during an attack, when it has more work.
     func placeServer() {
         CoreMask(only: far).applyToThisThread()
         #if os(Linux)
@@ -128,8 +128,8 @@ struct CrowdPlacement: Sendable {
         #endif
     }
 
-    /// Places the calling thread, which is that of honest clients. It preempts hostile ones at once (SCHED_FIFO, sched(7)), if the
-    /// user may set that. Otherwise the scheduler may take milliseconds.
+    /// Places the calling thread, which is that of honest clients. It preempts hostile ones at once (SCHED_FIFO, sched(7)),
+    /// if the user may set that. Otherwise the scheduler may take milliseconds.
     func placeHonest() {
         CoreMask(only: near).applyToThisThread()
         #if os(Linux)

@@ -5,9 +5,9 @@ struct CrowdRow: Sendable, AssertableRow {
     var attack: HostileKind?
     /// The numbers, by the names that `--assert`, JSON and CSV use; `nil` for what was not measured.
     var metrics: [(name: String, value: Double?)] = []
-    /// How often the server reported which end, by the error's code, and other events; see ``AttackPlan/Ending``.
+    /// The number of endings that the server reported, by the error's code or by ``AttackPlan/Ending``.
     var endings: [(code: String, count: Int)] = []
-    /// Which of them the server's limits require.
+    /// The endings that the server's limits require.
     var expected: [String] = []
     /// Violations, each of which fails the run.
     var breaches: [String] = []
@@ -22,24 +22,38 @@ struct CrowdRow: Sendable, AssertableRow {
         metrics.first { $0.name == metric }?.value ?? nil
     }
 
-    /// The metrics of a crowd of idle clients, in their order, with the titles of their columns.
-    static let idleColumns: [(name: String, title: String?)] = [
-        ("connections", "connections"), ("connect_s", "connect s"), ("connections_per_s", "connections/s"),
-        ("server_bytes", "server B each"),
-        ("client_bytes", "client B each"), ("pings", "pings"), ("pongs", "pongs"), ("ping_p50_us", "ping p50 µs"),
-        ("ping_p99_us", "ping p99 µs"),
+    /// The metrics of a crowd of idle clients.
+    static let idleColumns: [Table.Column] = [
+        .number("clients", "connections", "connected clients"),
+        .number("open s", "connect_s", "time to connect all of them, in s"),
+        .number("opens/s", "connections_per_s", "connections opened per second"),
+        .number("server B", "server_bytes", "heap of the server per connection, in bytes"),
+        .number("client B", "client_bytes", "heap of the client per connection, in bytes"),
+        .number("pings", "pings", "pings sent, one to each client"),
+        .number("pongs", "pongs", "answers to them"),
+        .number("p50 µs", "ping_p50_us", "median round trip of a ping, in µs"),
+        .number("p99 µs", "ping_p99_us", "99th percentile of the round trip of a ping, in µs"),
     ]
-    /// The metrics of an attack; those without a title are for programs alone.
-    static let attackColumns: [(name: String, title: String?)] = [
-        ("quiet_p50_us", "p50 µs"), ("quiet_p99_us", "p99 µs"), ("attacked_p50_us", "p50 attacked"),
-        ("attacked_p99_us", "p99 attacked"), ("ratio_p50", "ratio p50"), ("ratio_p99", "ratio p99"),
-        ("quiet_round_trips", nil), ("attacked_round_trips", "round trips"), ("attackers", nil), ("idle", nil),
-        ("connections", "connections"), ("endings", nil), ("heap_peak_bytes", "heap, B each"),
-        ("heap_bound_bytes", "at most"), ("ratio_p99_least", "least ratio"), ("ratio_p99_most", "most"),
-        ("repeats", nil),
+    /// The metrics of an attack.
+    static let attackColumns: [Table.Column] = [
+        .number("p50 µs", "quiet_p50_us", "median round trip before and after the attack, in µs"),
+        .number("p99 µs", "quiet_p99_us", "99th percentile of the same, in µs"),
+        .number("p50 att.", "attacked_p50_us", "median round trip during the attack, in µs"),
+        .number("p99 att.", "attacked_p99_us", "99th percentile during the attack, in µs"),
+        .number("×p50", "ratio_p50", "p50 att. divided by p50"),
+        .number("×p99", "ratio_p99", "p99 att. divided by p99"),
+        .number(nil, "quiet_round_trips"),
+        .number("trips", "attacked_round_trips", "round trips of honest clients during the attack"),
+        .number(nil, "attackers"), .number(nil, "idle"),
+        .number("opened", "connections", "connections that the hostile clients opened"),
+        .number(nil, "endings"),
+        .number("heap B", "heap_peak_bytes", "growth of the server's peak heap per hostile client, in bytes"),
+        .number("allowed", "heap_bound_bytes", "heap that the limits allow for each, in bytes"),
+        .number("least", "ratio_p99_least", "smallest ×p99 of all repeats"),
+        .number("most", "ratio_p99_most", "largest ×p99 of all repeats"), .number(nil, "repeats"),
     ]
-    static let idleMetrics = idleColumns.map(\.name)
-    static let attackMetrics = attackColumns.map(\.name)
+    static let idleMetrics = idleColumns.compactMap(\.name)
+    static let attackMetrics = attackColumns.compactMap(\.name)
 
     /// The median of several measurements of one attack, by the factor by which the 99th percentile grew (of two, the
     /// greater one). It gets the least and the greatest factor, and the breaches of all. If a measurement failed, it is
@@ -84,7 +98,30 @@ struct CrowdResults: Sendable {
                 : "A crowd of idle clients: the cost of each, and their round trips",
             warnings: run.warnings,
             facts: run.facts,
-            sections: [Report.Section(charts: charts, table: table)],
+            sections: isHostile
+                ? [
+                    Report.Section(
+                        heading: "Round trips of honest clients",
+                        charts: charts,
+                        table: table.selecting(["p50 µs", "p50 att.", "×p50", "p99 µs", "p99 att.", "×p99"])
+                    ),
+                    Report.Section(
+                        heading: "The server",
+                        table: table.withoutNotes.selecting(["trips", "opened", "heap B", "allowed", "least", "most"])
+                    ),
+                    Report.Section(heading: "Endings", table: table.withoutNotes.selecting(["ended", "expected"])),
+                ]
+                : [
+                    Report.Section(
+                        heading: "Opening and memory",
+                        charts: charts,
+                        table: table.selecting(["clients", "open s", "opens/s", "server B", "client B"])
+                    ),
+                    Report.Section(
+                        heading: "Pings",
+                        table: table.withoutNotes.selecting(["pings", "pongs", "p50 µs", "p99 µs"])
+                    ),
+                ],
             records: table,
             data: run.envelope(
                 results: zip(table.members, rows).map { members, row in
@@ -103,17 +140,29 @@ struct CrowdResults: Sendable {
     private var table: Table {
         let isRepeated = rows.contains { ($0.value(of: "repeats") ?? 1) > 1 }
         let metrics = isHostile ? CrowdRow.attackColumns : CrowdRow.idleColumns
-        let hidden = isRepeated ? [] : ["ratio_p99_least", "ratio_p99_most"]
-        var columns: [Table.Column] = [.text("transport", "transport"), .text(isHostile ? "attack" : nil, "attack")]
-        columns += metrics.map { .number(hidden.contains($0.name) ? nil : $0.title, $0.name) }
-        if isHostile { columns += [.text("ended by the server"), .text("expected")] }
+        var columns: [Table.Column] = [
+            .text("transport", "transport", "the protocol, as in the scheme of its URL"),
+            .text(isHostile ? "attack" : nil, "attack", "the behaviour of the hostile clients"),
+        ]
+        columns += metrics.map { column in
+            var column = column
+            // One measurement has no extremes.
+            if !isRepeated, ["least", "most"].contains(column.title) { column.title = nil }
+            return column
+        }
+        if isHostile {
+            columns += [
+                .text("ended", nil, "how often the server ended clients, by the error's code"),
+                .text("expected", nil, "endings that the server's limits require"),
+            ]
+        }
         return Table(
-            labels: isHostile ? 2 : 1,
+            labels: 2,
             columns: columns + [.text(nil, "failure")],
             rows: rows.map { row in
                 let attack = row.attack?.rawValue
                 var cells = [Table.Cell(row.transport), Table.Cell(value: JSONValue(attack), text: attack ?? "")]
-                cells += metrics.map { Self.cell(row.value(of: $0.name)) }
+                cells += metrics.map { Self.cell($0.name.flatMap(row.value)) }
                 if isHostile {
                     let endings = row.endings.map { "\($0.count) \($0.code)" }.joined(separator: ", ")
                     let expected = row.expected.isEmpty ? "nothing" : row.expected.joined(separator: ", ")
@@ -147,7 +196,7 @@ struct CrowdResults: Sendable {
     /// The 99th percentile on one transport, without each attack and during it.
     private func attacks(_ transport: String) -> BarChart {
         BarChart(
-            title: "\(transport): p99 of the others in µs",
+            title: "\(transport): p99 of honest clients in µs",
             legend: [(.first, "before and after"), (.worse, "during the attack")],
             rows: rows.filter { $0.transport == transport }.compactMap { row in
                 guard let attack = row.attack, let before = row.value(of: "quiet_p99_us"),

@@ -23,8 +23,8 @@ protocol HonestParty: Sendable {
 extension HonestParty {
     /// Measures all clients until `end`, in nanoseconds of the monotonic clock.
     func measure(until end: Int64) async -> HonestOutcome {
-        // The first message follows a pause like every other one. The clients start one after the other, because eight at once
-        // would wait for each other.
+        // The first message follows a pause, like every other one. The clients start one after the other, because
+        // simultaneous clients would delay each other.
         let (start, count) = (Clocks.monotonic() + HonestClients.interval, HonestClients.count)
         return await withTaskGroup(of: HonestOutcome.self) { group in
             for number in 0..<count {
@@ -43,7 +43,7 @@ extension HonestParty {
     private func measure(_ number: Int, from start: Int64, until end: Int64) async -> HonestOutcome {
         var times: [Int64] = []
         let watchdog = Task(executorPreference: loop) {
-            await pause(on: loop, until: end + HonestClients.patience)
+            await pause(on: loop, until: end + HonestClients.answerTimeout)
             if !Task.isCancelled { await interrupt(number) }
         }
         defer { watchdog.cancel() }
@@ -64,7 +64,7 @@ struct HonestClients: HonestParty {
     static let count = 8
     static let interval: Int64 = 2_000_000
     /// How long a client waits for an answer beyond the end of the measurement, in nanoseconds.
-    static let patience: Int64 = 5_000_000_000
+    static let answerTimeout: Int64 = 5_000_000_000
 
     let loop: EventLoop
     private let connections: [any Connection]
@@ -92,7 +92,7 @@ struct HonestClients: HonestParty {
             guard let answer = try await connections[number].receive() else { return "an honest client got no answer" }
             return answer.bytes == bytes ? nil : "an honest client got another message than its own"
         } catch {
-            return "an honest client lost its connection: \(error)"
+            return "an honest client lost its connection: \(sentence(of: error))"
         }
     }
 
@@ -105,8 +105,8 @@ struct HonestClients: HonestParty {
     }
 }
 
-/// A few members of a chat room, or of a conversation over a broker. Each sends a message at intervals, and waits until the next
-/// member has received it.
+/// A few members of a chat room, or of a conversation over a broker. Each sends a message at intervals, and waits until the
+/// next member has received it.
 struct HonestMembers: HonestParty {
     /// Their topic at a broker.
     static let topic = "imbench/honest"
@@ -130,12 +130,12 @@ struct HonestMembers: HonestParty {
         self.loop = loop
     }
 
-    /// A supervisor with a session. It retries for ``HonestClients/patience``.
+    /// A supervisor with a session. It retries for ``HonestClients/answerTimeout``.
     static func enter(_ endpoint: Endpoint, on loop: EventLoop) async throws(TransportError) -> Supervisor {
         var configuration = SupervisorConfiguration()
         configuration.delivery.mode = .session
         configuration.backoff = .fixed(.milliseconds(50))
-        configuration.maximumElapsed = .nanoseconds(HonestClients.patience)
+        configuration.maximumElapsed = .nanoseconds(HonestClients.answerTimeout)
         let supervisor = try Supervisor(endpoint.description, configuration, on: loop)
         supervisor.connect()
         for await state in supervisor.states {
@@ -144,7 +144,7 @@ struct HonestMembers: HonestParty {
                 throw reason.error ?? TransportError(.closedByPeer, .open, "\(reason)")
             }
         }
-        throw TransportError(.connectionLost, .open, "an honest member was not let in")
+        throw TransportError(.connectionLost, .open, "an honest member was rejected")
     }
 
     func trip(_ number: Int) async -> String? {
@@ -161,7 +161,7 @@ struct HonestMembers: HonestParty {
             }
             return "an honest member lost its session"
         } catch {
-            return "a message of an honest member was not sent: \(error)"
+            return "a message of an honest member was not sent: \(sentence(of: error))"
         }
     }
 

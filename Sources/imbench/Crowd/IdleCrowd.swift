@@ -3,13 +3,13 @@ import EmbeddedServers
 import SocketIO
 import TransportAPI
 
-/// Holds many idle clients of one transport. The server is in this process and the clients are in another. Each connection needs
-/// one descriptor in each process, and the growth of each heap is the memory of one end of the connections.
+/// Holds many idle clients of one transport. The server is in this process and the clients are in another. Each connection
+/// needs one descriptor in each process, and the growth of each heap is the memory of one end of the connections.
 struct IdleCrowd {
-    /// Each needs a local port for the same address of the server. Linux has 28,000 by default.
+    /// Each connection needs a local port for the same address of the server. Linux has 28,000 by default.
     static let connectionsPerAddress = 20_000
 
-    /// How many addresses so many connections need.
+    /// How many addresses this number of connections needs.
     static func addresses(_ connections: Int) -> Int { (connections - 1) / connectionsPerAddress + 1 }
 
     let transport: String
@@ -20,9 +20,9 @@ struct IdleCrowd {
     /// The program of the clients and its arguments; `nil` for this program.
     var program: [String]?
     /// How long each answer may take, beyond the time to hold and to connect.
-    var patience = Duration.seconds(60)
+    var answerTimeout = Duration.seconds(60)
 
-    /// Measures. The calling thread must not be the loop's, because it waits.
+    /// Measures the crowd. It blocks, so do not call it on the loop.
     func measure() -> CrowdRow {
         var row = CrowdRow(transport: transport)
         do throws(SystemFailure) {
@@ -36,7 +36,7 @@ struct IdleCrowd {
     }
 
     private func measure(_ servers: [EmbeddedServer], _ row: inout CrowdRow) throws(SystemFailure) {
-        let clients = try ClientsProcess(program, patience: patience)
+        let clients = try ClientsProcess(program, answerTimeout: answerTimeout)
         let before = heap()
         let connected = try clients.connect(transport, connections, servers.map { $0.endpoint.port ?? 0 })
         let after = heap()
@@ -83,7 +83,8 @@ struct IdleCrowd {
 
 /// The memory of this process.
 enum HeapUse {
-    /// Bytes of the heap in use, or of the process if the C library does not provide them; `nil` if the system does not either.
+    /// The bytes of the heap in use. If the C library does not provide them, the bytes of the process; `nil` if these are
+    /// unknown too.
     static func now() -> Int? {
         #if os(Linux)
         let heap = csocketio_heap_in_use()
@@ -98,7 +99,7 @@ enum HeapUse {
         #endif
     }
 
-    /// The same once it is stable, or after ten seconds, because closed connections are freed with a delay. To be called on the
+    /// The same once it is stable, or after ten seconds, because closed connections are freed with a delay. Call it on the
     /// loop.
     static func settled(on loop: EventLoop) async -> Int? {
         var last = now() ?? 0

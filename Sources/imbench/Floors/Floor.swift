@@ -1,8 +1,8 @@
 import Foundation
 import Synchronization
 
-/// The bare round trips with which transports are compared. Each makes only the necessary system calls, so no transport that
-/// waits in the same way can be faster.
+/// The bare round trips with which transports are compared. Each makes only the necessary system calls. A transport that
+/// waits in the same way cannot be faster.
 enum FloorKind: String, Sendable, Hashable, CaseIterable {
     /// Two threads that block in recv on a TCP connection over loopback.
     case tcpBlocking = "tcp-blocking"
@@ -40,7 +40,7 @@ enum FloorKind: String, Sendable, Hashable, CaseIterable {
     }
 }
 
-/// A floor that is set up once, measured in slices, and closed by its deinitializer. One thread at a time may use it.
+/// A floor that is set up once and measured in slices. Its deinitializer closes it. One thread at a time may use it.
 protocol Floor: AnyObject {
     /// Makes the round trips of a slice, and records the time of each.
     func run(_ slice: FloorSlice, into histogram: inout Histogram) throws(SystemFailure)
@@ -66,7 +66,7 @@ struct FloorSlice: Sendable, Hashable {
     }
 }
 
-/// A flag that one thread raises and another reads.
+/// A flag that one thread sets and another reads.
 final class Flag: Sendable {
     private let value = Atomic<Bool>(false)
 
@@ -98,14 +98,14 @@ final class FloorBench {
     private var scratch = Histogram()
 
     /// The longest time that passes before an interruption is noticed, in nanoseconds.
-    private static let patience: Int64 = 200_000_000
-    /// Round trips that each slice makes before it records, to warm caches and branch predictors.
+    private static let longestSlice: Int64 = 200_000_000
+    /// The round trips of each slice that are not recorded, because they only warm caches and branch predictors.
     private static let unrecorded = 20
 
     private let placement: ThreadPlacement?
 
-    /// Sets up the floors of `kinds` for each of `sizes`. The wake-up floor has one size only. The result of a floor that cannot be
-    /// set up has the reason. With a placement, the two threads of each floor stay on its cores.
+    /// Sets up the floors of `kinds` for each of `sizes`. The wake-up floor has one size only. The result of a floor that
+    /// cannot be set up has the reason. With a placement, the two threads of each floor stay on its cores.
     init(kinds: [FloorKind], sizes: [Int], placement: ThreadPlacement? = nil) {
         self.placement = placement
         let sized = sizes.flatMap { size in kinds.filter { $0 != .wakeUp }.map { Key(kind: $0, size: size) } }
@@ -133,7 +133,7 @@ final class FloorBench {
             let end = Clocks.now().advanced(by: duration).nanoseconds
             var now = Clocks.monotonic()
             while now < end, scratch.count < rounds, !Interruption.isRequested {
-                let deadline = min(end, now + Self.patience)
+                let deadline = min(end, now + Self.longestSlice)
                 try floor.run(FloorSlice(rounds: rounds - scratch.count, deadline: deadline), into: &scratch)
                 now = Clocks.monotonic()
             }

@@ -97,8 +97,8 @@ final class SocketFloor: Floor {
         return true
     }
 
-    /// Reads until the message is complete, after a wait wherever the socket is empty. It reads nothing beyond the message: the
-    /// peer sends no more before the answer, and its next message is a new edge.
+    /// Reads until the message is complete, and waits whenever the socket is empty. It reads nothing beyond the message,
+    /// because the peer sends no more before the answer. The next message is a new edge.
     @inline(__always)
     private static func receiveAll(
         _ socket: Int32,
@@ -137,11 +137,11 @@ final class SocketFloor: Floor {
 struct LoopbackPair: Sendable {
     var near: Int32
     var far: Int32
-    /// Whether they are UDP sockets. Their receive calls return after a second, because a datagram may be lost. TCP sockets have
-    /// no timer, because it would cost time in every wait.
+    /// Whether they are UDP sockets. Their receive calls return after a second, because a datagram may be lost. TCP sockets
+    /// have no timer, because it would cost time in every wait.
     var isDatagram: Bool
 
-    /// A TCP connection without Nagle's delay (RFC 896), which would hold back each message after another one.
+    /// A TCP connection without Nagle's algorithm (RFC 896), which would delay each message after another one.
     static func stream() throws(SystemFailure) -> LoopbackPair {
         let listener = try bound(BareSocket.stream)
         defer { close(listener) }

@@ -1,5 +1,5 @@
-/// A high-dynamic-range histogram of times from 1 ns to 1 h with three significant digits, after the idea of Gil Tene's
-/// HdrHistogram: each power of two is cut into 1024 equal steps, so that a value is off by less than 0.1 %.
+/// A high-dynamic-range histogram of times from 1 ns to 1 h with three significant digits, based on Gil Tene's HdrHistogram.
+/// Each power of two is divided into 1024 equal steps, so a value is off by less than 0.1 %.
 ///
 /// Memory is fixed (about 270 kB) and recording allocates nothing. Values outside the range are counted at its ends.
 struct Histogram: Sendable, Equatable {
@@ -55,7 +55,7 @@ struct Histogram: Sendable, Equatable {
     }
 
     /// The time that `permille` thousandths of the values do not exceed: 500 for the median, 999 for the 99.9th percentile.
-    /// `nil` if fewer than ten values lie beyond it, because it would then be mostly chance.
+    /// `nil` if fewer than ten values lie beyond it, because it would then depend mostly on chance.
     func percentile(_ permille: Int) -> Int64? {
         let share = UInt64(min(max(permille, 0), 1000))
         // The nearest-rank method: the smallest value with at least that share of the values at or below it.

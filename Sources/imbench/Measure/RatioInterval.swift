@@ -1,10 +1,10 @@
 /// An interval that contains the true factor between the repeats of two runs.
 ///
-/// It is the Mann–Whitney test (Annals of Mathematical Statistics 18, 1947) turned around, after Moses (Hollander, Wolfe and
-/// Chicken, "Nonparametric Statistical Methods", section 4.3), for factors in place of differences: of all ratios of a later
-/// value to an earlier one, the true factor lies between the k-th smallest and the k-th largest with probability
-/// 1 − 2·P(U < k). So 1 lies outside exactly if the test finds a difference. The only assumption is that both runs have
-/// the same distribution, up to the factor.
+/// It is the inverse of the Mann–Whitney test (Annals of Mathematical Statistics 18, 1947), after Moses (Hollander, Wolfe and
+/// Chicken, "Nonparametric Statistical Methods", section 4.3), for factors in place of differences. Consider all ratios of a
+/// later value to an earlier one. The true factor lies between the k-th smallest and the k-th largest ratio with probability
+/// 1 − 2·P(U < k). So 1 lies outside the interval exactly if the test finds a difference. The only assumption is that both
+/// runs have the same distribution, up to the factor.
 struct RatioInterval: Sendable, Hashable {
     var low: Double
     var high: Double
@@ -27,11 +27,12 @@ struct RatioInterval: Sendable, Hashable {
         self.coverage = coverage
     }
 
-    /// The greatest k with which the interval reaches the target, and how probable it then is; `nil` if none does.
+    /// The greatest k with which the interval reaches the target, and the probability of that interval; `nil` if there is
+    /// none.
     static func rank(_ m: Int, _ n: Int) -> (rank: Int, coverage: Double)? {
         guard m > 0, n > 0 else { return nil }
-        // Up to here whole numbers hold all counts; beyond, the normal distribution is close (its quantile for 99.5 %, and
-        // half a step because U is whole).
+        // Up to here integers hold all counts. Beyond, the normal distribution is close: its quantile for 99.5 %, and half a
+        // step because U is an integer.
         guard m + n <= 60 else {
             let (m, n) = (Double(m), Double(n))
             let rank = Int(m * n / 2 + 0.5 - 2.5758 * (m * n * (m + n + 1) / 12).squareRoot())
@@ -48,8 +49,8 @@ struct RatioInterval: Sendable, Hashable {
         return best
     }
 
-    /// In how many orders of `m` and `n` values U is 0, 1, 2, … up to its middle: the coefficients of the Gaussian binomial,
-    /// ∏ (1 − qⁿ⁺ⁱ) / (1 − qⁱ) for i from 1 to m.
+    /// The number of orders of `m` and `n` values in which U is 0, 1, 2, … up to its middle: the coefficients of the Gaussian
+    /// binomial, ∏ (1 − qⁿ⁺ⁱ) / (1 − qⁱ) for i from 1 to m.
     private static func counts(_ m: Int, _ n: Int) -> [Int] {
         var counts = [Int](repeating: 0, count: m * n / 2 + 1)
         counts[0] = 1
@@ -61,7 +62,7 @@ struct RatioInterval: Sendable, Hashable {
     }
 
     /// The `rank`-th smallest, counted from 1, of all ratios of a later value to an earlier one; both in ascending order.
-    /// Found by halving the range of all positive numbers, so that the ratios need no memory.
+    /// A binary search over all positive numbers finds it, so the ratios need no memory.
     private static func ratio(_ rank: Int, _ before: [Double], _ after: [Double]) -> Double {
         // Positive numbers are in the order of their bits.
         var (low, high) = (UInt64(0), Double.infinity.bitPattern)

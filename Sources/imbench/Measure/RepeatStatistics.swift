@@ -1,9 +1,9 @@
 /// The median of the repeats of one measurement, and an interval that contains the true median.
 ///
-/// The interval comes from order statistics (the sign test turned around): between the k-th smallest and the k-th largest
-/// of n repeats lies the true median with probability 1 − 2·P(Binomial(n, ½) < k). It assumes no distribution of the
-/// values, because times are skewed. It is the narrowest interval that reaches 95 %. With fewer than six repeats none does, and
-/// the interval is the whole spread with its own probability (93.75 % for five).
+/// The interval comes from order statistics, as the inverse of the sign test. The true median lies between the k-th smallest
+/// and the k-th largest of n repeats with probability 1 − 2·P(Binomial(n, ½) < k). It assumes no distribution of the values,
+/// because times are skewed. It is the narrowest interval that reaches 95 %. With fewer than six repeats none does, and the
+/// interval is the whole spread with its own probability (93.75 % for five).
 struct RepeatStatistics: Sendable, Hashable {
     var median: Double
     /// The ends of the interval; equal to the median if there is one repeat only.
@@ -16,7 +16,7 @@ struct RepeatStatistics: Sendable, Hashable {
     /// The intended probability.
     static let target = 0.95
 
-    /// `nil` if there are no values. Values that are no numbers are left out.
+    /// `nil` if there are no values. Values that are no numbers are omitted.
     init?(_ values: [Double]) {
         let sorted = values.filter { !$0.isNaN }.sorted()
         let count = sorted.count
@@ -55,8 +55,8 @@ struct RepeatStatistics: Sendable, Hashable {
     }
 }
 
-/// A number that each repeat of a row has, by its name in `--assert`. `imbench compare` compares these, because their repeats show
-/// the effect of chance.
+/// A number that each repeat of a row has, by its name in `--assert`. `imbench compare` compares these, because their repeats
+/// show the effect of chance.
 enum RepeatedMetric: String, Sendable, Hashable, CaseIterable {
     case p50 = "rtt.p50_us"
     case p99 = "rtt.p99_us"
@@ -66,17 +66,6 @@ enum RepeatedMetric: String, Sendable, Hashable, CaseIterable {
 
     /// The name of its values in JSON.
     var key: String { rawValue.split(separator: ".").joined(separator: "_") }
-
-    /// The head of its column in tables.
-    var title: String {
-        switch self {
-        case .p50: "p50 µs"
-        case .p99: "p99 µs"
-        case .ratioToFloor: "×floor"
-        case .throughput: "msgs/s"
-        case .cpu: "CPU µs/msg"
-        }
-    }
 
     /// Whether a larger value is better.
     var isBetterWhenLarger: Bool { self == .throughput }

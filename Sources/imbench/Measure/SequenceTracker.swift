@@ -1,8 +1,8 @@
 /// Follows the messages of one connection by their sequence numbers, which count from 0.
 ///
-/// Memory is bounded: the newest `window` messages are remembered. A message that leaves the window unanswered counts as
-/// lost. An answer to a message that has left it counts as unexpected. So the window must be larger than the number of messages
-/// in flight.
+/// Memory is limited: only the newest `window` messages are remembered. A message that leaves the window unanswered counts as
+/// lost. An answer to a message that has left the window counts as unexpected. So the window must be larger than the number
+/// of messages in flight.
 struct SequenceTracker: Sendable {
     private enum State: UInt8 {
         case answered, outstanding, lost
@@ -72,8 +72,8 @@ struct SequenceTracker: Sendable {
         remembers(number) && states[slot(number)] == .outstanding
     }
 
-    /// The present accounts. Messages in flight are counted one by one and not by subtraction, so that accounts that do not close
-    /// reveal a mistake.
+    /// The present accounts. Messages in flight are counted one by one and not by subtraction, so a mistake shows as accounts
+    /// that do not close.
     var accounts: DeliveryCounts {
         var result = counts
         result.inFlight = states.count { $0 == .outstanding }
@@ -87,7 +87,7 @@ struct SequenceTracker: Sendable {
     }
 }
 
-/// The fates of a run's messages. Every message sent is answered, lost, or in flight.
+/// The outcomes of a run's messages. Every message sent is answered, lost, or in flight.
 struct DeliveryCounts: Sendable, Hashable {
     /// Messages handed to the transport.
     var sent = 0

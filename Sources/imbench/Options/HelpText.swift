@@ -1,69 +1,89 @@
 /// The help text, generated from the parser's table.
 enum HelpText {
-    private static let width = 100
+    private static let width = TextRenderer.width
+    /// The column of the explanations.
+    private static let column = 20
 
-    /// The help for all commands, or for one.
+    /// The help of one command, or the list of all commands.
     static func make(_ vocabulary: Vocabulary, command: Command?) -> String {
-        var lines = ["imbench \(version): the cost of a chat message on each transport, on this machine", ""]
-        if let command {
-            let argument = command.argument.map { " " + $0 } ?? ""
-            lines += ["usage: imbench \(command.rawValue)\(argument) [options]", ""]
-            lines += wrap(command.summary.prefix(1).uppercased() + command.summary.dropFirst() + ".", width)
-        } else {
-            lines += ["usage: imbench [command] [options]", "", "Commands"]
-            lines += entries(vocabulary.commands.map { ($0.rawValue, $0.summary) })
-        }
-        for group in OptionRow.Group.allCases {
-            let rows = OptionTable.rows.filter { row in
-                row.group == group
-                    && row.commands.contains(where: command.map { [$0] }?.contains ?? vocabulary.commands.contains)
-            }
-            guard !rows.isEmpty else { continue }
-            lines += ["", group.rawValue]
-            lines += entries(rows.map { entry($0, vocabulary) })
-        }
-        lines += ["", "Status"]
-        lines += entries([
-            ("0", "good"), ("1", "a run failed, or its accounts do not close"), ("64", "wrong usage"),
-            ("99", "an --assert, or a check of the command, did not hold"), ("130", "interrupted by Ctrl-C"),
-        ])
-        return lines.joined(separator: "\n") + "\n"
+        let lines = command.map { text(of: $0, vocabulary) } ?? overview(vocabulary)
+        return (lines + ["", "Exit status"] + entries(statuses)).joined(separator: "\n") + "\n"
     }
 
-    private static func entry(_ row: OptionRow, _ vocabulary: Vocabulary) -> (String, String) {
+    private static func overview(_ vocabulary: Vocabulary) -> [String] {
+        var lines = ["imbench \(version): the cost of a chat message on each transport, on this machine", ""]
+        lines += ["Usage: imbench [COMMAND] [OPTIONS]", "", "Commands"]
+        lines += entries(
+            vocabulary.commands.map { ($0.rawValue, $0.summary) } + [
+                ("help [COMMAND]", "print this text, or the options and examples of a command"),
+                ("version", "print the version"),
+            ]
+        )
+        lines += ["", "Options of every command"]
+        lines += entries(
+            OptionTable.rows.filter { $0.group == .general }.map { entry($0, Options(vocabulary), vocabulary) }
+        )
+        return lines
+    }
+
+    private static func text(of command: Command, _ vocabulary: Vocabulary) -> [String] {
+        let argument = command.argument.map { " " + $0 } ?? ""
+        var lines = "imbench \(command.rawValue): \(command.summary)".wrapped(to: width)
+        lines += ["", "Usage: imbench \(command.rawValue)\(argument) [OPTIONS]"]
+        var standard = Options(vocabulary)
+        standard.command = command
+        let rows = OptionTable.rows(of: command)
+        for group in OptionRow.Group.allCases {
+            let own = rows.filter { $0.group == group }
+            if !own.isEmpty { lines += ["", group.rawValue] + entries(own.map { entry($0, standard, vocabulary) }) }
+        }
+        let values = placeholders.filter { name, _ in rows.contains { $0.placeholder == name } }
+        if !values.isEmpty { lines += ["", "Values"] + entries(values) }
+        lines += ["", "Examples"]
+        for (line, effect) in command.examples { lines += ["  " + line, "      " + effect] }
+        return lines
+    }
+
+    /// The values that are written alike in several options.
+    private static let placeholders = [
+        ("TIME", "a number with its unit: ns, us, ms, s, m or h, as in 250ms"),
+        ("LIST", "values with commas between them, as in a,b"),
+        ("BYTES", "bytes, or a number with its unit, as in 64KiB or 1MB"),
+        ("SHARE", "a number from 0 to 1, or a percentage, as in 2%"),
+        ("URL", "SCHEME://HOST:PORT/PATH?OPTION=VALUE (Docs/reference/urls.md)"),
+    ]
+
+    private static let statuses = [
+        ("0", "good"), ("1", "a run failed, or its accounts do not close"), ("64", "wrong usage"),
+        ("99", "an --assert, or a check of the command, did not hold"), ("130", "interrupted by Ctrl-C"),
+    ]
+
+    private static func entry(
+        _ row: OptionRow,
+        _ options: Options,
+        _ vocabulary: Vocabulary
+    ) -> (String, String) {
         let term = "--\(row.name)" + (row.placeholder.map { " \($0)" } ?? "")
         let allowed = row.allowed(vocabulary)
         var text = row.summary
         if !allowed.isEmpty { text += ": " + allowed.joined(separator: ", ") }
-        if row.placeholder != nil, let standard = row.shown(Options(vocabulary)),
-            standard != allowed.joined(separator: ",")
-        {
-            text += " (default \(standard))"
+        if row.placeholder != nil, let value = row.standard ?? row.shown(options), !value.isEmpty {
+            text += " (default: \(value == allowed.joined(separator: ",") ? "all" : value))"
         }
         return (term, text)
     }
 
     /// Terms in one column, their wrapped explanations in another.
-    private static func entries(_ entries: [(term: String, text: String)]) -> [String] {
-        let column = 22
-        return entries.flatMap { term, text in
-            let wrapped = wrap(text, width - column)
-            let first = "  " + term.padded(to: column - 3) + " " + (wrapped.first ?? "")
-            return [first] + wrapped.dropFirst().map { String(repeating: " ", count: column) + $0 }
-        }
+    private static func entries(_ entries: [(String, String)]) -> [String] {
+        entries.flatMap { entry($0, $1, indent: 2, column: column) }
     }
 
-    /// Breaks a text into lines of at most `width` characters at its spaces.
-    private static func wrap(_ text: String, _ width: Int) -> [String] {
-        var lines: [String] = []
-        var line = ""
-        for word in text.split(separator: " ") {
-            if !line.isEmpty, line.count + 1 + word.count > width {
-                lines.append(line)
-                line = ""
-            }
-            line += line.isEmpty ? String(word) : " " + word
-        }
-        return line.isEmpty ? lines : lines + [line]
+    /// A term, and its explanation beside it from `column` on, or below it if the term is too long.
+    static func entry(_ term: String, _ text: String, indent: Int, column: Int) -> [String] {
+        let space = String(repeating: " ", count: column)
+        let name = String(repeating: " ", count: indent) + term
+        let wrapped = text.wrapped(to: width - column)
+        guard name.count <= column - 2, let first = wrapped.first else { return [name] + wrapped.map { space + $0 } }
+        return [name.padded(to: column) + first] + wrapped.dropFirst().map { space + $0 }
     }
 }

@@ -4,16 +4,24 @@ import Transports
 
 /// Reads a command line into ``Options``. It does no I/O: the input is words, the output is options or one sentence.
 ///
-/// A value follows its option as `--name=value` or `--name value`. `--` ends the options. The first other word is the command.
+/// A value follows its option as `--name=value` or `--name value`. `--` ends the options. The first other word is the
+/// command.
 struct OptionParser: Sendable {
     var vocabulary: Vocabulary
+
+    /// The commands that print a text. They may stand in place of a command.
+    static let textCommands = ["help", "version"]
 
     /// Reads the words after the program's name.
     func parse(_ words: [String]) throws(UsageError) -> Options {
         var options = Options(vocabulary)
-        let command = try Self.command(in: words, vocabulary.commands)
-        options.command = command.value ?? options.command
-        options.helpTopic = command.value
+        let first = Self.firstWord(in: words)
+        if let first, Self.textCommands.contains(words[first]) {
+            try readTextCommand(words[first], Array(words.dropFirst(first + 1)), &options)
+            return options
+        }
+        if let first { options.command = try command(words[first]) }
+        options.helpTopic = first.map { _ in options.command }
 
         var given: Set<String> = []
         var optionsEnded = false
@@ -21,7 +29,7 @@ struct OptionParser: Sendable {
         while index < words.count {
             let word = words[index]
             index += 1
-            if index - 1 == command.index { continue }
+            if index - 1 == first { continue }
             if word == "--", !optionsEnded {
                 optionsEnded = true
             } else if word == "-h", !optionsEnded {
@@ -40,20 +48,12 @@ struct OptionParser: Sendable {
         return options
     }
 
-    /// The first word that is neither an option nor an option's value.
-    private static func command(
-        in words: [String],
-        _ offered: [Command]
-    ) throws(UsageError) -> (index: Int?, value: Command?) {
+    /// The place of the first word that is neither an option nor an option's value.
+    private static func firstWord(in words: [String]) -> Int? {
         var index = 0
         while index < words.count, words[index] != "--" {
             let word = words[index]
-            guard word.hasPrefix("-") else {
-                guard let command = Command(rawValue: word), offered.contains(command) else {
-                    throw .unknown("command", word, allowed: offered.map(\.rawValue))
-                }
-                return (index, command)
-            }
+            guard word.hasPrefix("-") else { return index }
             if word.contains("=") {
                 index += 1
             } else if let row = OptionTable.rows.first(where: { "--" + $0.name == word }) {
@@ -62,10 +62,33 @@ struct OptionParser: Sendable {
                 index += 1
             } else {
                 // A misspelt option may have a value. The error is about the option, not about the next word.
-                return (nil, nil)
+                return nil
             }
         }
-        return (nil, nil)
+        return nil
+    }
+
+    private func command(_ word: String) throws(UsageError) -> Command {
+        guard let command = Command(rawValue: word), vocabulary.commands.contains(command) else {
+            throw .unknown("command", word, allowed: vocabulary.commands.map(\.rawValue) + Self.textCommands)
+        }
+        return command
+    }
+
+    /// `imbench help`, `imbench help COMMAND` and `imbench version`.
+    private func readTextCommand(
+        _ name: String,
+        _ words: [String],
+        _ options: inout Options
+    ) throws(UsageError) {
+        options.wantsHelp = name == "help"
+        options.wantsVersion = name == "version"
+        let allowed = options.wantsHelp ? 1 : 0
+        if words.count > allowed {
+            let most = options.wantsHelp ? "one command" : "no argument"
+            throw UsageError("'\(name)' takes \(most), but got '\(words[allowed])'")
+        }
+        if let topic = words.first, !Self.textCommands.contains(topic) { options.helpTopic = try command(topic) }
     }
 
     private func option(
@@ -79,16 +102,16 @@ struct OptionParser: Sendable {
         let parts = body.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
         let name = parts.first.map(String.init) ?? ""
         let inline = parts.count == 2 ? String(parts[1]) : nil
-        guard word.hasPrefix("--"), let row = OptionTable.rows.first(where: { $0.name == name && isOffered($0) }) else {
-            throw Self.unknownOption(
-                String(word.prefix { $0 != "=" }),
-                OptionTable.rows.filter(isOffered).map { "--" + $0.name }
-            )
+        let command = options.command
+        let rows = OptionTable.rows.filter { $0.name == name && isOffered($0) }
+        guard word.hasPrefix("--"), !rows.isEmpty else {
+            throw unknownOption(String(word.prefix { $0 != "=" }), command)
         }
-        guard row.commands.contains(options.command) else {
-            let owners = row.commands.filter(vocabulary.commands.contains).map { "'\($0.rawValue)'" }
+        guard let row = rows.first(where: { $0.commands.contains(command) }) else {
+            let owners = rows.flatMap(\.commands).filter(vocabulary.commands.contains).map { "'\($0.rawValue)'" }
             throw UsageError(
-                "--\(name) belongs to \(owners.joined(separator: " and ")), not to '\(options.command.rawValue)'"
+                "--\(name) belongs to \(owners.joined(separator: " and ")), not to '\(command.rawValue)'; "
+                    + Self.hint(command)
             )
         }
         var value = ""
@@ -99,10 +122,14 @@ struct OptionParser: Sendable {
                 value = words[index]
                 index += 1
             } else {
-                throw UsageError("--\(name) needs a value: --\(name) \(placeholder)")
+                let allowed = row.allowed(vocabulary).map(\.debugDescription).joined(separator: ", ")
+                throw UsageError(
+                    "--\(name) needs a value: --\(name) \(placeholder)"
+                        + (allowed.isEmpty ? "" : "; allowed is \(allowed)")
+                )
             }
-        } else if inline != nil {
-            throw UsageError("--\(name) takes no value")
+        } else if let inline {
+            throw UsageError("--\(name) takes no value, but got '\(inline)'")
         }
         if let other = row.excludes, given.contains(other) {
             throw UsageError("--\(name) and --\(other) exclude each other")
@@ -115,31 +142,38 @@ struct OptionParser: Sendable {
         row.commands.contains(where: vocabulary.commands.contains)
     }
 
-    private static func unknownOption(_ word: String, _ names: [String]) -> UsageError {
-        guard let near = spellingSuggestion(for: "--" + word.drop { $0 == "-" }, in: names) else {
-            return UsageError("unknown option '\(word)'; 'imbench --help' lists them")
-        }
-        return UsageError("unknown option '\(word)'; did you mean '\(near)'?")
+    /// The nearest option is one of the command, or else one of another command.
+    private func unknownOption(_ word: String, _ command: Command) -> UsageError {
+        let typed = "--" + word.drop { $0 == "-" }
+        let own = OptionTable.rows(of: command).map { "--" + $0.name }
+        let near =
+            spellingSuggestion(for: typed, in: own)
+            ?? spellingSuggestion(for: typed, in: OptionTable.rows.filter(isOffered).map { "--" + $0.name })
+        let suggestion = near.map { " did you mean '\($0)'?" } ?? ""
+        return UsageError("unknown option '\(word)' of '\(command.rawValue)';\(suggestion) \(Self.hint(command))")
     }
+
+    private static func hint(_ command: Command) -> String { "'imbench help \(command.rawValue)' lists its options" }
 
     // MARK: Options together
 
     private func finish(_ options: inout Options, _ given: Set<String>) throws(UsageError) {
-        for row in OptionTable.rows where given.contains(row.name) {
+        for row in OptionTable.rows(of: options.command) where given.contains(row.name) {
             if let other = row.requires, !given.contains(other) { throw UsageError("--\(row.name) needs --\(other)") }
             if let other = row.excludes, given.contains(other) {
                 throw UsageError("--\(row.name) and --\(other) exclude each other")
             }
         }
         if !options.users.isEmpty, !options.listen.isEmpty,
-            !options.listen.contains(where: { $0.scheme.hasPrefix("mqtt") })
+            !options.listen.contains(where: { TransportRegistry.hasBroker($0.scheme) })
         {
-            throw UsageError("--user is for a broker, and no --listen is one")
+            throw UsageError("--user is for a broker, and no --listen has the scheme mqtt or mqtt+ws")
         }
         if !options.urls.isEmpty {
             if !given.contains("transport") { options.transports = options.urls.map(\.scheme) }
             if let stray = options.urls.first(where: { !options.transports.contains($0.scheme) }) {
-                throw UsageError("--url \(stray) is for \(stray.scheme), which --transport leaves out")
+                let transports = options.transports.joined(separator: ",")
+                throw UsageError("--url \(stray.address) is not of a transport of --transport \(transports)")
             }
         }
         options.isCodecGiven = given.contains("codec") && (options.command == .chat || options.config != nil)
@@ -157,11 +191,17 @@ struct OptionParser: Sendable {
             let name = options.command.rawValue
             throw UsageError("'\(name)' needs a text: imbench \(name) \(argument)")
         }
+        if options.command == .run, options.config == nil {
+            for assertion in options.assertions {
+                try assertion.check(options.transports, options.codecs, options.sizes.map { String($0) })
+            }
+        }
     }
 
     private func finishCompare(_ options: inout Options) throws(UsageError) {
         guard options.arguments.count == 2 else {
-            throw UsageError("'compare' needs two files: imbench compare A.json B.json")
+            let count = options.arguments.count
+            throw UsageError("'compare' needs two files, but got \(count): imbench compare A.json B.json")
         }
         (options.comparison.before, options.comparison.after) = (options.arguments[0], options.arguments[1])
     }
@@ -171,16 +211,13 @@ struct OptionParser: Sendable {
             throw UsageError("'chat' takes one URL, but got '\(options.arguments[1])' as well")
         }
         if let url = options.arguments.first {
-            options.chat.url = try UsageError.translate { () throws(TransportError) in
+            options.chat.url = try UsageError.translate("'chat'") { () throws(TransportError) in
                 try SettingFormat.url(of: vocabulary.transports).read(url, key: "URL")
             }
         } else if options.config == nil {
             throw UsageError("'chat' needs a URL: imbench chat ws://127.0.0.1:8080 --name ann")
         }
         guard !options.chat.name.isEmpty else { throw UsageError("'chat' needs a name: --name ann") }
-        guard !options.isCodecGiven || options.codecs.count == 1 else {
-            throw UsageError("--codec: a chat has one codec, not \(options.codecs.count)")
-        }
     }
 
     private func finishCrowd(_ options: inout Options, _ given: Set<String>) throws(UsageError) {
@@ -190,41 +227,23 @@ struct OptionParser: Sendable {
         if options.crowd.isHostile {
             if !options.crowd.isIdleGiven { options.crowd.idle = 0 }
             guard options.crowd.idle <= IdleCrowd.connectionsPerAddress else {
-                throw UsageError("--idle: at most \(IdleCrowd.connectionsPerAddress) beside hostile clients")
+                let most = IdleCrowd.connectionsPerAddress
+                throw UsageError("--idle is \"\(options.crowd.idle)\"; allowed with --hostile is 1 to \(most)")
             }
         }
         // Idle UDP clients are not measured: they use no descriptor of the server, and the answer to a ping may be lost.
-        let hasDatagrams = options.crowd.isHostile && options.crowd.idle == 0
-        let known = CrowdOptions.transports + (hasDatagrams ? ["udp"] : [])
+        let mustIdle = !options.crowd.isHostile || options.crowd.idle > 0
+        let known = (options.crowd.isHostile ? HostileScript.transports : CrowdOptions.transports)
+            .filter { !mustIdle || CrowdOptions.transports.contains($0) }
         guard given.contains("transport") else {
-            return options.transports = options.crowd.isHostile ? known : ["ws"]
+            return options.transports = options.crowd.isHostile ? known : [TransportDescriptor.webSocket.name]
         }
         if let other = options.transports.first(where: { !known.contains($0) }) {
-            throw UsageError("--transport: 'crowd' knows \(known.joined(separator: ", ")), not \(other)")
+            let allowed = known.map(\.debugDescription).joined(separator: ", ")
+            throw UsageError(
+                "--transport is \"\(other)\"; allowed with idle clients is \(allowed); "
+                    + "--hostile without --idle allows it"
+            )
         }
-    }
-}
-
-/// A mistake in the command line: one line with the mistake and the allowed values.
-/// The program ends with status 64 (EX_USAGE of sysexits.h).
-struct UsageError: Error, Sendable, Hashable {
-    /// The sentence, without the program's name.
-    var message: String
-
-    init(_ message: String) {
-        self.message = message
-    }
-
-    /// `word` is not in `allowed`. The sentence suggests the nearest one, or lists all if none is near.
-    static func unknown(_ kind: String, _ word: String, allowed: [String]) -> UsageError {
-        if let near = spellingSuggestion(for: word, in: allowed) {
-            return UsageError("unknown \(kind) '\(word)'; did you mean '\(near)'?")
-        }
-        return UsageError("unknown \(kind) '\(word)'; there is \(allowed.joined(separator: ", "))")
-    }
-
-    /// Calls `read`, whose errors are mistakes in the command line.
-    static func translate<Value>(_ read: () throws(TransportError) -> Value) throws(UsageError) -> Value {
-        do throws(TransportError) { return try read() } catch { throw UsageError(error.reason) }
     }
 }

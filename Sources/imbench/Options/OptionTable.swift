@@ -4,7 +4,8 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// An option of the command line. One row reads its value, suggests its name, documents it and records it in reports.
+/// An option of the command line. One row reads its value, suggests its name, documents it and records it in reports. An
+/// option that has different meanings in different commands has one row for each meaning.
 struct OptionRow: Sendable {
     /// The heading in the help text.
     enum Group: String, Sendable, CaseIterable {
@@ -35,6 +36,8 @@ struct OptionRow: Sendable {
     var requires: String?
     /// The value as the user would type it; `nil` if there is none. For the default and the record.
     var shown: @Sendable (Options) -> String? = { _ in nil }
+    /// The default in the help text, if it is not the shown value of the default options.
+    var standard: String?
     var apply: Apply
 }
 
@@ -52,8 +55,11 @@ extension OptionRow {
     ) {
         self.init(name: name, placeholder: placeholder, summary: summary, excludes: excludes, requires: requires) {
             (options, text, words) throws(UsageError) in
-            let value = try UsageError.translate { () throws(TransportError) in
-                try format(words).read(text, key: "--\(name)")
+            let value: Value
+            do throws(TransportError) {
+                value = try format(words).read(text, key: "--\(name)")
+            } catch {
+                throw UsageError(error, option: name, text)
             }
             try set(&options, value)
         }
@@ -115,12 +121,14 @@ enum OptionTable {
     typealias Row = OptionRow
 
     static let rows =
-        comparison + serve + chat + load + waking + proxy + storm + outage + crowd + simulate + report + general
+        subject + serve + chat + load + waking + proxy + storm + outage + crowd + simulate + report + general
+
+    /// The rows of a command.
+    static func rows(of command: Command) -> [Row] { rows.filter { $0.commands.contains(command) } }
 
     /// The options as the user could type them again, for the report.
     static func record(of options: Options) -> [(name: String, value: String)] {
-        rows.filter { $0.commands.contains(options.command) }
-            .compactMap { row in row.shown(options).map { (row.name, $0) } }
+        rows(of: options.command).compactMap { row in row.shown(options).map { (row.name, $0) } }
     }
 
     /// Rows of one group, for the same commands, with the same exclusion and requirement.
@@ -165,30 +173,51 @@ enum OptionTable {
 
     // MARK: Rows
 
-    private static let comparison =
-        section(
-            .what,
-            [.run, .overhead, .trace, .outage, .crowd],
-            Row(
-                "transport",
-                "LIST",
-                "transports",
-                { .commaSeparated(.word(of: $0.transports)) },
-                shown: { $0.transports.joined(separator: ",") },
-                set: { (options, names) throws(UsageError) in options.transports = names }
-            )
-        )
+    private static func transports(
+        _ summary: String,
+        _ commands: [Command],
+        standard: String? = nil,
+        _ names: @escaping @Sendable (Vocabulary) -> [String]
+    ) -> [Row] {
+        var row = Row("transport", "LIST", summary, { .commaSeparated(.word(of: names($0))) }) {
+            $0.transports.joined(separator: ",")
+        } set: { (options, names) throws(UsageError) in
+            options.transports = names
+        }
+        row.standard = standard
+        return section(.what, commands, row)
+    }
+
+    private static let subject =
+        transports("transports", [.run, .overhead]) { $0.transports }
+        + transports("transports", [.trace]) { $0.transports.filter(WireCapture.transports.contains) }
+        + transports("transports", [.outage]) { words in words.transports.filter { !words.local.contains($0) } }
+        + transports("transports", [.crowd], standard: "ws; with --hostile all of them") { words in
+            (CrowdOptions.transports + ["udp"]).filter(words.transports.contains)
+        }
         + section(
             .what,
-            [.run, .overhead, .trace, .chat],
+            [.run, .overhead, .trace],
             Row(
                 "codec",
                 "LIST",
-                "codecs; a chat has one",
+                "codecs",
                 { .commaSeparated(.word(of: $0.codecs)) },
                 shown: { $0.codecs.joined(separator: ",") },
                 set: { (options, names) throws(UsageError) in options.codecs = names }
             )
+        )
+        + section(
+            .what,
+            [.chat],
+            Row(
+                "codec",
+                "WORD",
+                "format of the messages",
+                { .word(of: $0.codecs) },
+                shown: { $0.codecs.count == 1 ? $0.codecs.first : nil },
+                set: { (options, name) throws(UsageError) in options.codecs = [name] }
+            ).with(standard: "json, or that of --config")
         )
         + section(
             .what,
@@ -212,7 +241,7 @@ enum OptionTable {
                 shown: { $0.urls.isEmpty ? nil : $0.urls.map(\.description).joined(separator: " ") },
                 set: { (options, endpoint) throws(UsageError) in
                     guard !options.urls.contains(where: { $0.scheme == endpoint.scheme }) else {
-                        throw UsageError("--url: there are two servers for \(endpoint.scheme)")
+                        throw UsageError("--url: there are two servers for \(endpoint.scheme); allowed is one")
                     }
                     options.urls.append(endpoint)
                 }
@@ -224,7 +253,7 @@ enum OptionTable {
             Row(
                 "noise",
                 "PERCENT",
-                "by how much two runs of the same code may differ; a smaller difference counts as noise",
+                "difference that two runs of the same code may have, in %; a smaller one counts as noise",
                 .number(0...100, percents: 1),
                 \.comparison.noisePercent
             )
@@ -244,11 +273,12 @@ enum OptionTable {
                 guard options.listen.count < 64 else { throw UsageError("--listen may be given at most 64 times") }
                 options.listen.append(endpoint)
             }
-        ),
+        ).with(standard: "one server of each transport, on free ports of 127.0.0.1"),
         Row(
             name: "user",
             placeholder: "NAME:PASSWORD",
             summary: "a user of the MQTT broker, which then rejects all others; may be repeated",
+            standard: "all clients are accepted",
             apply: { (options, text, _) throws(UsageError) in
                 guard options.users.count < 64 else { throw UsageError("--user may be given at most 64 times") }
                 options.users.append(try ServedUser(text))
@@ -257,17 +287,17 @@ enum OptionTable {
         Row(
             "origins",
             "LIST",
-            "the web pages that the WebSocket servers admit: same, null (pages from disk), any, or origins",
+            "web pages that the WebSocket servers admit: same, null (pages from disk), any, or origins",
             .text(1...8192),
             optional: \.origins
-        ),
+        ).with(standard: "same"),
         Row(
             "hosts",
             "LIST",
-            "the Host headers that the WebSocket servers admit: loopback, any, or hosts",
+            "Host headers that the WebSocket servers admit: loopback, any, or hosts",
             .text(1...8192),
             optional: \.hosts
-        )
+        ).with(standard: "loopback for clients on this machine, any for others")
     )
 
     private static let chat =
@@ -284,7 +314,7 @@ enum OptionTable {
         + section(
             .what,
             [.chat],
-            Row("name", "NAME", "your name in the chat", chatName, \.chat.name) {
+            Row("name", "NAME", "your name in the chat; required", chatName, \.chat.name) {
                 $0.chat.name.isEmpty ? nil : $0.chat.name
             },
             Row("room", "ROOM", "the room; over MQTT the topic imbench/chat/ROOM", chatName, \.chat.room)
@@ -296,7 +326,7 @@ enum OptionTable {
             Row(
                 "config",
                 "FILE",
-                "a file (Docs/reference/configuration.md) with endpoints and codec, and for chat its supervisor",
+                "a configuration file (Docs/reference/configuration.md), which gives endpoints and codec",
                 file,
                 optional: \.config
             )
@@ -309,7 +339,7 @@ enum OptionTable {
             Row(
                 "duration",
                 "TIME",
-                "how long each row is measured, over all repeats: 250ms, 5s, 2m",
+                "how long each row is measured, over all repeats",
                 { _ in .duration(.milliseconds(1) ... .seconds(86_400)) },
                 excludes: "messages",
                 shown: { if case .duration(let duration) = $0.extent { duration.settingText } else { nil } },
@@ -324,23 +354,8 @@ enum OptionTable {
                 shown: { if case .messages(let count) = $0.extent { String(count) } else { nil } },
                 set: { (options, count) throws(UsageError) in options.extent = .messages(count) }
             ),
-            Row("warmup", "TIME", "how long each row runs before it is measured", upToHour(), \.warmup)
-        )
-        + section(
-            .load,
-            [.run, .crowd],
-            Row(
-                "repeat",
-                "N",
-                "the number of repeats of a row, in random order; with crowd --hostile, the number of measurements of "
-                    + "each attack, of which the median counts (1)",
-                .integer(1...1000),
-                \.repeats
-            )
-        )
-        + section(
-            .load,
-            [.run],
+            Row("warmup", "TIME", "how long each row runs before it is measured", upToHour(), \.warmup),
+            Row("repeat", "N", "repeats of each row, in random order", .integer(1...1000), \.repeats),
             Row("connections", "N", "concurrent connections", .integer(1...10_000), \.connections),
             Row(
                 "in-flight",
@@ -358,18 +373,18 @@ enum OptionTable {
                 .number(.leastNonzeroMagnitude...10_000_000),
                 optional: \.rate,
                 excludes: "in-flight"
-            )
+            ).with(standard: "the closed loop")
         )
         + section(
             .load,
-            [.run, .serve, .storm, .outage, .simulate],
+            [.run, .serve, .storm, .outage],
             Row(
                 "seed",
                 "S",
-                "the seed of all random choices: order, texts, clients, losses; chosen and printed by default",
+                "seed of all random choices: order, texts, clients, losses",
                 seed,
                 optional: \.seed
-            )
+            ).with(standard: "chosen at random, and printed")
         )
         + section(.load, [.work], Row("times", "N", "how often the step runs", .integer(1...1_000_000_000), \.times))
 
@@ -380,7 +395,7 @@ enum OptionTable {
         Row(
             "placement",
             "WORD",
-            "client and server, and the two sides of each floor, on different cores, on one, or where the scheduler puts them",
+            "client and server on different cores, on one core, or where the scheduler puts them",
             .word,
             \.placement
         ),
@@ -393,7 +408,7 @@ enum OptionTable {
         Row(
             "busy-poll",
             "TIME",
-            "how long client and server poll before they sleep, as in 50us; CPU time counts it. Default: never; as long as it pays",
+            "how long client and server poll before they sleep, as in 50us, or auto; CPU time counts it",
             { _ in SettingFormat.duration(.zero ... .seconds(1)).or("auto") },
             shown: { options in
                 switch options.polling {
@@ -405,7 +420,7 @@ enum OptionTable {
             set: { (options, time) throws(UsageError) in
                 options.polling = time.map { $0 == .zero ? .never : .always(for: $0) } ?? .adaptive
             }
-        )
+        ).with(allowed: { _ in [] }, standard: "0s")
     )
 
     private static let proxy =
@@ -427,18 +442,18 @@ enum OptionTable {
             .path,
             [.serve],
             requires: "proxy",
-            Row("delay", "TIME", "the latency in each direction: 50ms", upToHour(), \.faults.delay),
-            Row("jitter", "TIME", "the largest random addition to the delay", upToHour(), \.faults.jitter),
+            Row("delay", "TIME", "latency in each direction", upToHour(), \.faults.delay),
+            Row("jitter", "TIME", "largest random addition to the delay", upToHour(), \.faults.jitter),
             Row(
                 "throttle",
-                "N",
-                "bytes per second in each direction of each connection, as in 64KiB",
+                "BYTES",
+                "bytes per second in each direction of each connection",
                 .bytes(1...1_000_000_000_000),
                 optional: \.faults.bytesPerSecond
-            ),
-            Row("loss", "SHARE", "lost datagrams in each direction, from 0 to 1, or in %", share, \.faults.loss),
-            Row("duplicate", "SHARE", "datagrams that arrive twice, as --loss", share, \.faults.duplication),
-            Row("reorder", "SHARE", "datagrams that arrive after the next one, as --loss", share, \.faults.reordering)
+            ).with(standard: "no limit"),
+            Row("loss", "SHARE", "lost datagrams in each direction", share, \.faults.loss),
+            Row("duplicate", "SHARE", "datagrams that arrive twice", share, \.faults.duplication),
+            Row("reorder", "SHARE", "datagrams that arrive after the next one", share, \.faults.reordering)
         )
 
     private static let storm =
@@ -450,12 +465,12 @@ enum OptionTable {
         + section(
             .load,
             [.storm],
-            Row("clients", "N", "how many clients lose their connection at once", million, \.storm.model.clients),
-            Row("handshakes", "N", "handshakes of the server in a second", million, \.storm.model.handshakes),
+            Row("clients", "N", "clients that lose their connection at the same time", million, \.storm.model.clients),
+            Row("handshakes", "N", "handshakes of the server per second", million, \.storm.model.handshakes),
             Row(
                 "backlog",
                 "N",
-                "connections that may wait for the server",
+                "connections that the server's queue holds",
                 .integer(0...1_000_000),
                 \.storm.model.backlog
             ),
@@ -493,10 +508,10 @@ enum OptionTable {
             Row(
                 "idle",
                 "N",
-                "how many idle clients a second process holds; with --hostile none by default",
+                "idle clients that a second process holds",
                 .integer(1...CrowdOptions.mostConnections),
                 \.crowd.idle
-            ),
+            ).with(standard: "10000; with --hostile none"),
             Row(
                 "hold",
                 "TIME",
@@ -507,12 +522,19 @@ enum OptionTable {
             Row(
                 "attackers",
                 "N",
-                "how many hostile clients run at the same time",
+                "hostile clients that run at the same time",
                 .integer(2...10_000),
                 \.crowd.attackers,
                 requires: "hostile",
                 shown: { $0.crowd.isHostile ? String($0.crowd.attackers) : nil }
-            )
+            ).with(standard: "100"),
+            Row(
+                "repeat",
+                "N",
+                "with --hostile: measurements of each attack, of which the median counts",
+                .integer(1...1000),
+                \.repeats
+            ).with(standard: "1")
         )
         + section(
             .what,
@@ -527,47 +549,63 @@ enum OptionTable {
             Row(
                 "attack",
                 "LIST",
-                "the behaviour of hostile clients",
+                "behaviours of hostile clients",
                 .commaSeparated(.word),
                 \.crowd.attacks,
                 requires: "hostile",
                 shown: { $0.crowd.isHostile ? $0.crowd.attacks.map(\.rawValue).joined(separator: ",") : nil }
-            )
+            ).with(standard: "all of them")
         )
 
     private static let simulate =
         section(
             .load,
             [.simulate],
-            Row("seeds", "N", "how many worlds, one for each seed", .integer(1...1_000_000_000), \.simulation.count),
-            Row("from", "S", "the first seed", seed, \.simulation.first),
+            excludes: "seed",
+            Row(
+                "seeds",
+                "N",
+                "number of worlds, one for each seed",
+                .integer(1...1_000_000_000),
+                \.simulation.count,
+                shown: { $0.seed == nil ? String($0.simulation.count) : nil }
+            ),
+            Row("from", "S", "the first seed", seed, \.simulation.first) {
+                $0.seed == nil ? String($0.simulation.first) : nil
+            },
             Row(
                 "threads",
                 "N",
-                "threads; the result is the same for any number",
+                "number of threads; the result is the same for any number",
                 .integer(1...64),
-                \.simulation.threads
+                \.simulation.threads,
+                shown: { $0.seed == nil ? String($0.simulation.threads) : nil }
             )
         )
         + section(
             .what,
             [.simulate],
+            Row("seed", "S", "run only the world of this seed", seed, optional: \.seed)
+                .with(standard: "the worlds of --from and --seeds"),
             Row(
                 switch: "stack",
                 "the whole stack: transports, supervisors and servers over a simulated kernel",
-                \.simulation.isStack
+                \.simulation.isStack,
+                shown: ("yes", nil)
             ),
             Row(
                 "defect",
                 "NAME",
-                "with --stack: bring a former defect back, and succeed if the checks find it",
+                "bring a former defect back, and succeed if the checks find it",
                 .word,
-                optional: \.simulation.defect
-            )
+                optional: \.simulation.defect,
+                requires: "stack"
+            ).with(standard: "none")
         )
         + section(
             .report,
             [.simulate],
+            requires: "seed",
             Row(switch: "verbose", "with --seed: print every event of that world", \.simulation.isVerbose)
         )
 
@@ -575,30 +613,43 @@ enum OptionTable {
         section(
             .report,
             [.run, .compare, .overhead, .trace, .storm, .outage, .crowd, .simulate],
-            Row("format", "FORMAT", "the format of the report", .word, \.format),
-            Row("output", "FILE", "write the report there in place of standard output", file, optional: \.output)
+            Row("format", "WORD", "format of the report", .word, \.format),
+            Row("output", "FILE", "write the report to this file", file, optional: \.output)
+                .with(standard: "standard output"),
+            Row(switch: "wide", "do not wrap the lines of a table report to 80 columns", \.isWide)
         )
-        + section(
-            .report,
-            [.run, .compare, .crowd],
-            Row(
-                name: "assert",
-                placeholder: "EXPR",
-                summary: "end with status 99 unless this holds, as in 'ws.rtt.p99_us < 2000', with crowd "
-                    + "'ws.ping-flood.heap_peak_bytes < 65536', with compare 'ws.rtt.p50_us.ratio_low <= 1.05'; may be repeated",
-                shown: { $0.assertions.isEmpty ? nil : $0.assertions.map(\.text).joined(separator: "; ") },
-                apply: { (options, text, words) throws(UsageError) in
-                    guard options.assertions.count < 1000 else {
-                        throw UsageError("--assert may be given at most 1000 times")
-                    }
-                    options.assertions.append(try Assertion(text, words, for: options.command))
+        + section(.report, [.run], assertion("'ws.rtt.p99_us < 2000'"))
+        + section(.report, [.compare], assertion("'ws.rtt.p50_us.ratio_low <= 1.05'"))
+        + section(.report, [.crowd], assertion("'ws.ping-flood.heap_peak_bytes < 65536'"))
+
+    private static func assertion(_ example: String) -> Row {
+        Row(
+            name: "assert",
+            placeholder: "EXPR",
+            summary: "end with status 99 unless this holds, as in \(example); may be repeated",
+            shown: { $0.assertions.isEmpty ? nil : $0.assertions.map(\.text).joined(separator: "; ") },
+            apply: { (options, text, words) throws(UsageError) in
+                guard options.assertions.count < 1000 else {
+                    throw UsageError("--assert may be given at most 1000 times")
                 }
-            )
+                options.assertions.append(try Assertion(text, words, for: options.command))
+            }
         )
+    }
 
     private static let general = [
         Row(switch: "quiet", "no progress and no remarks", \.quiet),
-        Row(switch: "help", "this text", \.wantsHelp),
-        Row(switch: "version", "the version", \.wantsVersion),
+        Row(switch: "help", "print this text", \.wantsHelp),
+        Row(switch: "version", "print the version", \.wantsVersion),
     ]
+}
+
+extension OptionRow {
+    /// The row with another default in the help text, and with other allowed words there.
+    fileprivate func with(allowed: (@Sendable (Vocabulary) -> [String])? = nil, standard: String) -> OptionRow {
+        var row = self
+        if let allowed { row.allowed = allowed }
+        row.standard = standard
+        return row
+    }
 }

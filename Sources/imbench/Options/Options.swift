@@ -12,17 +12,82 @@ enum Command: String, Sendable, Hashable, CaseIterable {
     /// One line for the help text.
     var summary: String {
         switch self {
-        case .run: "compare every transport, codec and size; the default command"
+        case .run: "measure every transport, codec and size; the default command"
         case .compare: "compare two reports of 'run --format json': real differences, and those within noise"
         case .overhead: "count bytes per message, per handshake and per day of keepalive, layer by layer"
         case .serve: "run the embedded servers until interrupted"
         case .trace: "show the bytes of one chat message on every wire, one line per field"
         case .storm: "simulate how clients reconnect after a restart, by reconnect policy, in virtual time"
-        case .outage: "break the path in a dozen ways: time to detect, time to recover, lost and duplicated messages"
-        case .crowd: "hold thousands of idle clients, or start hostile ones: memory, time, and the effect on others"
-        case .chat: "talk to others through a chat server ('imbench serve --chat') or an MQTT broker"
-        case .simulate: "run the supervisor through simulated worlds full of faults, and check that it keeps its rules"
-        case .work: "run one step of a message's path many times, for a profiler; without a name, list the steps"
+        case .outage: "break the path in a dozen ways: time to detect, time to recover, lost messages"
+        case .crowd: "hold thousands of idle clients, or start hostile ones: memory and round trips"
+        case .chat: "chat through a chat server ('imbench serve --chat') or an MQTT broker"
+        case .simulate: "check the supervisor, or the whole stack, in simulated worlds full of faults"
+        case .work: "repeat one step of a message's path, for a profiler; without a name, list the steps"
+        }
+    }
+
+    /// Command lines for the help text, each with its effect.
+    var examples: [(line: String, effect: String)] {
+        switch self {
+        case .run:
+            [
+                ("imbench run --transport ws,tcp --size 32,4KiB", "two transports, two sizes"),
+                ("imbench run --url ws://chat.example:8080/echo --rate 100", "another server, open loop"),
+                ("imbench run --quiet --format json --output a.json", "a report for 'imbench compare'"),
+            ]
+        case .compare:
+            [
+                ("imbench compare a.json b.json", "every difference of two runs"),
+                ("imbench compare a.json b.json --noise 3 --format html --output c.html", "a page with charts"),
+            ]
+        case .overhead:
+            [
+                ("imbench overhead --size 32,256", "all transports and codecs"),
+                ("imbench overhead --transport mqtt --codec protobuf", "one row"),
+            ]
+        case .serve:
+            [
+                ("imbench serve --listen ws://127.0.0.1:8080", "an echo server"),
+                ("imbench serve --chat --listen ws://[::1]:8080 --listen udp://[::1]:8081", "one chat room"),
+                ("imbench serve --proxy udp://127.0.0.1:8081 --loss 2% --delay 50ms", "a bad path to it"),
+            ]
+        case .trace:
+            [
+                ("imbench trace \"Hello\" --transport ws,mqtt", "the same message on two wires"),
+                ("imbench trace --codec protobuf -- \"--dashes\"", "a text that begins with dashes"),
+            ]
+        case .storm:
+            [
+                ("imbench storm --policy full-jitter,fixed --clients 10000", "two policies"),
+                ("imbench storm --outage 1m --seed 7", "a longer outage, the same each time"),
+            ]
+        case .outage:
+            [
+                ("imbench outage --fault reset,black-hole --transport ws", "two faults"),
+                ("imbench outage --interval 2s --timeout 1s", "a slower keepalive"),
+            ]
+        case .crowd:
+            [
+                ("imbench crowd --idle 1000 --transport ws,tcp", "idle clients"),
+                ("imbench crowd --hostile --attack ping-flood --transport ws", "one attack"),
+                ("imbench crowd --hostile --repeat 3 --assert 'ws.ratio_p99 < 3'", "a check for scripts"),
+            ]
+        case .chat:
+            [
+                ("imbench chat ws://127.0.0.1:8080 --name ann", "after 'imbench serve --chat'"),
+                ("imbench chat mqtt://broker.example --name ann --room lunch", "over a broker"),
+            ]
+        case .simulate:
+            [
+                ("imbench simulate --seeds 100000", "the supervisor"),
+                ("imbench simulate --stack --seed 7 --verbose", "every event of one world"),
+                ("imbench simulate --stack --defect squatting", "a former defect, which must be found"),
+            ]
+        case .work:
+            [
+                ("imbench work", "the names of all steps"),
+                ("imbench work json-encode --times 10000", "one step, 10,000 times"),
+            ]
         }
     }
 
@@ -54,6 +119,8 @@ struct Vocabulary: Sendable {
     var defaultTransports: [String]
     /// All codecs.
     var codecs: [String]
+    /// The transports without a network, which has no path that could break.
+    var local: [String] = []
 }
 
 /// The checked command line. ``OptionParser`` builds it.
@@ -91,7 +158,7 @@ struct Options: Sendable, Equatable {
     var polling = Polling.never
     /// Outside servers in place of the embedded ones, at most one for each transport.
     var urls: [Endpoint] = []
-    /// Where `serve` listens. If empty, all transports listen on ports chosen by the system.
+    /// The addresses of the servers of `serve`. If empty, all transports listen on ports chosen by the system.
     var listen: [Endpoint] = []
     /// The users that the broker of `serve` accepts. If empty, it accepts all clients.
     var users: [ServedUser] = []
@@ -104,7 +171,7 @@ struct Options: Sendable, Equatable {
     var comparison = CompareOptions()
     /// The server behind the bad path of `serve`, in place of the embedded ones.
     var proxy: Endpoint?
-    /// What is wrong with that path.
+    /// The faults of that path.
     var faults = PathFaults.none
     var chat = ChatOptions()
     /// A configuration file.
@@ -115,6 +182,8 @@ struct Options: Sendable, Equatable {
     /// The file of the report; standard output if `nil`.
     var output: String?
     var assertions: [Assertion] = []
+    /// Whether the lines of a table report may be longer than ``TextRenderer/width``.
+    var isWide = false
     var quiet = false
     var wantsHelp = false
     var wantsVersion = false
@@ -162,8 +231,9 @@ struct OutageOptions: Sendable, Equatable {
 
 /// The clients of `imbench crowd`.
 struct CrowdOptions: Sendable, Equatable {
-    /// The transports whose clients can be idle.
-    static let transports = ["ws", "tcp", "mqtt", "mqtt+ws"]
+    /// The transports whose clients can be idle: those over streams with ports.
+    static let transports = TransportRegistry.standard.transports
+        .filter { !$0.isDatagram && $0.defaultPort != nil }.map(\.name)
     static let mostConnections = 1_000_000
 
     /// How many idle clients there are. Beside hostile ones the default is 0.
@@ -186,7 +256,10 @@ struct ServedUser: Sendable, Equatable {
     /// Reads `NAME:PASSWORD`; a password may have colons.
     init(_ text: String) throws(UsageError) {
         let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
-        guard parts.count == 2, !parts[0].isEmpty else { throw UsageError("--user is written NAME:PASSWORD") }
+        // The value may be a password, so the error does not quote it.
+        guard parts.count == 2, !parts[0].isEmpty else {
+            throw UsageError("--user needs NAME:PASSWORD, but the value has no \(parts.count == 2 ? "name" : "colon")")
+        }
         (name, password) = (String(parts[0]), String(parts[1]))
     }
 }
@@ -195,19 +268,23 @@ struct ServedUser: Sendable, Equatable {
 ///
 /// - Throws: `.invalidConfiguration` with the file, the line and what is allowed, or because the file cannot be read.
 func readConfiguration(_ path: String) throws(TransportError) -> TransportConfiguration {
-    guard let text = readFile(path, limit: 1 << 20) else {
-        throw TransportError(
-            .invalidConfiguration,
-            .configure,
-            "\(path): there is no such readable file of at most 1 MiB"
-        )
+    try TransportConfiguration(json: readInput(path, limit: 1 << 20).utf8, label: path)
+}
+
+/// The text of a file that the command line names.
+///
+/// - Throws: `.invalidConfiguration` with the file and the reason.
+func readInput(_ path: String, limit: Int) throws(TransportError) -> String {
+    do throws(SystemFailure) {
+        return try readText(path, limit: limit)
+    } catch {
+        throw TransportError(.invalidConfiguration, .configure, error.message)
     }
-    return try TransportConfiguration(json: text.utf8, label: path)
 }
 
 extension Options {
-    /// The options of a comparison with those of the configuration file: its endpoints as outside servers, and its codec unless
-    /// the command line names codecs.
+    /// The options of a comparison with those of the configuration file: its endpoints as outside servers, and its codec
+    /// unless the command line names codecs.
     func withConfiguredServers() throws(TransportError) -> Options {
         guard let config else { return self }
         let configuration = try readConfiguration(config)

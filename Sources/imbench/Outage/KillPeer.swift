@@ -6,8 +6,8 @@ import Transports
 
 /// One of two peers whose processes a test kills. It sends numbers and receives those of the other peer. One file has the
 /// numbers that the other peer has acknowledged, and another file those that this peer has processed. After a restart it
-/// continues where the files end. It prints `on` for each twenty of both, `done` when all of its numbers are acknowledged, and
-/// `processed` when it has processed all numbers of the other peer. It ends with its input.
+/// continues where the files end. It prints `on` for each twenty of both, `done` when all of its numbers are acknowledged,
+/// and `processed` when it has processed all numbers of the other peer. It ends with its input.
 struct KillPeer: Sendable {
     /// The command line that starts such a peer. The help omits it, because only tests use it.
     static let word = "kill-peer"
@@ -70,7 +70,7 @@ struct KillPeer: Sendable {
 
     private func connect() async throws(TransportError) {
         var configuration = TransportConfiguration(endpoints: [try Endpoint(url)])
-        let isSession = !url.hasPrefix("mqtt")
+        let isSession = !TransportRegistry.hasBroker(try Endpoint(url).scheme)
         configuration.supervisor.delivery.mode = isSession ? .session : .plain
         configuration.supervisor.backoff = .exponential(
             initial: .milliseconds(10),

@@ -4,8 +4,8 @@ import TransportAPI
 import Transports
 
 /// `imbench outage`: how each transport's supervisor recovers from each fault.
-func outage(_ options: Options) throws(SystemFailure) -> Int32 {
-    let target = try ReportTarget(path: options.output)
+func outage(_ options: Options) throws -> Int32 {
+    let target = try options.reportTarget()
     let seed = options.runSeed
     let transports = TransportRegistry.measured.transports.filter {
         options.transports.contains($0.name) && $0.defaultPort != nil
@@ -41,7 +41,7 @@ func outage(_ options: Options) throws(SystemFailure) -> Int32 {
     }
     progress.finish()
     results.run.wasCutShort = Interruption.isRequested
-    try target.write(results.report, options.format)
+    try target.write(results.report, options)
     return results.rows.contains { $0.failure != nil } ? ExitStatus.failed : ExitStatus.good
 }
 
@@ -100,7 +100,7 @@ struct OutageTiming: Sendable, Equatable {
     }
 
     /// The longest acceptable recovery.
-    var patience: Duration { interval + timeout + outage + .seconds(10) }
+    var longestRecovery: Duration { interval + timeout + outage + .seconds(10) }
 }
 
 /// The results of `imbench outage`.
@@ -117,7 +117,10 @@ struct OutageResults: Sendable {
             title: "When the path breaks: time to detect, time to recover, and the accounts",
             warnings: run.warnings,
             facts: run.facts,
-            sections: [Report.Section(charts: transports.map(chart), table: table, notes: [conditions])],
+            sections: transports.map { transport in
+                let isLast = transport == transports.last
+                return section(table, transport, notes: isLast ? [conditions] : [])
+            },
             records: table,
             data: run.envelope(
                 results: zip(table.members, rows).map { members, row in
@@ -130,25 +133,39 @@ struct OutageResults: Sendable {
 
     private var conditions: String {
         "keepalive \(timing.interval.settingText) + \(timing.timeout.settingText), "
-            + "outage \(timing.outage.settingText), a message every \(timing.pace.settingText); "
-            + "recover counts from when the path is good again; - means that the connection stayed open"
+            + "outage \(timing.outage.settingText), a message every \(timing.pace.settingText)"
+    }
+
+    /// The rows of one transport. Their failures are sentences below the table.
+    private func section(_ table: Table, _ transport: String, notes: [String]) -> Report.Section {
+        var own = table
+        own.rows = zip(table.rows, rows).filter { $0.1.transport == transport }.map(\.0)
+        own.columns[0].title = nil
+        let failures = rows.filter { $0.transport == transport }.compactMap { row in
+            row.failure.map { "\(row.fault.rawValue): \($0)" }
+        }
+        return Report.Section(heading: transport, charts: [chart(transport)], table: own, notes: failures + notes)
     }
 
     private var table: Table {
         Table(
             labels: 2,
             columns: [
-                .text("transport", "transport"), .text("fault", "fault"), .number("detect ms", "detect_ms"),
-                .number("recover ms", "recover_ms"), .number("sent", "sent"), .number("acked", "acked"),
-                .number("lost", "lost"), .number("duplicated", "duplicated"), .number("reordered", "reordered"),
-                .text("", "failure"), .text(nil, "skipped"),
+                .text("transport", "transport"), .text("fault", "fault", "what breaks the path, or the first connect"),
+                .number("detect ms", "detect_ms", "from the fault to the loss of the connection; - if it stayed open"),
+                .number("recover ms", "recover_ms", "from the end of the fault to the next open connection"),
+                .number("sent", "sent", "messages sent"), .number("acked", "acked", "messages acknowledged"),
+                .number("lost", "lost", "acknowledged messages that the server did not receive"),
+                .number("twice", "duplicated", "acknowledged messages that the server received more than once"),
+                .number("order", "reordered", "messages that overtook another"),
+                .text("result", "failure", "ok, or FAILED with the reason below"), .text(nil, "skipped"),
             ],
             rows: rows.map { row in
                 let times = [row.detect, row.recover].map(Self.milliseconds)
                 let counts = [row.sent, row.acked, row.lost, row.duplicated, row.reordered]
                 var cells = [Table.Cell(row.transport), Table.Cell(row.fault.rawValue)]
                 cells += times.map { Table.Cell($0, Self.whole($0)) } + counts.map { Table.Cell($0) }
-                cells.append(Table.Cell(value: JSONValue(row.failure), text: row.failure ?? "ok"))
+                cells.append(Table.Cell(value: JSONValue(row.failure), text: row.failure == nil ? "ok" : "FAILED"))
                 cells.append(Table.Cell(value: JSONValue(row.skipped), text: ""))
                 return Table.Row(cells: cells, note: row.skipped, isFailure: row.failure != nil)
             }

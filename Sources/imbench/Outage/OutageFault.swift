@@ -27,7 +27,7 @@ enum OutageFault: String, Sendable, Hashable, CaseIterable {
     /// The first credentials are refused, and the renewed ones are accepted.
     case badCredentials = "bad-credentials"
 
-    /// Whether it affects an open connection, and not the first attempt.
+    /// Whether it affects an open connection, not the first attempt.
     var isMidway: Bool {
         switch self {
         case .refused, .badName, .badCredentials: false
@@ -51,7 +51,7 @@ enum OutageFault: String, Sendable, Hashable, CaseIterable {
         switch self {
         case .rebind where !transport.isDatagram: "a TCP connection does not outlive its address"
         case .reset where transport.isDatagram, .finish where transport.isDatagram:
-            "there is no connection that could be cut"
+            "there is no connection that could end"
         case .badCredentials where RefusingServer.answers[transport.name] == nil: "the protocol has no credentials"
         default: nil
         }

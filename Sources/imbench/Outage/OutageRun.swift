@@ -21,7 +21,7 @@ struct OutageRun: Sendable {
         do throws(TransportError) {
             try await measure(&row)
         } catch {
-            row.failure = "\(error)"
+            row.failure = sentence(of: error)
         }
         return row
     }
@@ -65,7 +65,7 @@ struct OutageRun: Sendable {
         sender.stop()
         await sending.value
         if case .success(let healedAt) = healed {
-            let outcomes = await sender.finish(within: timing.patience)
+            let outcomes = await sender.finish(within: timing.longestRecovery)
             let times = await settled(watch)
             let taken = await loop.perform { (ledger.value.taken, ledger.value.reordered) }
             fill(&row, times, healedAt, outcomes, taken)
@@ -120,8 +120,8 @@ struct OutageRun: Sendable {
         await proxy.set(.none)
     }
 
-    /// The longest time to detect that packets are dropped. While the client waits for a pong, the server's own ping may still
-    /// arrive, and any received byte is a sign of life.
+    /// The longest time to detect that packets are dropped. While the client waits for a pong, the server's own ping may
+    /// still arrive, and any received byte is a sign of life.
     private var timeToDetect: Duration {
         (fault == .blackHoleToServer ? timing.interval : .zero) + timing.interval + timing.timeout
     }
@@ -184,14 +184,14 @@ struct OutageRun: Sendable {
         }
     }
 
-    /// Polls every few milliseconds, for at most ``OutageTiming/patience``.
+    /// Polls every few milliseconds, for at most ``OutageTiming/longestRecovery``.
     private func waitUntil(_ condition: @Sendable () -> Bool) async {
-        let end = MonotonicClock.now() + timing.patience.wholeNanoseconds
+        let end = MonotonicClock.now() + timing.longestRecovery.wholeNanoseconds
         while !condition(), MonotonicClock.now() < end, !Interruption.isRequested { await loop.pause(.milliseconds(2)) }
     }
 
-    /// The times at a moment when the supervisor has a connection or has ended. On a busy machine a good connection may time out
-    /// and open again at any moment, which is not part of the result.
+    /// The times at a moment when the supervisor has a connection or has ended. On a busy machine a good connection may time
+    /// out and open again at any moment, which is not part of the result.
     private func settled(_ watch: OutageWatch) async -> OutageWatch.Times {
         let seen = Locked(watch.now)
         await waitUntil {
@@ -223,7 +223,7 @@ struct OutageRun: Sendable {
         }
         if let faultAt = times.faultAt, let detectedAt = times.detectedAt {
             row.detect = .nanoseconds(detectedAt - faultAt)
-            // After a fault without a duration, the path is good at once.
+            // After a fault without a duration, the path is good immediately.
             let goodAt =
                 fault == .reset || fault == .finish || !fault.isMidway && fault != .refused ? faultAt : healedAt
             if times.isOpen, let openAt = times.openAt { row.recover = .nanoseconds(max(0, openAt - goodAt)) }
@@ -237,8 +237,8 @@ struct OutageRun: Sendable {
         if !times.isOpen { return "did not recover" }
         if row.inFlight > 0 { return "\(row.inFlight) messages have no outcome" }
         if row.lost > 0 { return "\(row.lost) acknowledged messages are lost" }
-        if row.duplicated > 0 { return "\(row.duplicated) acknowledged messages came twice" }
-        if row.reordered > 0 { return "\(row.reordered) messages came out of order" }
+        if row.duplicated > 0 { return "\(row.duplicated) acknowledged messages arrived twice" }
+        if row.reordered > 0 { return "\(row.reordered) messages arrived out of order" }
         if row.acked == 0 { return "nothing was acknowledged" }
         if fault.isBearable, row.detect != nil { return "the connection did not survive" }
         // The latency of the loop itself.
@@ -287,9 +287,9 @@ final class OutageSender: Sendable {
         state.withLock { $0.isStopped = true }
     }
 
-    /// Waits until every message has its outcome, or until `patience` is over.
-    func finish(within patience: Duration) async -> [Int: SendOutcome?] {
-        let end = MonotonicClock.now() + patience.wholeNanoseconds
+    /// Waits until every message has its outcome, or until `limit` has passed.
+    func finish(within limit: Duration) async -> [Int: SendOutcome?] {
+        let end = MonotonicClock.now() + limit.wholeNanoseconds
         while MonotonicClock.now() < end, !Interruption.isRequested {
             let outcomes = state.withLock { $0.outcomes }
             if !outcomes.values.contains(where: { $0 == nil }) { return outcomes }
@@ -328,7 +328,7 @@ final class OutageWatch: SupervisorObserver {
 
     var now: Times { times.withLock { $0 } }
 
-    /// Marks the present as the time of the fault.
+    /// Marks the current time as the time of the fault.
     func mark() {
         times.withLock {
             $0.faultAt = MonotonicClock.now()

@@ -5,8 +5,8 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// The server of one row. It can stop and start again at its port, and it records every message that it receives. Its sessions
-/// outlive its restarts, as in a server that stores them.
+/// The server of one row. It can stop and start again at its port, and it records every message that it receives. Its
+/// sessions outlive its restarts, as in a server that stores them.
 final class OutageServer: Sendable {
     /// The source of the server's messages.
     private enum Kind {
@@ -159,16 +159,18 @@ final class RefusingServer: PollHandler {
     /// The answer of each transport that has credentials.
     static let answers: [String: [UInt8]] = [
         // RFC 9110, section 15.5.2.
-        "ws": Array("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".utf8),
+        TransportDescriptor.webSocket.name: Array(
+            "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".utf8
+        ),
         // MQTT 3.1.1, section 3.2: CONNACK, bad user name or password.
-        "mqtt": [0x20, 0x02, 0x00, 0x04],
+        TransportDescriptor.mqtt.name: [0x20, 0x02, 0x00, 0x04],
     ]
 
     private let socket: ListeningSocket
     private let answer: [UInt8]
     private var clients: [StreamSocket] = []
 
-    /// Listens on a port that the system chooses. To be called on the loop.
+    /// Listens on a port that the system chooses. Call it on the loop.
     init(_ answer: [UInt8], on loop: EventLoop) throws(SystemError) {
         guard let address = SocketAddress(numeric: "127.0.0.1", port: 0) else {
             throw SystemError("bind", EADDRNOTAVAIL)

@@ -4,7 +4,7 @@ import Transports
 
 /// `imbench overhead`: bytes per message, per handshake and per day of keepalive, counted on real connections through
 /// the embedded servers and in the kernel.
-func overhead(_ options: Options) throws(SystemFailure) -> Int32 {
+func overhead(_ options: Options) throws -> Int32 {
     var counted = options
     // One message in flight at a time, so that only the message and its acknowledgements are counted.
     counted.extent = .messages(200)
@@ -13,7 +13,7 @@ func overhead(_ options: Options) throws(SystemFailure) -> Int32 {
     counted.inFlight = 1
     counted.connections = 1
     counted.rate = nil
-    let target = try ReportTarget(path: options.output)
+    let target = try options.reportTarget()
     let seed = options.seed ?? 1
     let stage = try Stage(registry: .measured, outside: options.urls, seed: seed, placement: nil)
     let bench = EchoBench(counted, stage: stage, seed: seed)
@@ -23,7 +23,7 @@ func overhead(_ options: Options) throws(SystemFailure) -> Int32 {
     var results = RunResults(of: options, seed: seed)
     results.rows = bench.results(FloorBench(kinds: [], sizes: []))
     results.wasCutShort = Interruption.isRequested
-    try target.write(results.overheadReport, options.format)
+    try target.write(results.overheadReport, options)
     bench.close()
     stage.close()
     return results.hasFailed ? ExitStatus.failed : ExitStatus.good
@@ -33,6 +33,10 @@ func overhead(_ options: Options) throws(SystemFailure) -> Int32 {
 extension RunResults {
     var overheadReport: Report {
         let sizes = rows.map(\.size).distinct
+        var table = Self.table(rows)
+        for (index, row) in rows.enumerated() where row.reason == nil && row.bytesPerMessage == nil {
+            table.rows[index].note = "nothing was counted"
+        }
         return Report(
             name: "imbench overhead",
             title: "Bytes per message in one direction, per handshake and per day of keepalive",
@@ -40,39 +44,17 @@ extension RunResults {
             facts: facts,
             sections: [
                 Report.Section(
+                    heading: "One message",
                     charts: sizes.map { size in Self.layerChart(rows.filter { $0.size == size }, size) },
-                    table: Self.layerTable(rows)
-                )
+                    table: table.selecting(["+codec", "+framing", "+IP", "wire B", "overhead"])
+                ),
+                Report.Section(
+                    heading: "One connection",
+                    table: table.withoutNotes.selecting(["open B", "open RTTs", "keepalive B/day"])
+                ),
             ],
             records: records,
             data: data
-        )
-    }
-
-    private static func layerTable(_ rows: [ResultRow]) -> Table {
-        let titles = [
-            "text", "codec +", "framing +", "TCP/UDP+IP +", "= wire", "overhead %", "handshake B", "its RTTs",
-            "keepalive B/day",
-        ]
-        func short(_ value: Double?) -> String { value.map { fixed($0, 1, trimmed: true) } ?? "-" }
-        func whole(_ value: Double?) -> String { value.map { fixed($0, 0) } ?? "-" }
-        return Table(
-            labels: 3,
-            columns: [.text("transport"), .text("codec")] + titles.map { .number($0) },
-            rows: rows.map { row in
-                let bytes = row.bytesPerMessage
-                let overhead = bytes.flatMap { $0.payload > 0 ? ($0.wire / $0.payload - 1) * 100 : nil }
-                let texts = [
-                    row.transport, row.codec, String(row.size), short(bytes?.codec), short(bytes?.framing),
-                    short(bytes?.transportIP), short(bytes?.wire), whole(overhead), whole(row.handshake?.bytes),
-                    shown(row.handshake?.roundTrips), whole(row.keepaliveBytesPerDay),
-                ]
-                return Table.Row(
-                    cells: texts.map { Table.Cell($0) },
-                    note: row.reason ?? (bytes == nil ? "nothing was counted" : nil),
-                    isFailure: row.hasFailed
-                )
-            }
         )
     }
 

@@ -5,8 +5,8 @@ import Transports
 
 /// `imbench trace TEXT`: the same chat message on every wire, one line per field. The cores write the bytes after a real
 /// handshake in memory, and ``WireAnnotation`` splits them into fields.
-func trace(_ options: Options) throws(SystemFailure) -> Int32 {
-    let target = try ReportTarget(path: options.output)
+func trace(_ options: Options) throws -> Int32 {
+    let target = try options.reportTarget()
     var message = EchoBench.message(size: 0, seed: 1)
     message.text = options.arguments.isEmpty ? "Hello, wire!" : options.arguments.joined(separator: " ")
     var results = TraceResults(run: RunResults(of: options, seed: 1))
@@ -15,7 +15,7 @@ func trace(_ options: Options) throws(SystemFailure) -> Int32 {
             results.messages.append(traced(message, over: name, codec))
         }
     }
-    try target.write(results.report, options.format)
+    try target.write(results.report, options)
     return ExitStatus.good
 }
 
@@ -24,12 +24,13 @@ private func traced(_ message: ChatMessage, over name: String, _ codec: WireForm
     do {
         let encoded = try codec.codec().encode(message)
         let payload = Payload(encoded, kind: codec.isText ? .text : .binary)
+        let transport = try TransportRegistry.measured.transport(named: name)
         guard let wire = try WireCapture.message(payload, over: name) else {
-            traced.failure = "there is no annotator for this transport"
+            traced.failure = "skipped: the descriptor of \(name) makes no cores whose bytes could be shown"
             return traced
         }
         (traced.wire, traced.encoded, traced.text) = (wire, encoded.count, message.text.utf8.count)
-        traced.fields = WireAnnotation.fields(of: wire, over: name, codec: codec)
+        traced.fields = WireAnnotation.fields(of: wire, encoded: encoded.count, over: transport, codec: codec)
     } catch {
         traced.failure = "\(error)"
     }
@@ -38,8 +39,11 @@ private func traced(_ message: ChatMessage, over name: String, _ codec: WireForm
 
 /// The bytes that a client's core writes for one message after the handshake.
 enum WireCapture {
+    /// The transports whose messages can be captured. In memory, a message is framed as over TCP.
+    static let transports = ["tcp", "ws", "mqtt", "udp", "memory"]
+
     static func message(_ payload: Payload, over name: String) throws -> [UInt8]? {
-        guard let pair = try CorePair.open(name == "memory" ? "tcp" : name) else { return nil }
+        guard let pair = try CorePair.maker(name)?() else { return nil }
         _ = try pair.client.core.send(payload, id: 1, &pair.client.context)
         return pair.client.context.output.bytes(at: 0, count: pair.client.context.output.count)
     }
@@ -56,12 +60,6 @@ struct TracedMessage: Sendable {
     var text = 0
     /// Why there are no bytes.
     var failure: String?
-}
-
-/// Some bytes of a captured message, and their meaning.
-struct WireField: Sendable, Hashable {
-    var range: Range<Int>
-    var meaning: String
 }
 
 /// The captured messages of `imbench trace`.
@@ -93,8 +91,11 @@ struct TraceResults: Sendable {
     private static func table(_ messages: [TracedMessage]) -> Table {
         Table(
             columns: [
-                .text(nil, "transport"), .text(nil, "codec"), .number("offset", "offset"), .number(nil, "length"),
-                .text("bytes", "bytes"), .text("meaning", "meaning"),
+                .text(nil, "transport"), .text(nil, "codec"),
+                .number("offset", "offset", "place of the first byte in the message on the wire"),
+                .number("length", "length", "number of bytes"),
+                .text("bytes", "bytes", "the first bytes on the wire, in hexadecimal digits"),
+                .text("meaning", "meaning", "what they encode"),
             ],
             rows: messages.flatMap { message in
                 message.fields.map { field in
@@ -105,7 +106,7 @@ struct TraceResults: Sendable {
                         // People see the first bytes only.
                         Table.Cell(
                             value: .string(bytes.joined()),
-                            text: bytes.prefix(16).joined(separator: " ") + (bytes.count > 16 ? " …" : "")
+                            text: bytes.prefix(8).joined(separator: " ") + (bytes.count > 8 ? " …" : "")
                         ),
                         Table.Cell(field.meaning),
                     ])

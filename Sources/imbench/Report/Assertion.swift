@@ -28,8 +28,8 @@ extension ResultRow: AssertableRow {
 /// One `--assert`: `transport[.codec][.size].metric op number`, as in `ws.json.256.rtt.p99_us < 2000`; of `imbench crowd`
 /// `transport[.attack].metric op number`, as in `ws.ping-flood.ratio_p99 <= 2`.
 ///
-/// It must hold for every row that it names, so `ws.rtt.p99_us < 2000` must hold for all codecs and sizes. It does not hold if
-/// there is no such row, or if a row lacks the number.
+/// It must hold for every row that it names, so `ws.rtt.p99_us < 2000` must hold for all codecs and sizes. It does not hold
+/// if there is no such row, or if a row lacks the number.
 struct Assertion: Sendable, Hashable {
     enum Comparison: String, Sendable, Hashable, CaseIterable {
         // Longer signs first, so that "<=" is not read as "<".
@@ -84,12 +84,17 @@ struct Assertion: Sendable, Hashable {
     init(_ text: String, _ vocabulary: Vocabulary, for command: Command = .run) throws(UsageError) {
         let allowed = Names(command, vocabulary)
         guard let (subject, comparison, bound) = Self.parts(text) else {
-            throw UsageError("--assert: '\(text)' is not of the form '\(allowed.example)'")
+            let signs = Comparison.allCases.map(\.rawValue).joined(separator: " ")
+            throw UsageError(
+                "--assert: '\(text)' is not of the form '\(allowed.example)': "
+                    + "names with dots, one of \(signs), and a number that is not negative"
+            )
         }
+        let place = "--assert '\(text)'"
         var names = subject.split(separator: ".", omittingEmptySubsequences: false).map { String($0) }
         let transport = names.removeFirst()
         guard vocabulary.transports.contains(transport) else {
-            throw .unknown("transport", transport, allowed: vocabulary.transports)
+            throw .unknown("transport", transport, of: place, allowed: vocabulary.transports)
         }
         var labels: [String?] = [transport]
         for read in allowed.labels {
@@ -97,8 +102,20 @@ struct Assertion: Sendable, Hashable {
             if labels.last != .some(nil) { names.removeFirst() }
         }
         metric = names.joined(separator: ".")
-        guard allowed.metrics.contains(metric) else { throw .unknown("metric", metric, allowed: allowed.metrics) }
+        guard allowed.metrics.contains(metric) else {
+            throw .unknown("metric", metric, of: place, allowed: allowed.metrics)
+        }
         (self.text, self.labels, self.comparison, self.bound) = (text, labels, comparison, bound)
+    }
+
+    /// Throws if the run has no row that the assertion names.
+    ///
+    /// - Parameter values: for each label the values that rows have.
+    func check(_ values: [String]...) throws(UsageError) {
+        for (label, values) in zip(labels, values) {
+            guard let label, !values.contains(label) else { continue }
+            throw UsageError("--assert '\(text)': the run has no '\(label)', but \(values.joined(separator: ", "))")
+        }
     }
 
     /// Why the assertion does not hold, or `nil` if it does.
@@ -135,8 +152,8 @@ struct Assertion: Sendable, Hashable {
 }
 
 extension Options {
-    /// Reports the assertions that do not hold, and the broken rules in `breaches`. Returns the exit status: a failed run takes
-    /// precedence over an assertion.
+    /// Reports the assertions that do not hold, and the broken rules in `breaches`. Returns the exit status: a failed run
+    /// takes precedence over an assertion.
     func status(of rows: [some AssertableRow], hasFailed: Bool = false, breaches: [String] = []) -> Int32 {
         let failures = assertions.compactMap { $0.failure(in: rows) } + breaches
         for failure in failures { remark(failure) }

@@ -6,11 +6,13 @@ enum HTMLRenderer {
         for warning in report.warnings { body += "<p class=\"warning\" role=\"note\">\(escaped(warning))</p>\n" }
         let facts = report.facts.map { "<dt>\(escaped($0))</dt><dd>\(escaped($1))</dd>\n" }
         if !facts.isEmpty { body += "<dl>\n\(facts.joined())</dl>\n" }
-        for section in report.sections {
+        for (section, legend) in zip(report.sections, report.legends) {
             if let heading = section.heading { body += "<h2>\(escaped(heading))</h2>\n" }
             let charts = section.charts.filter { !$0.rows.isEmpty }.map(\.html)
             if !charts.isEmpty { body += "<div class=\"charts\">\n\(charts.joined())</div>\n" }
             if let table = section.table { body += "<div class=\"table\">\n\(Self.table(table))</div>\n" }
+            let meanings = legend.map { "<dt>\(escaped($0))</dt><dd>\(escaped($1))</dd>\n" }
+            if !meanings.isEmpty { body += "<dl class=\"columns\">\n\(meanings.joined())</dl>\n" }
             let drawing = section.drawing.map { escaped($0) + "\n" }
             if !drawing.isEmpty { body += "<pre>\(drawing.joined())</pre>\n" }
             for note in section.notes { body += "<p class=\"note\">\(escaped(note))</p>\n" }

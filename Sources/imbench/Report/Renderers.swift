@@ -1,16 +1,49 @@
 /// A report as text for a terminal.
 enum TextRenderer {
-    static func text(_ report: Report, _ style: Style) -> String {
-        var text = report.warnings.map { style.red($0) + "\n" }.joined() + style.bold(report.title) + "\n"
-        for (name, value) in report.facts { text += style.dim(name.padded(to: 10)) + " " + value + "\n" }
-        for section in report.sections {
-            text += "\n"
-            if let heading = section.heading { text += style.bold(heading) + "\n" }
-            if let table = section.table { text += table.plain(style) }
-            for line in section.drawing + section.notes { text += line + "\n" }
+    /// The longest line, unless `--wide` is given.
+    static let width = 80
+
+    static func text(_ report: Report, _ style: Style, _ width: Int) -> String {
+        var lines = report.warnings.flatMap { $0.wrapped(to: width) }.map(style.red)
+        lines += report.title.wrapped(to: width).map(style.bold)
+        for (name, value) in report.facts { lines += entry(name, value, column: 11, indent: 0, style, width) }
+        for (section, legend) in zip(report.sections, report.legends) {
+            lines.append("")
+            if let heading = section.heading { lines += heading.wrapped(to: width).map(style.bold) }
+            if let table = section.table { lines.append(table.plain(style, width: width).withoutLastLineEnd) }
+            if !legend.isEmpty {
+                let column = legend.map { $0.title.count + 4 }.max() ?? 0
+                lines.append("")
+                for (title, meaning) in legend {
+                    lines += entry(title, meaning, column: column, indent: 2, style, width)
+                }
+                if !section.drawing.isEmpty || !section.notes.isEmpty { lines.append("") }
+            }
+            lines += section.drawing + section.notes.flatMap { $0.wrapped(to: width) }
         }
-        return text
+        return lines.joined(separator: "\n") + "\n"
     }
+
+    /// A name, and beside it a text from `column` on.
+    private static func entry(
+        _ name: String,
+        _ text: String,
+        column: Int,
+        indent: Int,
+        _ style: Style,
+        _ width: Int
+    ) -> [String] {
+        let space = String(repeating: " ", count: column)
+        return text.wrapped(to: width - column).enumerated().map { number, line in
+            guard number == 0 else { return space + line }
+            let name = (String(repeating: " ", count: indent) + name).padded(to: column - 1)
+            return (style.dim(name) + " " + line).withoutTrailingSpaces
+        }
+    }
+}
+
+extension String {
+    fileprivate var withoutLastLineEnd: String { last == "\n" ? String(dropLast()) : self }
 }
 
 /// A report as GitHub Flavored Markdown.
@@ -19,9 +52,11 @@ enum MarkdownRenderer {
         var text = "# \(escaped(report.name))\n\n\(escaped(report.title))\n\n"
         for warning in report.warnings { text += "> **\(escaped(warning))**\n\n" }
         for (name, value) in report.facts { text += "- \(name): \(escaped(value))\n" }
-        for section in report.sections {
+        for (section, legend) in zip(report.sections, report.legends) {
             if let heading = section.heading { text += "\n## \(escaped(heading))\n" }
             if let table = section.table { text += "\n" + Self.table(table) }
+            if !legend.isEmpty { text += "\n" }
+            for (title, meaning) in legend { text += "- \(escaped(title)): \(escaped(meaning))\n" }
             if !section.drawing.isEmpty { text += "\n```text\n" + section.drawing.joined(separator: "\n") + "\n```\n" }
             for note in section.notes { text += "\n\(escaped(note))\n" }
         }

@@ -26,12 +26,25 @@ struct Report: Sendable {
     /// The content of JSON.
     var data: JSONValue
 
+    /// For each section the columns of its table that no table above has, and their meanings.
+    var legends: [[(title: String, meaning: String)]] {
+        var explained: Set<[String]> = []
+        return sections.map { section in
+            (section.table?.titled ?? []).compactMap { column in
+                guard let title = column.title, explained.insert([title, column.meaning]).inserted else { return nil }
+                return (title, column.meaning)
+            }
+        }
+    }
+
     /// The report in one of the formats.
     ///
-    /// - Parameter style: colour and weight for `table`. The other formats have none.
-    func text(_ format: Format, _ style: Style) -> String {
+    /// - Parameters:
+    ///   - style: colour and weight for `table`. The other formats have none.
+    ///   - width: the longest line of `table`.
+    func text(_ format: Format, _ style: Style, width: Int = TextRenderer.width) -> String {
         switch format {
-        case .table: TextRenderer.text(self, style)
+        case .table: TextRenderer.text(self, style, width)
         case .markdown: MarkdownRenderer.text(self)
         case .html: HTMLRenderer.text(self)
         case .csv: CSVRenderer.text(records)
@@ -48,9 +61,20 @@ extension Sequence where Element: Hashable {
     }
 }
 
+extension Options {
+    /// The target of the report.
+    func reportTarget() throws(UsageError) -> ReportTarget {
+        do throws(SystemFailure) {
+            return try ReportTarget(path: output)
+        } catch {
+            throw UsageError("--output: \(error.message)")
+        }
+    }
+}
+
 extension ReportTarget {
-    /// Writes the whole report.
-    func write(_ report: Report, _ format: Format) throws(SystemFailure) {
-        try write(report.text(format, style))
+    /// Writes the whole report in the requested format.
+    func write(_ report: Report, _ options: Options) throws(SystemFailure) {
+        try write(report.text(options.format, style, width: options.isWide ? .max : TextRenderer.width))
     }
 }

@@ -1,18 +1,20 @@
 /// A table for people and for programs.
 struct Table: Sendable {
-    /// People see the columns with a title, programs those with a name.
+    /// People see the columns with a title. Programs see the columns with a name.
     struct Column: Sendable {
         var title: String?
         /// Its name in CSV and JSON.
         var name: String?
+        /// One line for the legend: the meaning of the numbers, with their unit.
+        var meaning: String
         var alignedRight: Bool
 
-        static func text(_ title: String?, _ name: String? = nil) -> Column {
-            Column(title: title, name: name, alignedRight: false)
+        static func text(_ title: String?, _ name: String? = nil, _ meaning: String = "") -> Column {
+            Column(title: title, name: name, meaning: meaning, alignedRight: false)
         }
 
-        static func number(_ title: String?, _ name: String? = nil) -> Column {
-            Column(title: title, name: name, alignedRight: true)
+        static func number(_ title: String?, _ name: String? = nil, _ meaning: String = "") -> Column {
+            Column(title: title, name: name, meaning: meaning, alignedRight: true)
         }
     }
 
@@ -48,10 +50,33 @@ struct Table: Sendable {
     /// The columns for people.
     var titled: [Column] { columns.filter { $0.title != nil } }
 
+    /// The label columns, and of the others those with these titles, in the order of the titles.
+    func selecting(_ titles: [String]) -> Table {
+        let others = titles.compactMap { title in columns.indices.dropFirst(labels).first { columns[$0].title == title }
+        }
+        let chosen = Array(columns.indices.prefix(labels)) + others
+        var table = self
+        table.columns = chosen.map { columns[$0] }
+        table.rows = rows.map { row in
+            var row = row
+            row.cells = chosen.map { row.cells[$0] }
+            return row
+        }
+        return table
+    }
+
+    /// The table without the rows that have a note.
+    var withoutNotes: Table {
+        var table = self
+        table.rows.removeAll { $0.note != nil }
+        return table
+    }
+
     /// The texts of a row for people: one for each column with a title, or the labels alone if there is a note.
     func texts(_ row: Row) -> [String] {
         let texts = zip(columns, row.cells).compactMap { $0.title == nil ? nil : $1.text }
-        return row.note == nil ? texts : Array(texts.prefix(labels))
+        guard row.note != nil else { return texts }
+        return Array(texts.prefix(columns.prefix(labels).count { $0.title != nil }))
     }
 
     /// Each row as the members of a JSON object.
@@ -60,24 +85,82 @@ struct Table: Sendable {
     }
 
     /// Aligned columns. A note spans the columns that its row omits.
-    func plain(_ style: Style) -> String {
+    ///
+    /// - Parameter width: the longest line. Long texts are wrapped. Columns that do not fit follow in a second block, after the
+    ///   labels.
+    func plain(_ style: Style, width: Int = .max) -> String {
         let (columns, texts) = (titled, rows.map(texts))
-        let titles = columns.map { $0.title ?? "" }
-        let widths = columns.indices.map { index in
-            texts.reduce(titles[index].count) { max($0, index < $1.count ? $1[index].count : 0) }
+        let labels = columns.isEmpty ? 0 : max(1, self.columns.prefix(self.labels).count { $0.title != nil })
+        var widths = columns.indices.map { index in
+            texts.reduce((columns[index].title ?? "").count) { max($0, index < $1.count ? $1[index].count : 0) }
         }
-        func line(_ cells: [String], _ note: String? = nil) -> String {
-            let padded = cells.indices.map { cells[$0].padded(to: widths[$0], alignedRight: columns[$0].alignedRight) }
-            var line = Substring((padded + (note.map { [$0] } ?? [])).joined(separator: "  "))
-            while line.last == " " { line.removeLast() }
-            return String(line)
+        for index in widths.indices.dropLast() where width < .max && !columns[index].alignedRight {
+            widths[index] = min(widths[index], Self.widestText)
         }
-        var text = style.bold(line(titles)) + "\n"
-        for (row, cells) in zip(rows, texts) {
-            let drawn = line(cells, row.note)
-            text += (row.isFailure ? style.red(drawn) : row.note == nil ? drawn : style.dim(drawn)) + "\n"
+        var text = ""
+        for (number, block) in blocks(widths, labels, width).enumerated() {
+            if number > 0 { text += "\n" }
+            var widths = widths
+            if let last = block.last, !columns[last].alignedRight {
+                let used = block.dropLast().reduce(0) { $0 + widths[$1] + Self.gap.count }
+                widths[last] = max(1, min(widths[last], width - used))
+            }
+            text += lines(block.map { columns[$0].title ?? "" }, block, widths).map { style.bold($0) + "\n" }.joined()
+            for (row, cells) in zip(rows, texts) where row.note == nil || number == 0 {
+                var drawn: [String]
+                if let note = row.note {
+                    let used = cells.indices.reduce(0) { $0 + widths[$1] + Self.gap.count }
+                    let wrapped = note.wrapped(to: max(1, width - used))
+                    drawn = lines(cells, Array(cells.indices), widths, rest: wrapped)
+                } else {
+                    drawn = lines(block.map { cells[$0] }, block, widths)
+                }
+                drawn = drawn.map { row.isFailure ? style.red($0) : row.note == nil ? $0 : style.dim($0) }
+                text += drawn.map { $0 + "\n" }.joined()
+            }
         }
         return text
+    }
+
+    private static let gap = "  "
+    /// The widest column of texts that is not the last one.
+    private static let widestText = 30
+    /// The least width of a wrapped last column.
+    private static let narrowestText = 16
+
+    /// The columns of each block: the labels, and as many others as fit.
+    private func blocks(_ widths: [Int], _ labels: Int, _ width: Int) -> [[Int]] {
+        let names = Array(0..<labels)
+        let start = names.reduce(-Self.gap.count) { $0 + widths[$1] + Self.gap.count }
+        var blocks = [names]
+        var used = start
+        for index in widths.indices.dropFirst(labels) {
+            let isWrapped = index == widths.count - 1 && !titled[index].alignedRight
+            let needed = isWrapped ? min(widths[index], Self.narrowestText) : widths[index]
+            if width - used < Self.gap.count + needed, blocks[blocks.count - 1].count > labels {
+                blocks.append(names)
+                used = start
+            }
+            blocks[blocks.count - 1].append(index)
+            used += Self.gap.count + widths[index]
+        }
+        return blocks
+    }
+
+    /// The lines of a row whose cells are wrapped to the widths of their columns, and after them the lines of `rest`.
+    private func lines(_ cells: [String], _ block: [Int], _ widths: [Int], rest: [String] = []) -> [String] {
+        let wrapped = zip(cells, block).map { cell, column in
+            cell.count <= widths[column] ? [cell] : cell.wrapped(to: widths[column])
+        }
+        let height = max(1, (wrapped.map(\.count) + [rest.count]).max() ?? 1)
+        return (0..<height).map { line in
+            var parts = zip(wrapped, block).map { lines, column in
+                (line < lines.count ? lines[line] : "")
+                    .padded(to: widths[column], alignedRight: titled[column].alignedRight)
+            }
+            if line < rest.count { parts.append(rest[line]) }
+            return parts.joined(separator: Self.gap).withoutTrailingSpaces
+        }
     }
 }
 
@@ -112,6 +195,37 @@ extension String {
     func padded(to width: Int, alignedRight: Bool = false) -> String {
         let space = String(repeating: " ", count: max(0, width - count))
         return alignedRight ? space + self : self + space
+    }
+
+    var withoutTrailingSpaces: String {
+        var text = self[...]
+        while text.last == " " { text.removeLast() }
+        return String(text)
+    }
+
+    /// The lines of the text, none longer than `width`. They are broken at spaces, and within a longer word at a comma or
+    /// anywhere.
+    func wrapped(to width: Int) -> [String] {
+        var lines: [String] = []
+        for part in split(separator: "\n", omittingEmptySubsequences: false) {
+            var line = ""
+            for word in part.split(separator: " ") {
+                if !line.isEmpty, word.count >= width - line.count {
+                    lines.append(line)
+                    line = ""
+                }
+                line += line.isEmpty ? String(word) : " " + word
+                while line.count > width {
+                    let room = line.prefix(width)
+                    let comma = room.lastIndex(of: ",").map { room.index(after: $0) }
+                    let end = comma ?? room.endIndex
+                    lines.append(String(line[..<end]))
+                    line = String(line[end...])
+                }
+            }
+            lines.append(line)
+        }
+        return lines
     }
 }
 

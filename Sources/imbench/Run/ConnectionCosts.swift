@@ -14,7 +14,8 @@ struct ConnectionCosts: Sendable {
 
     private static let samples = 5
     private static let secondsPerDay: Int64 = 86_400
-    /// The wait for the TCP acknowledgement, which is delayed by up to 40 ms and is a cost of a keepalive on an idle connection.
+    /// The wait for the TCP acknowledgement, which is delayed by up to 40 ms and is a cost of a keepalive on an idle
+    /// connection.
     private static let settling = Duration.milliseconds(60)
 
     /// Opens and closes a few connections.

@@ -37,7 +37,7 @@ final class EchoBench {
         var connect = Duration.seconds(5)
         /// The time to answer a ping.
         var ping = Duration.seconds(5)
-        /// The time to answer any message, in nanoseconds; `nil` is ``EchoClient/patience(_:)``.
+        /// The time to answer any message, in nanoseconds; `nil` is ``EchoClient/answerTimeout(_:)``.
         var answer: Int64?
     }
 
@@ -129,12 +129,13 @@ final class EchoBench {
             entry.costs = costs
             if !isKeepaliveKnown { keepalive[key.transport] = .some(bytes) }
             entry.clients = connections.map {
-                EchoClient($0, codec: key.codec.codec(), message: message, patience: limits.answer, on: loop)
+                EchoClient($0, codec: key.codec.codec(), message: message, answerTimeout: limits.answer, on: loop)
             }
         } catch {
             guard !Interruption.isRequested else { return entry }
-            failures[key.transport] = "\(error)"
-            entry.row.outcome = .failed("\(error)")
+            let failure = stage.failure(error, of: key.transport)
+            failures[key.transport] = failure
+            entry.row.outcome = .failed(failure)
         }
         return entry
     }

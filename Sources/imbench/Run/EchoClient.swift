@@ -32,29 +32,33 @@ final class EchoClient: Sendable {
     }
 
     /// The time without any answer, in nanoseconds, after which the messages in flight count as lost. A lost datagram never
-    /// arrives, so a longer wait only shortens the measurement. On a reliable connection a message can only be late.
-    static func patience(_ capabilities: Capabilities) -> Int64 {
+    /// arrives, so a longer wait only shortens the measurement. On a reliable connection a message can only be delayed.
+    static func answerTimeout(_ capabilities: Capabilities) -> Int64 {
         capabilities.isReliable ? 5_000_000_000 : 1_000_000_000
     }
 
     private let state: LoopBound<EchoState>
     let connection: any Connection
 
-    /// - Parameter patience: in nanoseconds; by default ``patience(_:)``.
+    /// - Parameter answerTimeout: in nanoseconds; by default ``answerTimeout(_:)``.
     init(
         _ connection: any Connection,
         codec: ConfiguredCodec,
         message: ChatMessage,
-        patience: Int64? = nil,
+        answerTimeout: Int64? = nil,
         on loop: EventLoop
     ) {
         self.connection = connection
-        let patience = patience ?? Self.patience(connection.capabilities)
-        state = LoopBound(EchoState(connection, codec: codec, message: message, patience: patience, on: loop), to: loop)
+        let answerTimeout = answerTimeout ?? Self.answerTimeout(connection.capabilities)
+        state = LoopBound(
+            EchoState(connection, codec: codec, message: message, answerTimeout: answerTimeout, on: loop),
+            to: loop
+        )
     }
 
-    /// Runs one slice to its end, or until the connection fails or the task is cancelled. Lost messages do not end it. Messages
-    /// that are in flight when the task is cancelled stay so in the accounts. Like all methods, it must run on the loop.
+    /// Runs one slice to its end, or until the connection fails or the task is cancelled. Lost messages do not end it.
+    /// Messages that are in flight when the task is cancelled remain in flight in the accounts. Like all methods, it must run
+    /// on the loop.
     nonisolated(nonsending) func run(_ slice: Slice) async -> Outcome {
         let held = state.value
         held.begin(slice)
@@ -95,7 +99,7 @@ final class EchoClient: Sendable {
         await receiver.value
     }
 
-    /// The accounts of all slices, the number of errors, and the first one. To be called on the loop.
+    /// The accounts of all slices, the number of errors, and the first error. Call it on the loop.
     var summary: (accounts: DeliveryCounts, errors: Int, failure: String?) {
         let held = state.value
         return (held.tracker.accounts, held.errors, held.failure)
@@ -113,7 +117,7 @@ final class EchoState {
     private let loop: EventLoop
     private let connection: any Connection
     private let codec: ConfiguredCodec
-    private let patience: Int64
+    private let answerTimeout: Int64
     private var message: ChatMessage
     private var buffer: [UInt8] = []
     private(set) var tracker = SequenceTracker(window: EchoState.window)
@@ -133,13 +137,13 @@ final class EchoState {
         _ connection: any Connection,
         codec: ConfiguredCodec,
         message: ChatMessage,
-        patience: Int64,
+        answerTimeout: Int64,
         on loop: EventLoop
     ) {
         self.connection = connection
         self.codec = codec
         self.message = message
-        self.patience = patience
+        self.answerTimeout = answerTimeout
         self.loop = loop
     }
 
@@ -150,12 +154,12 @@ final class EchoState {
         isSilent = false
     }
 
-    /// Cancels `work` if messages have been in flight for ``patience`` without any answer. It checks four times, so
+    /// Cancels `work` if messages have been in flight for ``answerTimeout`` without any answer. It checks four times, so
     /// that a machine that was suspended for this time loses nothing.
     nonisolated(nonsending) func watch(_ work: Task<Void, Never>) async {
         var (seen, looks) = (lastProgress, 0)
         while !Task.isCancelled {
-            await sleep(until: Clocks.monotonic() + patience / 4)
+            await sleep(until: Clocks.monotonic() + answerTimeout / 4)
             let isWaiting = lastProgress == seen && tracker.accounts.inFlight > 0
             (seen, looks) = (lastProgress, isWaiting ? looks + 1 : 0)
             guard looks >= 4, !Task.isCancelled else { continue }
@@ -173,7 +177,7 @@ final class EchoState {
         guard isSilent else { return }
         isSilent = false
         guard failure == nil else { return }
-        let time = Duration.nanoseconds(patience).settingText
+        let time = Duration.nanoseconds(answerTimeout).settingText
         guard !connection.capabilities.isReliable else {
             _ = fail("the server has answered nothing for \(time); messages in flight: \(lost)", nil)
             return
@@ -181,7 +185,7 @@ final class EchoState {
         guard connection.capabilities.hasNativePing else { return }
         for _ in 0..<Self.pings where !Task.isCancelled {
             let connection = connection
-            let answer = try? await within(.nanoseconds(patience), on: loop, else: "") {
+            let answer = try? await within(.nanoseconds(answerTimeout), on: loop, else: "") {
                 () async throws(TransportError) in
                 try await connection.ping()
             }
@@ -255,7 +259,7 @@ final class EchoState {
         case .written, .acknowledged: return true
         case .rejected(let error), .unknown(let error):
             // A cancelled message counts as in flight, and `settle` counts it as lost.
-            return error.code == .cancelled ? false : fail("\(error)", number)
+            return error.code == .cancelled ? false : fail(error.sentence, number)
         case .expired: return fail("a message expired", number)
         }
     }
@@ -271,7 +275,7 @@ final class EchoState {
                 }
                 payload = received
             } catch {
-                if error.code != .cancelled { _ = fail("\(error)", nil) }
+                if error.code != .cancelled { _ = fail(error.sentence, nil) }
                 return nil
             }
             if let now = take(payload) { return now }
@@ -308,7 +312,8 @@ final class EchoState {
     }
 }
 
-/// The id of a chat message that carries its sequence number: short enough for Swift to keep it without an allocation.
+/// The identifier of a chat message, which contains its sequence number. It is short enough for Swift to store it without an
+/// allocation.
 enum MessageID {
     private static let digits = 15
 

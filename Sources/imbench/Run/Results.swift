@@ -128,8 +128,6 @@ struct BytesPerMessage: Sendable, Hashable {
     var framing: Double
     /// TCP or UDP and IP headers; `nil` if unknown.
     var transportIP: Double?
-    /// Whether the headers were estimated and not taken from the kernel's counts.
-    var isEstimated = false
 
     /// All layers together.
     var wire: Double { payload + codec + framing + (transportIP ?? 0) }
@@ -156,8 +154,8 @@ struct FloorResult: Sendable {
     /// The values of each repeat: the median alone.
     var repeats: RepeatedValues = [:]
 
-    /// A sentence if p90 is more than twice p50. Two kinds of round trip are then mixed, for instance because cores sleep now and
-    /// then. A ratio to such a floor depends on the share of each kind, and not on the code.
+    /// A sentence if p90 is more than twice p50. Two kinds of round trip are then mixed, for instance because cores sleep now
+    /// and then. A ratio to such a floor depends on the share of each kind, and not on the code.
     var bimodality: String? {
         guard let p50 = rtt.p50, let p90 = rtt.p90, p90 > 2 * p50 else { return nil }
         return
@@ -165,57 +163,9 @@ struct FloorResult: Sendable {
     }
 }
 
-/// One number of a row, by the name that `--assert` and the CSV header use. Units are in the names.
-struct Metric: Sendable {
-    var name: String
-    /// The number, or `nil` if it was not measured or there are too few samples.
-    var value: @Sendable (ResultRow) -> Double?
-
-    static let all: [Metric] =
-        latency("rtt") { $0.rtt }
-        + latency("service") { $0.service }
-        + [
-            Metric(name: "floor.p50_us") { $0.floorP50 },
-            Metric(name: "ratio_to_floor_p50") { $0.ratioToFloor?.median },
-            Metric(name: "throughput_msgs_per_s") { $0.throughput },
-            Metric(name: "target_msgs_per_s") { $0.targetRate },
-            Metric(name: "cpu_us_per_msg") { $0.cpuPerMessage },
-            Metric(name: "bytes.payload") { $0.bytesPerMessage?.payload },
-            Metric(name: "bytes.codec") { $0.bytesPerMessage?.codec },
-            Metric(name: "bytes.framing") { $0.bytesPerMessage?.framing },
-            Metric(name: "bytes.transport_ip") { $0.bytesPerMessage?.transportIP },
-            Metric(name: "bytes.wire") { $0.bytesPerMessage?.wire },
-            Metric(name: "handshake.ms") { $0.handshake?.milliseconds },
-            Metric(name: "handshake.bytes") { $0.handshake?.bytes },
-            Metric(name: "handshake.round_trips") { $0.handshake.map { Double($0.roundTrips) } },
-            Metric(name: "keepalive_bytes_per_day") { $0.keepaliveBytesPerDay },
-            Metric(name: "sent") { Double($0.accounts.sent) },
-            Metric(name: "acked") { Double($0.accounts.acked) },
-            Metric(name: "lost") { Double($0.accounts.lost) },
-            Metric(name: "in_flight") { Double($0.accounts.inFlight) },
-            Metric(name: "duplicated") { Double($0.accounts.duplicated) },
-            Metric(name: "reordered") { Double($0.accounts.reordered) },
-            Metric(name: "unexpected") { Double($0.accounts.unexpected) },
-            Metric(name: "errors") { Double($0.errors) },
-        ]
-
-    private static func latency(_ prefix: String, _ of: @escaping @Sendable (ResultRow) -> Latency?) -> [Metric] {
-        [
-            Metric(name: prefix + ".min_us") { of($0)?.minimum },
-            Metric(name: prefix + ".p50_us") { of($0)?.p50 },
-            Metric(name: prefix + ".p90_us") { of($0)?.p90 },
-            Metric(name: prefix + ".p99_us") { of($0)?.p99 },
-            Metric(name: prefix + ".p999_us") { of($0)?.p999 },
-            Metric(name: prefix + ".max_us") { of($0)?.maximum },
-            Metric(name: prefix + ".mean_us") { of($0)?.mean },
-            Metric(name: prefix + ".n") { of($0).map { Double($0.count) } },
-        ]
-    }
-}
-
-/// Whether cores could sleep during the run. Waking a sleeping core can cost more than the compared code, so every report names
-/// the regime of its numbers. Only `--awake` is certain, because a short wake-up can also mean that both threads shared a core,
-/// or that the processor sleeps lightly.
+/// Whether cores could sleep during the run. Waking a sleeping core can cost more than the compared code, so every report
+/// names the regime of its numbers. Only `--awake` is certain, because a short wake-up can also mean that both threads shared
+/// a core, or that the processor sleeps lightly.
 struct WakeUpRegime: Sendable, Hashable {
     /// Median of a round trip between two threads over a pair of eventfds, which is two wake-ups, in microseconds.
     var roundTrip: Double

@@ -3,14 +3,11 @@ import TransportAPI
 import Transports
 
 /// `imbench run`: measures, writes the report, and returns the exit status.
-func runComparison(_ given: Options) throws(SystemFailure) -> Int32 {
-    let options: Options
-    do throws(TransportError) {
-        options = try given.withConfiguredServers()
-    } catch {
-        return complain(error)
+func runComparison(_ given: Options) throws -> Int32 {
+    let options = try UsageError.translate("--config") { () throws(TransportError) in try given.withConfiguredServers()
     }
-    let target = try ReportTarget(path: options.output)
+    for endpoint in options.urls { try checkURL(endpoint, "--url", .measured) }
+    let target = try options.reportTarget()
     let seed = options.runSeed
     var results = RunResults(of: options, seed: seed)
     if results.environment.isDebugBuild { remark("this is a debug build", isQuiet: options.quiet) }
@@ -48,7 +45,7 @@ func runComparison(_ given: Options) throws(SystemFailure) -> Int32 {
             "interrupted after \(measured) of \(planned) measurements, \(options.repeats) of each row and floor"
         )
     }
-    try target.write(results.report, options.format)
+    try target.write(results.report, options)
     rows.close()
     stage.close()
     return options.status(of: results.rows, hasFailed: results.hasFailed)

@@ -4,14 +4,25 @@ extension RunResults {
         let groups = rows.map(\.size).distinct.map { size in (size, rows.filter { $0.size == size }) }
         var sections: [Report.Section] = []
         if !rows.isEmpty {
+            let table = Self.table(rows)
+            let measured = table.withoutNotes
             sections.append(
                 Report.Section(
                     heading: "Round trips",
                     charts: groups.map(Self.times) + groups.map(Self.ratios),
-                    table: Self.table(rows),
+                    table: table.selecting(["p50 µs", "±%", "p99 µs", "×floor", "accounts"]),
                     notes: ratioNotes
                 )
             )
+            if rows.contains(where: { $0.loop == .open }) {
+                let titles = ["target/s", "of target", "service p50 µs", "service p99 µs"]
+                sections.append(Report.Section(heading: "The open loop", table: measured.selecting(titles)))
+            }
+            let titles = ["msgs/s", "CPU µs", "wire B", "open ms", "open B", "open RTTs"]
+            sections.append(
+                Report.Section(heading: "Costs per message and per connection", table: measured.selecting(titles))
+            )
+            sections.removeAll { $0.table?.rows.isEmpty == true }
         }
         if !floors.isEmpty {
             let heading = "Floors: the same round trip in bare system calls"
@@ -96,37 +107,35 @@ extension RunResults {
 
     // MARK: For people
 
+    /// All numbers of the rows, and the accounts as a text. If rows of a transport share a failure, only the first of them has
+    /// its reason.
     static func table(_ rows: [ResultRow]) -> Table {
-        let isOpen = rows.contains { $0.loop == .open }
-        var columns: [Table.Column] = [.text("transport"), .text("codec"), .number("size")]
-        columns += ["p50 µs", "±%", "p99 µs", "×floor"].map { .number($0) }
-        if isOpen { columns += [.number("service p50"), .number("of rate")] }
-        columns += ["msgs/s", "wire B/msg", "CPU µs/msg", "open ms", "open B", "open RTT"].map { .number($0) }
+        var explained: Set<[String]> = []
+        func note(_ row: ResultRow) -> String? {
+            guard let reason = row.reason, row.hasFailed else { return row.reason }
+            return explained.insert([row.transport, reason]).inserted ? reason : "as above"
+        }
         return Table(
             labels: 3,
-            columns: columns + [.text("accounts")],
+            columns: [
+                .text("transport", "transport", "the protocol, as in the scheme of its URL"),
+                .text("codec", "codec", "the format of the messages"),
+                .number("size", "size", "bytes of text in a message"),
+            ] + Metric.all.map(\.column) + [
+                .text("accounts", nil, "✓ if no message is unaccounted for, and counts that should be 0")
+            ],
             rows: rows.map { row in
-                var texts = [
-                    row.transport, row.codec, String(row.size), shown(row.rtt?.p50),
-                    shown(row.rttP50Spread?.relativeSpread.map { $0 * 100 }), shown(row.rtt?.p99),
-                    shown(row.ratioToFloor?.median),
-                ]
-                if isOpen {
-                    let share = row.throughput.flatMap { rate in row.targetRate.map { rate / $0 * 100 } }
-                    texts += [shown(row.service?.p50), share.map { fixed($0, 1) + " %" } ?? "-"]
-                }
-                let bytes = row.bytesPerMessage.map { ($0.isEstimated ? "~" : "") + fixed($0.wire, 1, trimmed: true) }
-                texts += [
-                    shown(row.throughput), bytes ?? "-", shown(row.cpuPerMessage), shown(row.handshake?.milliseconds),
-                    row.handshake.map { fixed($0.bytes, 0) } ?? "-", shown(row.handshake?.roundTrips),
-                    accounts(of: row),
-                ]
-                return Table.Row(cells: texts.map { Table.Cell($0) }, note: row.reason, isFailure: row.hasFailed)
+                let labels = [Table.Cell(row.transport), Table.Cell(row.codec), Table.Cell(row.size)]
+                return Table.Row(
+                    cells: labels + Metric.all.map { $0.cell(row) } + [Table.Cell(accounts(of: row))],
+                    note: note(row),
+                    isFailure: row.hasFailed
+                )
             }
         )
     }
 
-    /// A tick, and after it every count that should be 0.
+    /// A check mark, and after it every count that should be 0.
     private static func accounts(of row: ResultRow) -> String {
         let accounts = row.accounts
         var text = accounts.closes ? "✓" : "✗ sent \(accounts.sent) ≠ acked \(accounts.acked)"
@@ -139,23 +148,28 @@ extension RunResults {
     }
 
     private static func table(_ floors: [FloorResult]) -> Table {
-        let titles = ["size", "min µs", "p50 µs", "±%", "p90 µs", "p99 µs", "p99.9 µs", "max µs", "n"]
+        let titles = ["min µs", "p50 µs", "±%", "p90 µs", "p99 µs", "p99.9 µs", "max µs", "n"]
+        let metrics = titles.compactMap(Metric.titled)
         return Table(
             labels: 2,
-            columns: [.text("floor")] + titles.map { .number($0) },
+            columns: [
+                .text("floor", nil, "the system calls of the round trip"),
+                .number("size", nil, "bytes in each direction"),
+            ] + metrics.map(\.column),
             rows: floors.map { floor in
-                let rtt = floor.rtt
-                let numbers = [
-                    rtt.minimum, rtt.p50, floor.p50Spread?.relativeSpread.map { $0 * 100 }, rtt.p90, rtt.p99, rtt.p999,
-                    rtt.maximum,
-                ]
-                let cells = [Table.Cell(floor.kind.rawValue), Table.Cell(floor.size)]
-                return Table.Row(
-                    cells: cells + numbers.map { Table.Cell($0) } + [Table.Cell(rtt.count)],
-                    note: floor.reason
-                )
+                let row = Self.row(floor)
+                let labels = [Table.Cell(floor.kind.rawValue), Table.Cell(floor.size)]
+                return Table.Row(cells: labels + metrics.map { $0.cell(row) }, note: floor.reason)
             }
         )
+    }
+
+    /// A floor as a row, which has the numbers of its round trips alone.
+    private static func row(_ floor: FloorResult) -> ResultRow {
+        var row = ResultRow(transport: floor.kind.rawValue, codec: "", size: floor.size)
+        (row.rtt, row.rttP50Spread) = (floor.rtt, floor.p50Spread)
+        if let reason = floor.reason { row.outcome = .skipped(reason) }
+        return row
     }
 
     /// Why rows have no ratio, and the remedy.
@@ -163,8 +177,8 @@ extension RunResults {
         let notes = rows.compactMap(\.ratioNote).distinct
         guard !notes.isEmpty else { return [] }
         return notes.map { "no ×floor where \($0)" } + [
-            "a bimodal floor mixes two kinds of round trip, so that a ratio to it says little about the code;",
-            "try --awake, a longer --duration, or a machine that does nothing else",
+            "A bimodal floor mixes two kinds of round trip, so a ratio to it depends little on the code. "
+                + "Try --awake, a longer --duration, or a machine without other load."
         ]
     }
 
@@ -229,12 +243,7 @@ extension RunResults {
             columns: texts.map { .text(nil, $0) } + [.number(nil, "size")] + more.map { .text(nil, $0) }
                 + Metric.all.map { .number(nil, $0.name) },
             rows: rows.map { cells("transport", $0) }
-                + floors.map { floor in
-                    var row = ResultRow(transport: floor.kind.rawValue, codec: "", size: floor.size)
-                    row.rtt = floor.rtt
-                    if let reason = floor.reason { row.outcome = .skipped(reason) }
-                    return cells("floor", row) { $0.name.hasPrefix("rtt.") }
-                }
+                + floors.map { floor in cells("floor", Self.row(floor)) { $0.name.hasPrefix("rtt.") } }
         )
     }
 
@@ -246,26 +255,13 @@ extension RunResults {
             ("loop", .string(row.loop.rawValue)), ("outcome", .string(row.outcome.name)),
         ]
         if let reason = row.reason { members.append(("reason", .string(reason))) }
-        members += [("rtt_us", latency(row.rtt)), ("rtt_p50_interval_us", interval(row.rttP50Spread))]
-        if row.loop == .open {
-            members += [("service_us", latency(row.service)), ("target_msgs_per_s", .rounded(row.targetRate))]
+        members += Metric.members(row) { metric in
+            row.loop == .open || !metric.name.hasPrefix("service.") && !metric.name.hasPrefix("target_")
         }
         members += [
-            ("floor", JSONValue(row.floor)),
-            ("floor_rtt_us", row.floorP50.map { .object([("p50", .number($0))]) } ?? .null),
-            ("ratio_to_floor_p50", .rounded(row.ratioToFloor?.median)),
+            ("rtt_p50_interval_us", interval(row.rttP50Spread)), ("floor", JSONValue(row.floor)),
             ("ratio_to_floor_p50_interval", interval(row.ratioToFloor)), ("ratio_note", JSONValue(row.ratioNote)),
-            ("throughput_msgs_per_s", .rounded(row.throughput)), ("cpu_us_per_msg", .rounded(row.cpuPerMessage)),
-            ("bytes_per_msg", row.bytesPerMessage.map(bytes) ?? .null),
-            ("handshake", row.handshake.map(handshake) ?? .null),
-            ("keepalive_bytes_per_day", .rounded(row.keepaliveBytesPerDay)), ("repeats", repeats(row.repeats)),
-        ]
-        let accounts = row.accounts
-        members += [
-            ("sent", .integer(accounts.sent)), ("acked", .integer(accounts.acked)), ("lost", .integer(accounts.lost)),
-            ("in_flight", .integer(accounts.inFlight)), ("duplicated", .integer(accounts.duplicated)),
-            ("reordered", .integer(accounts.reordered)), ("unexpected", .integer(accounts.unexpected)),
-            ("accounts_close", .bool(accounts.closes)), ("errors", .integer(row.errors)),
+            ("accounts_close", .bool(row.accounts.closes)), ("repeats", repeats(row.repeats)),
         ]
         return .object(members)
     }
@@ -273,20 +269,12 @@ extension RunResults {
     private static func data(_ floor: FloorResult) -> JSONValue {
         var members: [(String, JSONValue)] = [("floor", .string(floor.kind.rawValue)), ("size", .integer(floor.size))]
         if let reason = floor.reason { members.append(("reason", .string(reason))) }
+        members += Metric.members(row(floor)) { $0.name.hasPrefix("rtt.") }
         members += [
-            ("rtt_us", latency(floor.rtt)), ("rtt_p50_interval_us", interval(floor.p50Spread)),
-            ("bimodal", .bool(floor.bimodality != nil)), ("repeats", repeats(floor.repeats)),
+            ("rtt_p50_interval_us", interval(floor.p50Spread)), ("bimodal", .bool(floor.bimodality != nil)),
+            ("repeats", repeats(floor.repeats)),
         ]
         return .object(members)
-    }
-
-    private static func latency(_ latency: Latency?) -> JSONValue {
-        guard let latency else { return .null }
-        return .object([
-            ("min", JSONValue(latency.minimum)), ("p50", JSONValue(latency.p50)), ("p90", JSONValue(latency.p90)),
-            ("p99", JSONValue(latency.p99)), ("p999", JSONValue(latency.p999)), ("max", JSONValue(latency.maximum)),
-            ("mean", JSONValue(latency.mean)), ("n", .integer(latency.count)),
-        ])
     }
 
     private static func interval(_ statistics: RepeatStatistics?) -> JSONValue {
@@ -304,20 +292,5 @@ extension RunResults {
                 values[metric].map { (metric.key, .array($0.map(JSONValue.rounded))) }
             }
         )
-    }
-
-    private static func bytes(_ bytes: BytesPerMessage) -> JSONValue {
-        .object([
-            ("payload", .rounded(bytes.payload)), ("codec", .rounded(bytes.codec)),
-            ("framing", .rounded(bytes.framing)), ("transport_ip", .rounded(bytes.transportIP)),
-            ("wire", .rounded(bytes.wire)), ("transport_ip_estimated", .bool(bytes.isEstimated)),
-        ])
-    }
-
-    private static func handshake(_ handshake: Handshake) -> JSONValue {
-        .object([
-            ("ms", .rounded(handshake.milliseconds)), ("bytes", .number(handshake.bytes)),
-            ("round_trips", .integer(handshake.roundTrips)),
-        ])
     }
 }

@@ -14,7 +14,7 @@ final class Stage {
     private let seed: UInt64
     private var servers: [String: EmbeddedServer] = [:]
 
-    /// Starts the loops, on the cores of `placement`. Before they sleep they poll as `polling` says.
+    /// Starts the loops on the cores of `placement`, with this polling before they sleep.
     init(
         registry: TransportRegistry,
         outside: [Endpoint],
@@ -51,6 +51,13 @@ final class Stage {
         return try descriptor.make(endpoint, clientLoop)
     }
 
+    /// Why there is no connection of a transport, with the address of the server.
+    func failure(_ error: any Error, of name: String) -> String {
+        let endpoint = outside.first { $0.scheme == name } ?? servers[name]?.endpoint
+        let address = error is TransportError ? endpoint?.address : nil
+        return (address.map { $0 + ": " } ?? "") + sentence(of: error)
+    }
+
     private func server(_ name: String) throws(TransportError) -> EmbeddedServer {
         if let running = servers[name] { return running }
         let (loop, registry) = (serverLoop, registry)
@@ -69,7 +76,12 @@ final class Stage {
 }
 
 extension TransportRegistry {
-    /// The transports that can be measured. Reliable UDP is a row of its own, because its cost and its guarantees differ from
+    /// Whether the usual server of this transport is a broker.
+    static func hasBroker(_ scheme: String) -> Bool {
+        standard.transports.contains { $0.name == scheme && $0.broker != nil }
+    }
+
+    /// The transports that can be measured. Reliable UDP has its own row, because its cost and its guarantees differ from
     /// those of UDP.
     static let measured = {
         var registry = TransportRegistry.standard
@@ -79,11 +91,12 @@ extension TransportRegistry {
 }
 
 extension TransportDescriptor {
-    /// `udp://` with `reliable=ordered`, under a name of its own.
+    /// `udp://` with `reliable=ordered`, under its own name.
     static let reliableUDP = {
         var descriptor = TransportDescriptor.udp
         let make = descriptor.make
         descriptor.name = "udp-reliable"
+        (descriptor.cores, descriptor.annotate) = (nil, nil)
         descriptor.make = { (endpoint, loop) throws(TransportError) in
             var endpoint = endpoint
             endpoint.options.append(.init(name: "reliable", value: "ordered"))

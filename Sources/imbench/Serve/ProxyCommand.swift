@@ -4,9 +4,10 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// `imbench serve --proxy`: puts a faulty path before a server until it is interrupted. Prints the URL of the path, and at the
-/// end its statistics.
-func serveProxy(to target: Endpoint, _ options: Options) throws(SystemFailure) -> Int32 {
+/// `imbench serve --proxy`: puts a faulty path before a server until it is interrupted. Prints the URL of the path, and at
+/// the end its statistics.
+func serveProxy(to target: Endpoint, _ options: Options) throws -> Int32 {
+    try checkURL(target, "--proxy", .standard)
     let seed = options.runSeed
     let faults = options.faults
     let proxy = try SystemFailure.translate { () throws(TransportError) in
@@ -21,7 +22,7 @@ func serveProxy(to target: Endpoint, _ options: Options) throws(SystemFailure) -
     let transport = TransportRegistry.standard.transports.first { $0.name == target.scheme }
     if transport?.isDatagram == false, faults.loss + faults.duplication + faults.reordering > 0 {
         remark(
-            "\(target.scheme) is a stream, which --loss, --duplicate and --reorder leave alone",
+            "\(target.scheme) is a stream, so --loss, --duplicate and --reorder have no effect",
             isQuiet: options.quiet
         )
     }

@@ -5,22 +5,21 @@ import TransportAPI
 import Transports
 
 /// `imbench serve`: runs the embedded servers until it is interrupted, and prints their URLs.
-func serve(_ options: Options) throws(SystemFailure) -> Int32 {
+func serve(_ options: Options) throws -> Int32 {
     if let target = options.proxy { return try serveProxy(to: target, options) }
     let registry = TransportRegistry.standard
-    let urls: [String]
-    do throws(TransportError) {
-        urls = try servedURLs(options, registry)
-    } catch {
-        return complain(error)
+    let urls = try UsageError.translate(options.config == nil ? "'serve'" : "--config") { () throws(TransportError) in
+        try servedURLs(options, registry)
     }
     let room = options.chat.isServed ? ChatRoom() : nil
     let log = options.quiet ? nil : EndingLog()
-    let servers = try SystemFailure.translate { () throws(TransportError) in
-        try tryBlocking(on: .shared) { () async throws(TransportError) in
-            var servers: [Served] = []
-            for url in urls { servers.append(try await Served.start(url, room, options.users, registry, log)) }
-            return servers
+    let servers = try urls.map { (url) throws -> Served in
+        do throws(TransportError) {
+            return try tryBlocking(on: .shared) { () async throws(TransportError) in
+                try await Served.start(url, room, options.users, registry, log)
+            }
+        } catch {
+            throw failure(error, at: url, "--listen")
         }
     }
     let lines = servers.map { "\($0.endpoint.scheme.padded(to: 8))\($0.endpoint)\n" }.joined()
@@ -76,7 +75,7 @@ private struct Served: Sendable {
         _ registry: TransportRegistry,
         _ log: EndingLog?
     ) async throws(TransportError) -> Served {
-        if !users.isEmpty, url.hasPrefix("mqtt") {
+        if !users.isEmpty, TransportRegistry.hasBroker(try Endpoint(url).scheme) {
             let server = try await EmbeddedServer.startBroker(url) { client in
                 users.contains { client.match(user: $0.name, password: $0.password) } ? .accept : .wrongCredentials
             } observer: {

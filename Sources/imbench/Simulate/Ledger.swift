@@ -50,9 +50,9 @@ enum Rule: Int, Sendable, CaseIterable {
     case oneConnection
     /// No event follows the end.
     case end
-    /// All bounds are kept.
+    /// No queue exceeds its limit.
     case bounds
-    /// Time always makes progress, and attempts have their pauses.
+    /// Time always advances, and attempts are separated by pauses.
     case progress
     /// A dead connection is detected in time.
     case liveness
@@ -68,7 +68,7 @@ struct Ledger {
         /// How often it was delivered, and the receiver's last incarnation in which it was.
         var deliveries = 0
         var epoch: UInt64 = 0
-        /// Its sender has lost its memory.
+        /// Whether its sender has lost its memory.
         var isForgotten = false
     }
 
@@ -92,7 +92,7 @@ struct Ledger {
 
     mutating func accepted(_ id: SentID) -> Violation? {
         guard let index = index(id) else {
-            return Violation(rule: .oneOutcome, text: "accepted what was never submitted")
+            return Violation(rule: .oneOutcome, text: "accepted a message that was never submitted")
         }
         guard !records[index].isAccepted else {
             return Violation(rule: .oneOutcome, text: "message \(id.number) was accepted twice")
@@ -105,7 +105,9 @@ struct Ledger {
     }
 
     mutating func finished(_ id: SentID, _ outcome: SendOutcome, checksAcknowledgement: Bool) -> Violation? {
-        guard let index = index(id) else { return Violation(rule: .oneOutcome, text: "ended what was never submitted") }
+        guard let index = index(id) else {
+            return Violation(rule: .oneOutcome, text: "ended a message that was never submitted")
+        }
         if let before = records[index].outcome {
             return Violation(rule: .oneOutcome, text: "message \(id.number) ended twice: \(before), then \(outcome)")
         }
@@ -134,7 +136,7 @@ struct Ledger {
         }
         switch records[index].outcome {
         case .rejected, .expired:
-            return Violation(rule: .delivery, text: "message \(index + 1) was delivered though it had ended unsent")
+            return Violation(rule: .delivery, text: "message \(index + 1) was delivered, although it had ended unsent")
         default: break
         }
         records[index].deliveries += 1

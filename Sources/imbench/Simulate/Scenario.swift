@@ -14,10 +14,10 @@ struct Scenario {
     var capabilities = Capabilities(maximumMessageSize: 1 << 20)
     /// How long a session waits for its client.
     var lifetime = Duration.seconds(60)
-    /// One way, in nanoseconds: always, and at most in addition.
+    /// The latency in one direction, in nanoseconds: the constant part, and the largest random addition.
     var latency: Int64 = 0
     var jitter: Int64 = 0
-    /// In thousandths, for lossy connections.
+    /// Probabilities in thousandths, for lossy connections.
     var loss = 0
     var duplication = 0
     /// Whether the apps of the client and of the server acknowledge messages after they have processed them.
@@ -93,7 +93,7 @@ struct Scenario {
     /// Whether the client can detect a silent server.
     var canClientAsk: Bool { capabilities.hasNativePing || kind == .reliable || kind == .lossy }
 
-    /// The shortest pause between two rounds of attempts, in nanoseconds; 0 if there need be none.
+    /// The shortest pause between two rounds of attempts, in nanoseconds; 0 if the policy requires none.
     var shortestPause: Int64 {
         switch client.backoff {
         case .immediate, .schedule: 0

@@ -1,4 +1,5 @@
 import Foundation
+import SocketIO
 
 /// The worlds that `imbench simulate` runs.
 struct SimulateOptions: Sendable, Equatable {
@@ -13,16 +14,28 @@ struct SimulateOptions: Sendable, Equatable {
     var defect: StackDefect?
 }
 
-/// `imbench simulate`: runs the supervisor's machine, or the whole stack, through simulated worlds and reports the broken rules,
-/// or replays one world.
-func simulate(_ options: Options) throws(SystemFailure) -> Int32 {
+/// `imbench simulate`: runs the supervisor's machine, or the whole stack, through simulated worlds and reports the broken
+/// rules, or replays one world.
+func simulate(_ options: Options) throws -> Int32 {
     let simulation = options.simulation
     let hasEqualHashing = simulation.isStack && restartWithEqualHashing()
-    let target = try ReportTarget(path: options.output)
+    let target = try options.reportTarget()
     if let seed = options.seed {
-        let (text, isGood) = simulation.isStack ? try replayStack(seed, simulation) : replay(seed, simulation)
-        try target.write(text)
-        return isGood ? ExitStatus.good : ExitStatus.failed
+        let log = ReplayLog(isWrittenAtOnce: options.format == .table && options.output == nil)
+        let world =
+            simulation.isStack
+            ? try replayStack(seed, defect: simulation.defect, print: simulation.isVerbose ? log.take : nil)
+            : replay(seed, simulation.isVerbose ? log : nil)
+        var results = SimulateResults(
+            run: RunResults(of: options, seed: seed),
+            options: simulation,
+            result: SimulationResult(seeds: 1, events: world.events, hash: world.hash),
+            seconds: 0
+        )
+        if let violation = world.violation { results.result.fail(seed, violation) }
+        (results.seed, results.plan, results.log) = (seed, world.plan, log.lines)
+        try target.write(results.report, options)
+        return results.status
     }
     let start = Clocks.monotonic()
     let seeds = simulation.first..<simulation.first + UInt64(simulation.count)
@@ -37,18 +50,42 @@ func simulate(_ options: Options) throws(SystemFailure) -> Int32 {
         seconds: Double(max(1, Clocks.monotonic() - start)) / 1e9
     )
     results.run.wasCutShort = Interruption.isRequested
-    try target.write(results.report, options.format)
-    // A defect that was brought back must be found.
-    return (result.failed == 0) == (simulation.defect == nil) ? ExitStatus.good : ExitStatus.failed
+    try target.write(results.report, options)
+    return results.status
 }
 
-private func replay(_ seed: UInt64, _ options: SimulateOptions) -> (text: String, isGood: Bool) {
-    var world = World(seed: seed, isVerbose: options.isVerbose)
+/// The result of one seed.
+struct ReplayedWorld: Sendable {
+    /// The parameters of the schedule, if the whole stack was simulated.
+    var plan: String?
+    var events = 0
+    var hash: UInt64 = 0
+    /// The broken rule.
+    var violation: String?
+}
+
+private func replay(_ seed: UInt64, _ log: ReplayLog?) -> ReplayedWorld {
+    var world = World(seed: seed, isVerbose: log != nil)
     world.run()
-    var lines = world.log.lines
-    lines += ["events    \(world.events)", "hash      \(String(world.log.hash, radix: 16))"]
-    if let violation = world.violation { lines.append("seed \(seed): \(violation.sentence)") }
-    return (lines.map { $0 + "\n" }.joined(), world.violation == nil)
+    for line in world.log.lines { log?.take(line) }
+    return ReplayedWorld(events: world.events, hash: world.log.hash, violation: world.violation?.sentence)
+}
+
+/// The events of one world: written to standard output immediately, or kept for the report.
+private final class ReplayLog: Sendable {
+    private let isWrittenAtOnce: Bool
+    private let kept = Locked([String]())
+
+    init(isWrittenAtOnce: Bool) {
+        self.isWrittenAtOnce = isWrittenAtOnce
+    }
+
+    var lines: [String] { kept.withLock { $0 } }
+
+    @Sendable func take(_ line: String) {
+        guard isWrittenAtOnce else { return kept.withLock { $0.append(line) } }
+        if !writeAll(STDOUT_FILENO, line + "\n"), errno == EPIPE { Interruption.endByBrokenPipe() }
+    }
 }
 
 /// The results of `imbench simulate`.
@@ -58,18 +95,28 @@ struct SimulateResults: Sendable {
     var options: SimulateOptions
     var result: SimulationResult
     var seconds: Double
+    /// The seed, if only one world was run.
+    var seed: UInt64?
+    var plan: String?
+    /// The events of that world.
+    var log: [String] = []
+
+    /// A defect that was brought back must be found.
+    var status: Int32 { (result.failed == 0) == (options.defect == nil) ? ExitStatus.good : ExitStatus.failed }
 
     var report: Report {
-        let seeds = Double(max(1, result.seeds))
         let table = Table(
-            columns: [.number("seed", "seed"), .text("broken rule", "failure")],
+            columns: [
+                .number("seed", "seed", "the seed of the world"),
+                .text("broken rule", "failure", "the first rule that the world breaks"),
+            ],
             rows: result.failures.map { failure in
                 let cells = [Table.Cell(Int(clamping: failure.seed)), Table.Cell(failure.text)]
                 return Table.Row(cells: cells, isFailure: true)
             }
         )
         var notes = [verdict]
-        if let seed = result.failures.first?.seed {
+        if seed == nil, let seed = result.failures.first?.seed {
             let mode = (options.isStack ? " --stack" : "") + (options.defect.map { " --defect \($0.rawValue)" } ?? "")
             notes.insert("imbench simulate\(mode) --seed \(seed) --verbose", at: 0)
         }
@@ -79,16 +126,8 @@ struct SimulateResults: Sendable {
                 ? "The whole stack in simulated worlds full of faults"
                 : "The supervisor in simulated worlds full of faults",
             warnings: run.cutShort,
-            facts: run.facts + [
-                (
-                    "seeds",
-                    "\(result.seeds), from \(options.first)\(result.repeated > 0 ? ", \(result.repeated) twice" : "")"
-                ),
-                ("events", "\(result.events), \(fixed(Double(result.events) / seeds, 0)) per seed"),
-                ("speed", "\(fixed(Double(result.seeds) / seconds, 0)) seeds per second, threads: \(options.threads)"),
-                ("hash", String(result.hash, radix: 16)),
-            ],
-            sections: [Report.Section(table: result.failures.isEmpty ? nil : table, notes: notes)],
+            facts: run.facts + facts,
+            sections: [Report.Section(table: result.failures.isEmpty ? nil : table, drawing: log, notes: notes)],
             records: table,
             data: run.envelope(
                 results: table.members.map(JSONValue.object),
@@ -96,18 +135,35 @@ struct SimulateResults: Sendable {
                     ("seeds", .integer(result.seeds)), ("repeated", .integer(result.repeated)),
                     ("events", .integer(result.events)), ("hash", .string(String(result.hash, radix: 16))),
                     ("failed", .integer(result.failed)), ("seconds", .rounded(seconds)), ("verdict", .string(verdict)),
-                ]
+                ] + (log.isEmpty ? [] : [("log", .array(log.map(JSONValue.string)))])
             )
         )
     }
 
-    private var verdict: String {
-        let worlds = "\(result.seeds) \(options.isStack ? "schedules" : "worlds")"
-        if let defect = options.defect {
-            return result.failed > 0
-                ? "The checks find the defect \(defect.rawValue), after \(worlds)."
-                : "The checks do not find the defect \(defect.rawValue) in \(worlds)."
+    private var facts: [(name: String, value: String)] {
+        let hash = ("hash", String(result.hash, radix: 16))
+        if seed != nil {
+            return (plan.map { [("plan", $0)] } ?? []) + [("events", String(result.events)), hash]
         }
-        return result.failed > 0 ? "\(result.failed) of \(worlds) break a rule." : "No rule is broken in \(worlds)."
+        let seeds = Double(max(1, result.seeds))
+        let repeated = result.repeated > 0 ? ", \(result.repeated) twice" : ""
+        return [
+            ("seeds", "\(result.seeds), from \(options.first)\(repeated)"),
+            ("events", "\(result.events), \(fixed(Double(result.events) / seeds, 0)) per seed"),
+            ("speed", "\(fixed(Double(result.seeds) / seconds, 0)) seeds per second, threads: \(options.threads)"),
+            hash,
+        ]
+    }
+
+    private var verdict: String {
+        let name = options.isStack ? "schedule" : "world"
+        let worlds = seed.map { "the \(name) of seed \($0)" } ?? "\(result.seeds) \(name)s"
+        if let defect = options.defect {
+            guard result.failed > 0 else { return "The checks do not find the defect \(defect.rawValue) in \(worlds)." }
+            let place = seed == nil ? "after" : "in"
+            return "The checks find the defect \(defect.rawValue), \(place) \(worlds)."
+        }
+        guard result.failed > 0 else { return "No rule is broken in \(worlds)." }
+        return seed.map { "The \(name) of seed \($0) breaks a rule." } ?? "\(result.failed) of \(worlds) break a rule."
     }
 }

@@ -8,20 +8,20 @@ struct SimulatedConnection {
         var payload: Payload
     }
 
-    /// The client has neither abandoned it nor received its end.
+    /// Whether the client has neither abandoned it nor received its end.
     var isClientUp = true
-    /// The attempt will succeed, so that the connection can end.
+    /// Whether the attempt will succeed, so that the connection can end.
     var isGranted = false
-    /// The server has accepted it, and has neither abandoned it nor received its end.
+    /// Whether the server has accepted it, and has neither abandoned it nor received its end.
     var isServerUp = false
-    /// The server's session uses it.
+    /// Whether the server's session uses it.
     var isServed = false
-    /// Later sends do not arrive.
+    /// Whether later sends do not arrive.
     var isCut = false
-    /// No packet arrives at the server, at the client, also if it is already in flight.
+    /// Whether no packet arrives at the server, or at the client, not even one in flight.
     var hasHoleUp = false
     var hasHoleDown = false
-    /// A broken connection loses the packets that would arrive at the server, at the client after this time.
+    /// A broken connection loses the packets that would arrive at the server, or at the client, after this time.
     var cutoffUp = Int64.max
     var cutoffDown = Int64.max
     /// The arrival of the last packet.
@@ -33,14 +33,14 @@ struct SimulatedConnection {
     var bytesDown: UInt64 = 0
     /// Bytes that the server has received.
     var bytesUp: UInt64 = 0
-    /// The connection accepts nothing from the client.
+    /// Whether the connection accepts nothing from the client.
     var isBlocked = false
     var pending: [Pending] = []
     /// Messages that a broker has not acknowledged.
     var inFlight: [SentID] = []
 }
 
-/// What happens in the world, apart from timers.
+/// The events of the world, apart from timers.
 enum SimulatedEvent {
     // At the client
     case connected(Int)

@@ -66,7 +66,7 @@ struct SimulationResult: Sendable, Equatable {
 
 /// Runs worlds of the supervisor's machine, one seed after the other.
 enum SimulationRun {
-    /// All of the seeds, on this thread.
+    /// Runs all seeds on this thread.
     ///
     /// - Parameter stopsAtFailure: whether the first broken rule ends the run.
     static func run(
@@ -88,7 +88,7 @@ enum SimulationRun {
         return result
     }
 
-    /// All seeds of a range, on so many threads.
+    /// Runs all seeds of a range on this number of threads.
     static func run(_ seeds: Range<UInt64>, threads: Int) throws(SystemFailure) -> SimulationResult {
         try SimulationResult.run(seeds, threads: threads) { _, part, isCancelled in
             run(part, isCancelled: isCancelled)

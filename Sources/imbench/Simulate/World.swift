@@ -4,8 +4,8 @@ import TransportAPI
 
 /// A client, a server and the network between them, all from one seed, in virtual time.
 ///
-/// A world begins with a time of faults. In the calm after it everything must recover, and then both peers close. The rules are
-/// checked after each event. The first broken rule ends the world.
+/// A world begins with a time of faults. In the calm after it, connection and messages must recover. Then both peers close.
+/// The rules are checked after each event. The first broken rule ends the world.
 struct World {
     enum Stage {
         case faulty, calming, lingering, closing
@@ -98,11 +98,11 @@ struct World {
         log.write(now, "\(scenario.kind), \(scenario.client), \(scenario.server), \(scenario.capabilities)")
         plan()
         if scenario.kind == .origin { openPeer() }
-        if scenario.clientProcesses { tellClient(.acknowledgesAfterProcessing) }
-        tellClient(.connect)
+        if scenario.clientProcesses { feedClient(.acknowledgesAfterProcessing) }
+        feedClient(.connect)
         while violation == nil, stage != .closing {
             guard step() else {
-                return fail(.recovery, "nothing will happen any more, and the client is \(clientState)")
+                return fail(.recovery, "no event is left, and the client is \(clientState)")
             }
             checkWell()
         }
@@ -113,7 +113,7 @@ struct World {
     mutating func step() -> Bool {
         events += 1
         guard events < 40_000 else {
-            fail(.progress, "the world does not come to rest")
+            fail(.progress, "the world does not end")
             return true
         }
         let timer = nextTimer
@@ -125,11 +125,11 @@ struct World {
         }
         guard let timer else { return false }
         if timer > now { idleTicks = 0 } else { idleTicks += 1 }
-        if idleTicks > 50 { fail(.progress, "timers fire again and again at one instant") }
+        if idleTicks > 50 { fail(.progress, "more than 50 timers fire at one instant") }
         now = max(now, timer)
         if let clientDeadline, clientDeadline.nanoseconds <= now, !forgetsTimer {
             let bytes = live == 0 ? 0 : connections[live - 1].bytesDown
-            tellClient(.deadlineReached(bytesReceived: mutation == .neverSilent ? UInt64(now) : bytes))
+            feedClient(.deadlineReached(bytesReceived: mutation == .neverSilent ? UInt64(now) : bytes))
         }
         if let sessionDeadline, sessionDeadline.nanoseconds <= now { tickServer() }
         return true
@@ -168,16 +168,16 @@ struct World {
         case .connected(let connection):
             log.note(now, 20, connection)
             guard isLive(connection) || scenario.reportsLate else { return }
-            tellClient(.connected(connection, scenario.capabilities))
+            feedClient(.connected(connection, scenario.capabilities))
         case .failed(let connection, let error):
             log.note(now, 21, connection)
             if isLive(connection) {
                 connections[connection - 1].isClientUp = false
                 connections[connection - 1].isCut = true
                 if live == connection { live = 0 }
-                tellClient(.failed(connection, error))
+                feedClient(.failed(connection, error))
             } else if let number = reporter(connection) {
-                tellClient(.failed(number, error))
+                feedClient(.failed(number, error))
             }
         case .received(let connection, let payload):
             log.note(now, 22, connection, UInt64(payload.bytes.count))
@@ -191,19 +191,19 @@ struct World {
             log.note(now, 24, connection)
             let isAnswered = arrivesUp(connection) && arrivesDown(connection) && !connections[connection - 1].isCut
             if isAnswered, isClientReading, let number = reporter(connection) {
-                tellClient(.pong(number, .milliseconds(1)))
+                feedClient(.pong(number, .milliseconds(1)))
             }
         case .settled(let connection, let id, let outcome):
             log.note(now, 25, connection, id.number)
             let isStale = mutation == .lateCallbacksReachMachineAsCurrent && !isLive(connection)
-            tellClient(.settled(isStale ? client.connection : connection, id, outcome))
+            feedClient(.settled(isStale ? client.connection : connection, id, outcome))
         case .confirmed(let connection, let id):
             log.note(now, 26, connection, id.number)
             guard arrivesDown(connection), let place = connections[connection - 1].inFlight.firstIndex(of: id) else {
                 return
             }
             connections[connection - 1].inFlight.remove(at: place)
-            tellClient(.settled(connection, id, .acknowledged))
+            feedClient(.settled(connection, id, .acknowledged))
         case .refreshed(let connection, let endpoint, let timeout):
             guard isLive(connection) else { return }
             credentials = requiredCredentials
@@ -213,13 +213,13 @@ struct World {
         case .submit(let side): submit(side, size: 2 + (roll(10) == 0 ? roll(400) : roll(20)))
         case .cancel(.client, let id):
             log.note(now, 27, 0, id.number)
-            tellClient(.cancel(id))
+            feedClient(.cancel(id))
         case .cancel(.server, let id):
             log.note(now, 27, 1, id.number)
             if scenario.kind == .origin {
-                tellPeer(.cancel(id))
+                feedPeer(.cancel(id))
             } else {
-                tellServer { session, now, actions in session.cancel(id, at: now, &actions) }
+                feedServer { session, now, actions in session.cancel(id, at: now, &actions) }
             }
         case .processed(.client, let key, let payload, _):
             log.note(now, 29, 0, key)
@@ -228,10 +228,10 @@ struct World {
         case .processed(.server, let key, let payload, let epoch):
             log.note(now, 29, 1, key)
             processedAtServer(key, payload, epoch)
-        case .acknowledges(.client, let key, _): tellClient(.processed(key, isAbandoned: false))
+        case .acknowledges(.client, let key, _): feedClient(.processed(key, isAbandoned: false))
         case .acknowledges(.server, let key, let epoch):
             guard session?.incarnation == epoch else { return }
-            tellServer { session, _, actions in session.processed(key, isAbandoned: false, &actions) }
+            feedServer { session, _, actions in session.processed(key, isAbandoned: false, &actions) }
         case .fault(let fault):
             log.note(now, 28, fault.rawValue)
             log.write(now, "FAULT \(fault)")
@@ -258,15 +258,15 @@ struct World {
         switch side {
         case .client:
             let id = clientLedger.submit()
-            tellClient(.submit(id, Ledger.payload(id, size: size)))
+            feedClient(.submit(id, Ledger.payload(id, size: size)))
             if stage == .faulty, roll(10) == 0 { queue.add(.cancel(.client, id), at: now + cancelDelay()) }
         case .server:
             guard scenario.kind == .origin || session != nil else { return }
             let id = serverLedger.submit()
             if scenario.kind == .origin {
-                tellPeer(.submit(id, Ledger.payload(id, size: size)))
+                feedPeer(.submit(id, Ledger.payload(id, size: size)))
             } else {
-                tellServer { session, now, actions in
+                feedServer { session, now, actions in
                     session.submit(id, Ledger.payload(id, size: size), at: now, &actions)
                 }
             }

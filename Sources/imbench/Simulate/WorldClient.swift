@@ -1,10 +1,10 @@
 import TransportAPI
 
-// The client's shell: it feeds its state machine, and executes the actions.
+// The client's driver. It feeds the state machine and executes its actions.
 
 extension World {
     /// Feeds the machine an event and executes its actions.
-    mutating func tellClient(_ event: SupervisorStateMachine.Event) {
+    mutating func feedClient(_ event: SupervisorStateMachine.Event) {
         var actions = self.actions
         self.actions = []
         client.handle(event, at: Instant(nanoseconds: now), using: &random, &actions)
@@ -43,7 +43,7 @@ extension World {
         case .complete(let connection, _, _, _):
             fail(
                 .oneConnection,
-                "the client asks connection \(connection), which completes nothing, for what another has left"
+                "the client requests the sends of another connection from \(connection), which completes none"
             )
         case .ping(let connection):
             log.note(now, 4, connection)
@@ -51,7 +51,7 @@ extension World {
                 return fail(.oneConnection, "the client pings on connection \(connection), which is over")
             }
             guard scenario.capabilities.hasNativePing else {
-                return fail(.oneConnection, "a ping on a connection that has none")
+                return fail(.oneConnection, "a ping on a connection without pings")
             }
             queue.add(.pong(connection), at: now + trip() + trip())
         case .close(let connection, let reason):
@@ -77,7 +77,7 @@ extension World {
         case .note(.attemptFailed): failures += 1
         case .note(.connectionEnded(_, let reason)):
             if reason.error?.code == .keepaliveTimeout, !isPathUsable || !isClientReading {
-                fail(.liveness, "silence was taken for death while nothing could be heard")
+                fail(.liveness, "silence ended the connection while the client received nothing")
             }
             failures += 1
             judgeStability()
@@ -118,7 +118,7 @@ extension World {
         if credentials == requiredCredentials { canExpire = true }
     }
 
-    /// The client's end of a connection is over, so it settles its pending messages.
+    /// The client's end of a connection has ended, so its pending messages get their outcomes.
     mutating func settleRest(_ connection: Int) {
         let index = connection - 1
         for message in connections[index].inFlight {
@@ -173,7 +173,7 @@ extension World {
         case .received(let connection, let payload):
             guard let number = reporter(connection) else { return }
             if isLive(connection) { connections[connection - 1].bytesDown += UInt64(payload.bytes.count) }
-            tellClient(.received(number, payload))
+            feedClient(.received(number, payload))
             if scenario.kind == .origin { confirm(connection, payload) }
         case .ended(let connection, let reason):
             if isLive(connection) {
@@ -181,9 +181,9 @@ extension World {
                 connections[connection - 1].isCut = true
                 if live == connection { live = 0 }
                 settleRest(connection)
-                tellClient(.ended(connection, reason))
+                feedClient(.ended(connection, reason))
             } else if let number = reporter(connection) {
-                tellClient(.ended(number, reason))
+                feedClient(.ended(number, reason))
             }
         default: break
         }
@@ -198,7 +198,7 @@ extension World {
 }
 
 extension SendOutcome {
-    /// A number for each kind.
+    /// A number for each kind of event.
     var code: Int {
         switch self {
         case .acknowledged: 1

@@ -4,9 +4,9 @@ import TransportAPI
 
 extension World {
     mutating func connect(_ connection: Int, _ endpoint: Int, _ timeout: Duration, _ refreshing: Bool) {
-        if live != 0 { fail(.oneConnection, "connection \(connection) is asked for while \(live) lives") }
+        if live != 0 { fail(.oneConnection, "connection \(connection) is requested while \(live) exists") }
         guard connection == connections.count + 1 else {
-            return fail(.oneConnection, "connection \(connection) comes after \(connections.count)")
+            return fail(.oneConnection, "connection \(connection) follows \(connections.count)")
         }
         if !isPathUsable { fail(.oneConnection, "an attempt without a network") }
         connections.append(SimulatedConnection())
@@ -151,7 +151,7 @@ extension World {
         let time = scenario.faultTime
         for _ in 0..<roll(25) { queue.add(.submit(.client), at: moment(time)) }
         for _ in 0..<roll(16) { queue.add(.submit(.server), at: moment(time)) }
-        // Many messages at one moment meet the bounds.
+        // Many messages at the same time reach the limits.
         if roll(4) == 0 {
             let burst = span(time)
             for index in 0..<roll(40) {
@@ -167,18 +167,18 @@ extension World {
         queue.add(.calm, at: time)
     }
 
-    /// A moment in the time of faults, more often early than late.
+    /// A random time in the time of faults, more often early than late.
     private mutating func moment(_ time: Int64) -> Int64 {
         roll(2) == 0 ? span(min(time, 5_000_000_000)) : span(time)
     }
 
     mutating func begin(_ fault: Fault) {
         let connection = live
-        // An attempt that still waits for its credentials has nothing in the network that could go wrong.
+        // An attempt that still waits for its credentials uses no network that could fail.
         let hasConnection =
             connection > 0 && !connections[connection - 1].isCut && connections[connection - 1].isGranted
         var duration = roll(3) == 0 ? span(60_000_000_000) : span(5_000_000_000)
-        // A client without pauses would make very many attempts.
+        // A client without pauses would make too many attempts.
         if scenario.client.backoff == .immediate { duration = min(duration, 2_000_000_000) }
         duration = min(duration, scenario.faultTime - now)
         switch fault {
@@ -202,12 +202,12 @@ extension World {
         case .serverDown, .serverSilent, .slowConnect, .acceptAndClose, .full, .busy:
             mode = mode == .credentialsForever ? mode : fault
             queue.add(.over(fault), at: now + duration)
-            // It affects only new connections.
+            // This fault affects only new connections.
             if roll(2) == 0 { cut(connection, isAbrupt: true, losesSuffix: true) }
         case .restartKeeping: restart(isForgetting: false)
         case .restartForgetting: restart(isForgetting: true)
         case .kick:
-            tellServer { session, now, actions in session.close(CloseReason(.peer), &actions) }
+            feedServer { session, now, actions in session.close(CloseReason(.peer), &actions) }
         case .credentialsExpired:
             guard canExpire else { return }
             canExpire = false
@@ -236,11 +236,11 @@ extension World {
             changePath(isUsable: isPathUsable)
         case .suspend:
             if clientState == .open { judgeStability() }
-            tellClient(.suspend)
+            feedClient(.suspend)
             queue.add(.over(fault), at: now + duration)
         case .connectNow:
             triggers += 1
-            tellClient(.connect)
+            feedClient(.connect)
         case .clientPauses:
             readClient(false)
             queue.add(.over(fault), at: now + duration)
@@ -248,10 +248,10 @@ extension World {
             readServer(false)
             queue.add(.over(fault), at: now + duration)
         case .clientFull:
-            tellClient(.taking(false))
+            feedClient(.taking(false))
             queue.add(.over(fault), at: now + duration)
         case .serverFull:
-            tellServer { session, _, actions in session.taking(false, &actions) }
+            feedServer { session, _, actions in session.taking(false, &actions) }
             queue.add(.over(fault), at: now + duration)
         }
     }
@@ -265,11 +265,11 @@ extension World {
             triggers += 1
             guard clientState == .suspended else { return }
             lostAt = now
-            tellClient(.resume)
+            feedClient(.resume)
         case .clientPauses: readClient(true)
         case .serverPauses: readServer(true)
-        case .clientFull: tellClient(.taking(true))
-        case .serverFull: tellServer { session, _, actions in session.taking(true, &actions) }
+        case .clientFull: feedClient(.taking(true))
+        case .serverFull: feedServer { session, _, actions in session.taking(true, &actions) }
         default: break
         }
     }
@@ -295,14 +295,14 @@ extension World {
         isPathUsable = isUsable
         clientPauses += 1
         if isUsable { triggers += 1 }
-        tellClient(.path(NetworkPath(isUsable: isUsable, network: "\(network)")))
+        feedClient(.path(NetworkPath(isUsable: isUsable, network: "\(network)")))
     }
 
     mutating func readClient(_ isReading: Bool) {
         guard isReading != isClientReading else { return }
         isClientReading = isReading
         clientPauses += 1
-        tellClient(.reading(isReading))
+        feedClient(.reading(isReading))
         guard isReading else { return }
         let inbox = clientInbox
         clientInbox = []
@@ -313,7 +313,7 @@ extension World {
         guard isReading != isServerReading else { return }
         isServerReading = isReading
         serverPauses += 1
-        tellServer { session, now, _ in session.reading(isReading, at: now) }
+        feedServer { session, now, _ in session.reading(isReading, at: now) }
         guard isReading else { return }
         let inbox = serverInbox
         serverInbox = []
@@ -333,7 +333,7 @@ extension World {
                 connections[index].isCut = true
                 queue.add(.ended(connection, CloseReason(.network)), at: max(connections[index].lastDown, now + trip()))
             }
-            tellServer { session, now, actions in session.ended(connection, CloseReason(.network), at: now, &actions) }
+            feedServer { session, now, actions in session.ended(connection, CloseReason(.network), at: now, &actions) }
         }
         serverInbox = []
         guard isForgetting, session != nil, scenario.kind != .plain else { return }

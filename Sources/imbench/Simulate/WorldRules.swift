@@ -1,14 +1,14 @@
 import TransportAPI
 
-// The rules of a world, and the end that checks them.
+// The rules of a world, and the checks at its end.
 
 extension World {
-    /// The bounds of the client's queues.
+    /// Checks the limits of the client's queues.
     mutating func checkClient() {
         if let text = client.delivery.brokenBound(scenario.client) { fail(.bounds, text) }
     }
 
-    /// The bounds of the server's queues.
+    /// Checks the limits of the server's queues.
     mutating func checkServer() {
         if let text = session?.delivery.brokenBound(scenario.server) { fail(.bounds, text) }
     }
@@ -23,10 +23,10 @@ extension World {
 
     mutating func checkDead(_ connection: Int, _ pauses: Int, _ serverPauses: Int) {
         if pauses == clientPauses, clientState == .open, client.connection == connection {
-            fail(.liveness, "the client still takes connection \(connection) for alive")
+            fail(.liveness, "the client has not detected the loss of connection \(connection)")
         }
         if serverPauses == self.serverPauses, session?.connection == connection {
-            fail(.liveness, "the server still takes connection \(connection) for alive")
+            fail(.liveness, "the server has not detected the loss of connection \(connection)")
         }
     }
 
@@ -38,7 +38,7 @@ extension World {
         if case .schedule(let delays, givesUp: true) = scenario.client.backoff, failures >= delays.count { return }
         if mode == .credentialsForever, reason.error?.code == .authenticationFailed { return }
         if hopelessEndpoints.count == scenario.endpoints.count { return }
-        fail(.recovery, "gave up for no good reason: \(reason)")
+        fail(.recovery, "gave up without a permitted reason: \(reason)")
     }
 
     // MARK: The calm
@@ -69,7 +69,7 @@ extension World {
         queue.add(.enough, at: now + 6 * 3600 * 1_000_000_000)
     }
 
-    /// For this long a probe that was lost before the calm may still end a connection.
+    /// How long a probe that was lost before the calm may still end a connection.
     private static let restTime: Int64 = 15_000_000_000
 
     /// Ends the calm if the connection is open and all messages have arrived.
@@ -78,7 +78,7 @@ extension World {
         if clientState == .closed { return enough() }
         guard isWell else { return }
         stage = .lingering
-        log.write(now, "all is well")
+        log.write(now, "recovered")
         if scenario.lingerTime > 0 {
             witnesses = [clientLedger.records.count, serverLedger.records.count]
             submit(.client, size: 3)
@@ -101,7 +101,7 @@ extension World {
         if stage == .calming, clientState != .closed {
             return fail(
                 .recovery,
-                "after the calm not all is well: \(clientState), \(client.delivery.outbox.count) left"
+                "not recovered after the calm: \(clientState), \(client.delivery.outbox.count) left"
             )
         }
         if stage == .lingering, let first = witnesses.first, let second = witnesses.last {
@@ -122,21 +122,21 @@ extension World {
     /// Closes both peers and lets the packets in flight arrive.
     mutating func close() {
         stage = .closing
-        tellClient(.close(.user))
+        feedClient(.close(.user))
         let id = clientLedger.submit()
-        tellClient(.submit(id, Ledger.payload(id, size: 3)))
+        feedClient(.submit(id, Ledger.payload(id, size: 3)))
         guard case .rejected? = clientLedger.records[Int(id.number) - 1].outcome else {
-            return fail(.end, "a message was taken after the end")
+            return fail(.end, "a message was accepted after the end")
         }
         for event in clientInbox { queue.add(event, at: now) }
         clientInbox = []
-        // Connections end within a minute. Later events belong to the end of the faults.
+        // Connections end within a minute. Later events only end faults.
         let end = now + 120_000_000_000
         while violation == nil, let next = queue.next, next < end, step() {
             if clientDeadline != nil { fail(.end, "a deadline after the end") }
         }
-        tellServer { session, _, actions in session.close(.user, &actions) }
-        if scenario.kind == .origin { tellPeer(.close(.user)) }
+        feedServer { session, _, actions in session.close(.user, &actions) }
+        if scenario.kind == .origin { feedPeer(.close(.user)) }
         while violation == nil, let next = queue.next, next < end, step() {}
         note(clientLedger.final(acknowledgedMustArrive: scenario.kind != .plain))
         note(serverLedger.final(acknowledgedMustArrive: false))
@@ -149,10 +149,10 @@ extension Delivery {
         let (most, bytes) = (configuration.outbox.maximumCount, configuration.outbox.maximumBytes)
         if outbox.count > most { return "\(outbox.count) messages in the outbox" }
         if outbox.bytes > bytes { return "\(outbox.bytes) bytes in the outbox" }
-        if outbox.bytes < 0 { return "fewer bytes than none in the outbox" }
+        if outbox.bytes < 0 { return "a negative number of bytes in the outbox" }
         if waiting.count > most { return "\(waiting.count) messages wait" }
         if outbox.sentCount > configuration.delivery.window { return "\(outbox.sentCount) messages in flight" }
-        if receiver.earlyCount > 1024 { return "\(receiver.earlyCount) messages came early" }
+        if receiver.earlyCount > 1024 { return "\(receiver.earlyCount) messages arrived early" }
         return nil
     }
 }

@@ -1,10 +1,10 @@
 import TransportAPI
 
-// The server's shell: sessions that outlive their connections, or one for each connection.
+// The server's driver: sessions that outlive their connections, or one session for each connection.
 
 extension World {
     /// Feeds the session an event and executes its actions.
-    mutating func tellServer(
+    mutating func feedServer(
         _ event: (inout ServerSessionStateMachine, Instant, inout [SupervisorAction]) -> Void
     ) {
         guard session != nil else { return }
@@ -15,7 +15,7 @@ extension World {
         checkServer()
         for action in actions { applyAtServer(action, epoch) }
         if session?.isOver == true {
-            if session?.deadline != nil { fail(.end, "a session that is over has a deadline") }
+            if session?.deadline != nil { fail(.end, "an ended session has a deadline") }
             session = nil
             if let client = registry.sessions.keys.first { registry.remove(client) }
         }
@@ -27,7 +27,7 @@ extension World {
     mutating func tickServer() {
         let connection = session?.connection ?? 0
         let bytes: UInt64 = connection == 0 ? 0 : connections[connection - 1].bytesUp
-        tellServer { session, now, actions in session.deadlineReached(bytesReceived: bytes, at: now, &actions) }
+        feedServer { session, now, actions in session.deadlineReached(bytesReceived: bytes, at: now, &actions) }
     }
 
     private mutating func applyAtServer(_ action: SupervisorAction, _ epoch: UInt64) {
@@ -46,11 +46,11 @@ extension World {
         case .complete(let connection, _, _, _):
             fail(
                 .oneConnection,
-                "the server asks connection \(connection), which completes nothing, for what another has left"
+                "the server requests the sends of another connection from \(connection), which completes none"
             )
         case .ping(let connection):
             log.note(now, 42, connection)
-            if !scenario.capabilities.hasNativePing { fail(.oneConnection, "a ping on a connection that has none") }
+            if !scenario.capabilities.hasNativePing { fail(.oneConnection, "a ping on a connection without pings") }
             queue.add(.serverPong(connection), at: now + trip() + trip())
         case .close(let connection, let reason):
             log.note(now, 43, connection)
@@ -100,7 +100,7 @@ extension World {
             if scenario.kind == .origin { return publish(connection, id, payload) }
             if connections[connection - 1].isServed || scenario.kind == .plain {
                 repeatOnPurpose(payload)
-                tellServer { session, now, actions in session.received(connection, payload, at: now, &actions) }
+                feedServer { session, now, actions in session.received(connection, payload, at: now, &actions) }
             } else {
                 greet(connection, payload)
             }
@@ -110,27 +110,28 @@ extension World {
             guard isServerReading || stage == .closing else { return serverInbox.append(event) }
             connections[connection - 1].isServerUp = false
             connections[connection - 1].isServed = false
-            tellServer { session, now, actions in session.ended(connection, reason, at: now, &actions) }
+            feedServer { session, now, actions in session.ended(connection, reason, at: now, &actions) }
         case .serverPong(let connection):
             guard arrivesUp(connection), arrivesDown(connection), isServerReading,
                 connections[connection - 1].isClientUp
             else { return }
-            tellServer { session, now, actions in session.pong(connection, .milliseconds(1), at: now, &actions) }
+            feedServer { session, now, actions in session.pong(connection, .milliseconds(1), at: now, &actions) }
         case .serverSettled(let connection, let id, let outcome):
-            tellServer { session, now, actions in session.settled(id, on: connection, outcome, at: now, &actions) }
+            feedServer { session, now, actions in session.settled(id, on: connection, outcome, at: now, &actions) }
         case .brokerAcknowledged(let connection, let key):
             if arrivesUp(connection) { brokerQueue.removeAll { $0.key == key } }
         default: break
         }
     }
 
-    /// The server's app processes one message after the other, each for some time.
+    /// The server's app processes one message after the other. Each takes a random time.
     private mutating func processAtServer(_ payload: Payload, _ key: UInt64, _ epoch: UInt64) {
         serverBusyUntil = max(serverBusyUntil, now) + span(200_000_000)
         queue.add(.processed(.server, key, payload, epoch: epoch), at: serverBusyUntil)
     }
 
-    /// The server's app has processed a message, unless it was killed before. It acknowledges it soon, in any order.
+    /// The server's app has processed a message, unless it was killed before. It acknowledges messages after a short time, in
+    /// any order.
     mutating func processedAtServer(_ key: UInt64, _ payload: Payload, _ epoch: UInt64) {
         guard session?.incarnation == epoch else { return }
         note(clientLedger.delivered(payload, epoch: epoch))
@@ -146,7 +147,7 @@ extension World {
             if session != nil {
                 let old = session?.connection ?? 0
                 serverLetsGo(old, isAbrupt: true)
-                tellServer { session, now, actions in session.ended(old, CloseReason(.network), at: now, &actions) }
+                feedServer { session, now, actions in session.ended(old, CloseReason(.network), at: now, &actions) }
             }
             begin(connection, hello: nil)
         case .origin:
@@ -172,7 +173,7 @@ extension World {
     private mutating func attach(_ connection: Int, _ hello: ClientHello?) {
         connections[connection - 1].isServed = true
         let (capabilities, isReading, mutation) = (scenario.capabilities, isServerReading, mutation)
-        tellServer { session, now, actions in
+        feedServer { session, now, actions in
             session.reading(isReading, at: now)
             session.attach(connection, capabilities, hello: hello, at: now, &actions)
             if mutation == .keepOldConnection { actions.removeAll { if case .abandon = $0 { true } else { false } } }
@@ -197,7 +198,7 @@ extension World {
         switch registry.decide(id, isMeant: { [session] _ in session?.isMeant(by: hello) != false }) {
         case .resume: attach(connection, hello)
         case .replace:
-            tellServer { session, _, actions in session.supersede(&actions) }
+            feedServer { session, _, actions in session.supersede(&actions) }
             begin(connection, hello: hello)
             registry.insert(id, session?.incarnation ?? 0)
         case .begin:
@@ -230,11 +231,11 @@ extension ServerSessionStateMachine {
 
 extension World {
     mutating func openPeer() {
-        tellPeer(.connect)
-        tellPeer(.connected(1, scenario.capabilities))
+        feedPeer(.connect)
+        feedPeer(.connected(1, scenario.capabilities))
     }
 
-    mutating func tellPeer(_ event: SupervisorStateMachine.Event) {
+    mutating func feedPeer(_ event: SupervisorStateMachine.Event) {
         var actions: [SupervisorAction] = []
         peer.handle(event, at: Instant(nanoseconds: now), using: &random, &actions)
         log.write(now, "peer \(event)")
@@ -244,11 +245,11 @@ extension World {
             case .transmit(_, let id, let payload):
                 lastBrokerKey += 1
                 var stamped = payload
-                // A broker knows its own messages by a number that the client does not see.
+                // A broker identifies its own messages by a number that the client does not see.
                 stamped.topic = String(lastBrokerKey)
                 brokerQueue.append((lastBrokerKey, stamped))
                 if live > 0, connections[live - 1].isServerUp { sendDown(live, stamped) }
-                if let id { tellPeer(.settled(1, id, .acknowledged)) }
+                if let id { feedPeer(.settled(1, id, .acknowledged)) }
             case .deliver(let payload):
                 log.note(now, 60, payload.bytes.count)
                 if Self.isForged(payload) { continue }
@@ -265,17 +266,17 @@ extension World {
 
     /// The broker receives a message. It passes it on, sometimes twice, and acknowledges it.
     mutating func publish(_ connection: Int, _ id: SentID?, _ payload: Payload) {
-        if roll(4) == 0 { tellPeer(.received(1, forged(payload))) }
-        tellPeer(.received(1, payload))
-        if stage != .calming, roll(8) == 0 { tellPeer(.received(1, payload)) }
+        if roll(4) == 0 { feedPeer(.received(1, forged(payload))) }
+        feedPeer(.received(1, payload))
+        if stage != .calming, roll(8) == 0 { feedPeer(.received(1, payload)) }
         guard let id, !connections[connection - 1].isCut else { return }
         let arrival = max(now + trip(), connections[connection - 1].lastDown)
         connections[connection - 1].lastDown = arrival
         queue.add(.confirmed(connection, id), at: arrival)
     }
 
-    /// A message of another client of the broker that forges the sender's identifier, with the same number or with one that the
-    /// sender has not reached. No message of the sender may count as a duplicate of it.
+    /// A message of another client of the broker that forges the sender's identifier, with the same number or with one that
+    /// the sender has not reached. No message of the sender may count as a duplicate of it.
     private mutating func forged(_ payload: Payload) -> Payload {
         guard case .origin(let sender, let sequence, _)? = try? SessionFrame(payload) else { return payload }
         return SessionFrame.origin(sender, sequence &+ UInt64(roll(2000)), Payload([0xff, 0xff])).payload
@@ -283,7 +284,8 @@ extension World {
 
     static func isForged(_ payload: Payload) -> Bool { payload.bytes == [0xff, 0xff] }
 
-    /// The client's connection acknowledges a message. If the connection ends before, the broker sends it again on the next one.
+    /// The client's connection acknowledges a message. If the connection ends before, the broker sends it again on the next
+    /// one.
     mutating func confirm(_ connection: Int, _ payload: Payload) {
         guard let topic = payload.topic, let key = UInt64(topic), !connections[connection - 1].isCut else { return }
         let arrival = max(now + trip(), connections[connection - 1].lastUp)

@@ -26,7 +26,7 @@ struct StormOptions: Sendable, Hashable {
 
 /// A discrete-event simulation of many clients that lose one server at the same moment and reconnect under one policy.
 ///
-/// Pure: the same model, policy and seed give the same outcome on every machine. The seed gives each client
+/// The same model, policy and seed give the same outcome on every machine. The seed gives each client
 /// the time until it detects the loss (0 to 100 ms) and its round trip (1 to 50 ms). All policies of a seed have the same
 /// clients. After the loss, and after each failed attempt, the client's ``Backoff`` gives a delay. An attempt reaches the
 /// server half a round trip later. It is refused while the server is down, dropped when the queue is full, or else served in
@@ -51,7 +51,8 @@ struct ReconnectStorm: Sendable {
     private var queue = TimerQueue<Int>()
     private var outcome: StormOutcome
 
-    /// Simulates to the end or to the model's limit. Returns `nil` if `isCancelled`, which is called now and then, returns `true`.
+    /// Simulates to the end or to the model's limit. Returns `nil` once `isCancelled`, which is called regularly, returns
+    /// `true`.
     static func run(
         _ model: StormModel,
         _ policy: BackoffPolicy,
@@ -72,8 +73,8 @@ struct ReconnectStorm: Sendable {
         outcome = StormOutcome(model)
     }
 
-    /// The loss of all connections, and the outage. While the server refuses all connections no client affects another one, so
-    /// each is simulated by itself, without the queue.
+    /// The loss of all connections, and the outage. While the server refuses all connections no client affects another one,
+    /// so each is simulated by itself, without the queue.
     private mutating func begin(_ model: StormModel, _ policy: BackoffPolicy, _ isCancelled: () -> Bool) -> Bool {
         let notices = (0..<model.clients).map { _ in
             clients.append(Client(halfTrip: drawHalfTrip(), backoff: Backoff(policy)))
@@ -94,7 +95,7 @@ struct ReconnectStorm: Sendable {
         return true
     }
 
-    /// The rest, in the order of time.
+    /// All later events, in the order of time.
     private mutating func finish(_ isCancelled: () -> Bool) -> Bool {
         var steps = 0
         while let now = queue.next, let client = queue.popFirst() {
@@ -157,9 +158,9 @@ struct ReconnectStorm: Sendable {
 
 /// A server that is down at first and then makes one handshake after the other, each in the same time.
 ///
-/// It serves connections in the order of their arrival, so the end of each handshake is known at the arrival. The queue is not
-/// stored, because its length follows from the time at which the server is free. The server does not detect that a client has
-/// left the queue, and makes the handshake nevertheless.
+/// It serves connections in the order of their arrival, so the end of each handshake is known at the arrival. The queue is
+/// not stored, because its length follows from the time at which the server is free. The server does not detect that a client
+/// has left the queue, and still makes the handshake.
 struct StormServer: Sendable {
     enum Answer: Sendable, Hashable {
         /// The server is down. The client is notified after half a round trip.

@@ -3,8 +3,8 @@ import TransportAPI
 import Transports
 
 /// `imbench storm`: simulates how clients reconnect after a restart of their server, under each requested policy.
-func storm(_ options: Options) throws(SystemFailure) -> Int32 {
-    let target = try ReportTarget(path: options.output)
+func storm(_ options: Options) throws -> Int32 {
+    let target = try options.reportTarget()
     let seed = options.runSeed
     var results = StormResults(run: RunResults(of: options, seed: seed), model: options.storm.model)
     var progress = Progress(total: options.storm.policies.count, isQuiet: options.quiet)
@@ -18,7 +18,7 @@ func storm(_ options: Options) throws(SystemFailure) -> Int32 {
     progress.finish()
     results.run.wasCutShort = results.outcomes.count < options.storm.policies.count
     let isUnicode = options.format == .html || options.format == .table && target.isTerminal
-    try target.write(results.report(isUnicode: isUnicode), options.format)
+    try target.write(results.report(isUnicode: isUnicode), options)
     return ExitStatus.good
 }
 
@@ -91,7 +91,17 @@ struct StormResults: Sendable {
             title: "All clients reconnect after a restart: reconnect policies in virtual time",
             warnings: run.cutShort,
             facts: run.facts,
-            sections: [Report.Section(charts: charts, table: table, notes: notes)] + plots,
+            sections: [
+                Report.Section(
+                    heading: "The server",
+                    charts: charts,
+                    table: table.selecting(["peak/s", "once up", "attempts", "refused", "timed out", "wasted"])
+                ),
+                Report.Section(
+                    heading: "The clients",
+                    table: table.selecting(["50 % s", "99 % s", "100 % s", "gave up", "trying"])
+                ),
+            ] + plots,
             records: table,
             data: run.envelope(
                 results: zip(table.members, zip(outcomes, timelines)).map { members, entry in
@@ -108,26 +118,21 @@ struct StormResults: Sendable {
         )
     }
 
-    /// Facts that the table does not show.
-    private var notes: [String] {
-        let limit = model.limit.settingText
-        return outcomes.filter { $0.outcome.stillTrying > 0 }.map { policy, outcome in
-            "\(policy.rawValue): the limit of \(limit) was reached with \(outcome.stillTrying) still trying"
-        }
-            + outcomes.filter { $0.outcome.wasted > 0 }.map { policy, outcome in
-                "\(policy.rawValue): \(outcome.wasted) handshakes were wasted on clients that had left"
-            }
-    }
-
-    /// Programs get more columns than people see.
     var table: Table {
         Table(
             columns: [
-                .text("policy", "policy"), .number("peak/s", "peak_attempts_per_s"),
-                .number("once up", "peak_attempts_once_up_per_s"), .number("attempts", "attempts"),
-                .number("refused", "refused"), .number("timed out", "timed_out"), .number(nil, "wasted_handshakes"),
-                .number("50 % s", "back_50_s"), .number("99 % s", "back_99_s"), .number("100 % s", "back_100_s"),
-                .number(nil, "back"), .number("gave up", "gave_up"), .number(nil, "still_trying"),
+                .text("policy", "policy", "when a client connects again"),
+                .number("peak/s", "peak_attempts_per_s", "most attempts that reached the server within a second"),
+                .number("once up", "peak_attempts_once_up_per_s", "the same, after the outage only"),
+                .number("attempts", "attempts", "attempts that reached the server"),
+                .number("refused", "refused", "attempts that the server refused"),
+                .number("timed out", "timed_out", "attempts that the client gave up after --connect-timeout"),
+                .number("wasted", "wasted_handshakes", "handshakes of the server for clients that had left"),
+                .number("50 % s", "back_50_s", "seconds until half of the clients are connected again"),
+                .number("99 % s", "back_99_s", "seconds until 99 % of the clients are connected again"),
+                .number("100 % s", "back_100_s", "seconds until all clients are connected again"),
+                .number(nil, "back"), .number("gave up", "gave_up", "clients whose policy has ended"),
+                .number("trying", "still_trying", "clients that still try at --limit"),
                 .number(nil, "attempts_under_way"),
             ],
             rows: outcomes.map { policy, outcome in

@@ -3,7 +3,7 @@
 /// All policies of a report share both axes, so that they can be compared.
 struct StormPlot: Sendable {
     /// The longest line.
-    static let width = 100
+    static let width = 80
 
     private static let margin = 8
     private static let columns = width - margin - 2

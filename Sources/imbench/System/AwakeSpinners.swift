@@ -2,8 +2,8 @@ import CSocketIO
 import Foundation
 import Synchronization
 
-/// Keeps the cores from sleeping while code is compared: one thread on each core that this process may use, spinning at
-/// idle priority (SCHED_IDLE, sched(7)), so that any thread with work preempts it at once.
+/// Keeps the cores from sleeping while code is compared. One thread spins on each core that this process may use. It has idle
+/// priority (SCHED_IDLE, sched(7)), so any thread with work preempts it at once.
 final class AwakeSpinners: Sendable {
     private final class Shared: Sendable {
         let mustStop = Atomic<Bool>(false)
@@ -20,7 +20,7 @@ final class AwakeSpinners: Sendable {
 
     /// Starts the threads, and returns when all of them spin.
     ///
-    /// - Throws: the refusal of the system. No thread is left running.
+    /// - Throws: if the system refuses. No thread is then left running.
     init() throws(SystemFailure) {
         #if os(Linux)
         let cores = CoreMask.ofThisThread()?.cores ?? []

@@ -59,7 +59,7 @@ enum BareSocket {
         }
     }
 
-    /// Connects a socket to a port of 127.0.0.1. A non-blocking one goes on connecting after the call.
+    /// Connects a socket to a port of 127.0.0.1. A non-blocking socket continues to connect after the call.
     static func connect(_ socket: Int32, port: UInt16) throws(SystemFailure) {
         let result = withAddress(port: port) { Foundation.connect(socket, $0, $1) }
         guard result == 0 || errno == EINPROGRESS else { throw SystemFailure("connect", errno: errno) }

@@ -3,7 +3,7 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// A loop with a thread of its own.
+/// A loop with its own thread.
 func makeLoop(_ name: String) throws(SystemFailure) -> EventLoop {
     do throws(SystemError) {
         return try EventLoop(name: name)
@@ -44,9 +44,20 @@ func tryBlocking<Value: Sendable>(
 extension SystemFailure {
     /// Calls `body`, whose errors are failures of the command.
     static func translate<Value>(_ body: () throws(TransportError) -> Value) throws(SystemFailure) -> Value {
-        do throws(TransportError) { return try body() } catch { throw SystemFailure("\(error)") }
+        do throws(TransportError) { return try body() } catch { throw SystemFailure(error.sentence) }
     }
 }
+
+extension TransportError {
+    /// The reason, without the phase if it begins with it.
+    var sentence: String {
+        let prefix = phase.rawValue + ": "
+        return reason.hasPrefix(prefix) ? String(reason.dropFirst(prefix.count)) : reason
+    }
+}
+
+/// The error as a sentence for people.
+func sentence(of error: any Error) -> String { (error as? TransportError)?.sentence ?? "\(error)" }
 
 /// Runs asynchronous work as ``runBlocking(on:_:)`` does, and cancels its task when the program is interrupted.
 func runInterruptibly<Value: Sendable>(
@@ -64,7 +75,7 @@ func runInterruptibly<Value: Sendable>(
     }
 }
 
-/// Runs `work` on `loop` and returns its result. To be called on the loop.
+/// Runs `work` on `loop` and returns its result. Call it on the loop.
 ///
 /// - Parameter sentence: the error of work that takes longer than `limit`. Its task is then cancelled.
 /// - Throws: the error of `work`, or `.timedOut`.
@@ -96,7 +107,7 @@ func within<Value: Sendable>(
     return try result.get()
 }
 
-/// Waits on `loop` until `time`, in nanoseconds of the monotonic clock. To be called on the loop.
+/// Waits on `loop` until `time`, in nanoseconds of the monotonic clock. Call it on the loop.
 func pause(on loop: EventLoop, until time: Int64) async {
     await withUnsafeContinuation { continuation in
         loop.execute { _ = loop.schedule(at: time) { continuation.resume() } }

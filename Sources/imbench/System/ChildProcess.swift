@@ -15,7 +15,7 @@ final class ChildProcess {
     }
 
     /// How long it may run after the end of its input, in milliseconds, before it is killed.
-    private static let patience: Int32 = 10_000
+    private static let endTimeout: Int32 = 10_000
 
     let identifier: pid_t
     private var input: PipeEnd?
@@ -64,7 +64,7 @@ final class ChildProcess {
     /// Its next line. Waits at most `timeout` milliseconds.
     func next(timeout: Int32) -> LineInput.Event {
         let event = lines.next(timeout: timeout)
-        // Another process that was started at the same moment can keep its output open.
+        // Another process that was started at the same time may keep the output open.
         guard event == .nothing, hasEnded else { return event }
         let last = lines.next(timeout: 0)
         return last == .nothing ? .end : last
@@ -73,7 +73,7 @@ final class ChildProcess {
     /// Ends its input, waits until it ends, and returns how it ended.
     func end() -> Ending {
         input = nil
-        var left = Self.patience
+        var left = Self.endTimeout
         while !hasEnded, left > 0 {
             poll(nil, 0, 10)
             left -= 10
@@ -124,7 +124,7 @@ final class ChildProcess {
         posix_spawnattr_setsigdefault(&attributes, &all)
         let flags = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF
         posix_spawnattr_setflags(&attributes, Int16(flags))
-        guard let path = words.first else { throw SystemFailure("there is no program to start") }
+        guard let path = words.first else { throw SystemFailure("no program to start") }
         var arguments = words.map { strdup($0) } + [nil]
         defer { for argument in arguments { free(argument) } }
         var child = pid_t()

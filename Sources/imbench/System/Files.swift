@@ -14,15 +14,26 @@ struct SystemFailure: Error, Sendable, Hashable {
     }
 }
 
-/// The text of a small file; `nil` if it cannot be read or has more than `limit` bytes.
-func readFile(_ path: String, limit: Int) -> String? {
-    guard let file = FileHandle(forReadingAtPath: path) else { return nil }
-    do {
-        let data = try file.read(upToCount: limit + 1) ?? Data()
-        return data.count <= limit ? String(decoding: data, as: UTF8.self) : nil
-    } catch {
-        return nil
+/// The text of a file of at most `limit` bytes. The error names the file and the reason.
+func readText(_ path: String, limit: Int) throws(SystemFailure) -> String {
+    let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw SystemFailure("cannot read \(path)", errno: errno) }
+    defer { close(descriptor) }
+    var bytes: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: 1 << 16)
+    while true {
+        let count = read(descriptor, &chunk, chunk.count)
+        if count < 0, errno == EINTR { continue }
+        guard count >= 0 else { throw SystemFailure("cannot read \(path)", errno: errno) }
+        guard count > 0 else { return String(decoding: bytes, as: UTF8.self) }
+        bytes += chunk.prefix(count)
+        guard bytes.count <= limit else { throw SystemFailure("cannot read \(path): more than \(limit) bytes") }
     }
+}
+
+/// The text of a file; `nil` if it cannot be read or has more than `limit` bytes.
+func readFile(_ path: String, limit: Int) -> String? {
+    do throws(SystemFailure) { return try readText(path, limit: limit) } catch { return nil }
 }
 
 /// Writes everything, or returns `false` with `errno` set.
@@ -41,8 +52,8 @@ func writeAll(_ descriptor: Int32, _ text: String) -> Bool {
     }
 }
 
-/// The target of a report: standard output, or a file. The file is opened before the measurement, so that a wrong name fails at
-/// once and not after two minutes. Its former content is replaced only when the report is written.
+/// The target of a report: standard output, or a file. The file is opened before the measurement, so a wrong name fails
+/// immediately and not after two minutes. Its former content is replaced only when the report is written.
 struct ReportTarget: ~Copyable {
     private let descriptor: Int32
     private let path: String?
@@ -67,11 +78,12 @@ struct ReportTarget: ~Copyable {
     /// Only a terminal gets colour.
     var style: Style { Style(isOn: path == nil && Terminal.allowsColour(descriptor)) }
 
-    /// Writes the whole text.
+    /// Writes the whole text. If the reader of a pipe has closed it, the process ends by SIGPIPE.
     func write(_ text: String) throws(SystemFailure) {
         // A pipe or a device cannot be truncated, and need not be.
         if path != nil { _ = ftruncate(descriptor, 0) }
         guard writeAll(descriptor, text) else {
+            if errno == EPIPE { Interruption.endByBrokenPipe() }
             throw SystemFailure("cannot write \(path ?? "to standard output")", errno: errno)
         }
     }

@@ -21,7 +21,7 @@ enum Interruption {
 
     /// Handles SIGINT and SIGTERM from now on.
     static func listen() {
-        // This read initialises the atomic, so that the handler never does.
+        // This read initialises the atomic, so the handler never does.
         _ = isRequested
         for number in [SIGINT, SIGTERM] { signal(number, handler) }
         ignoreBrokenPipes()
@@ -30,6 +30,17 @@ enum Interruption {
     /// Ignores SIGPIPE, so that a closed pipe shows as a failed write.
     static func ignoreBrokenPipes() {
         signal(SIGPIPE, SIG_IGN)
+    }
+
+    /// Ends the process by SIGPIPE and without a message, as most programs end when their output is closed.
+    static func endByBrokenPipe() -> Never {
+        signal(SIGPIPE, SIG_DFL)
+        var pipes = sigset_t()
+        sigemptyset(&pipes)
+        sigaddset(&pipes, SIGPIPE)
+        pthread_sigmask(SIG_UNBLOCK, &pipes, nil)
+        raise(SIGPIPE)
+        exit(128 + SIGPIPE)
     }
 
     private static let handler: @convention(c) (Int32) -> Void = { number in

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What a descriptor accepts besides plain text.
+/// The properties of a terminal.
 enum Terminal {
     static func isTerminal(_ descriptor: Int32) -> Bool { isatty(descriptor) == 1 }
 

@@ -51,7 +51,7 @@ enum Placement: String, Sendable, Hashable, CaseIterable {
 }
 
 /// The cores of the two sides of a measurement. Without a placement, the scheduler sometimes puts both on one core, where a
-/// round trip costs a third, and sometimes on two. It decides for each pair of threads, so that a floor and a transport may
+/// round trip costs a third, and sometimes on two. It decides for each pair of threads, so a floor and a transport may
 /// measure two kinds of round trip. In production the two sides are two machines, so a comparison of code keeps them apart.
 struct ThreadPlacement: Sendable, Hashable {
     /// The core of the client's thread.
@@ -59,7 +59,8 @@ struct ThreadPlacement: Sendable, Hashable {
     /// The core of the server's thread.
     var far: Int
 
-    /// Two different cores of those that this process may use; `nil` if there is only one, or the system does not provide them.
+    /// Two different cores of those that this process may use; `nil` if there is only one, or the system does not provide
+    /// them.
     static func apart() -> ThreadPlacement? {
         resolve(.apart, cores: CoreMask.ofThisThread()?.cores).placement.flatMap { $0.near == $0.far ? nil : $0 }
     }
@@ -71,10 +72,10 @@ struct ThreadPlacement: Sendable, Hashable {
     static func resolve(_ wanted: Placement, cores: [Int]?) -> (placement: ThreadPlacement?, remark: String?) {
         guard wanted != .free else { return (nil, nil) }
         guard let near = cores?.first, let far = cores?.last else {
-            return (nil, "this system does not place threads, so that the scheduler places client and server (free)")
+            return (nil, "this system does not place threads, so the scheduler places client and server (free)")
         }
         guard wanted == .apart else { return (ThreadPlacement(near: near, far: near), nil) }
-        let remark = "this process may use one core only, so that client and server share it (same)"
+        let remark = "this process may use one core only, so client and server share it (same)"
         return (ThreadPlacement(near: near, far: far), near == far ? remark : nil)
     }
 }
@@ -102,7 +103,7 @@ struct WorkerThread: Sendable {
     }
 
     #if canImport(Darwin)
-    // A pointer that is only handed back to the system.
+    // A pointer that is only passed back to the system.
     private nonisolated(unsafe) let thread: pthread_t
     #else
     private let thread: pthread_t

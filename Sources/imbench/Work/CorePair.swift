@@ -7,67 +7,31 @@ struct CorePair {
     let client: CoreSide
     let server: CoreSide
 
-    /// Two cores of a transport, after their handshake; `nil` if there is no such transport.
-    static func open(_ name: String) throws(TransportError) -> CorePair? {
-        switch name {
-        case "tcp": return try CorePair(try FramedTCPCore(), try FramedTCPCore())
-        case "ws":
-            let configuration = WebSocketConfiguration(host: "chat.example", path: "/")
-            return try CorePair(try WebSocketCore(.client, configuration), try WebSocketCore(.server, configuration))
-        case "mqtt": return try CorePair(.atMostOnce)
-        case "mqtt-qos1": return try CorePair(.atLeastOnce)
-        case "udp": return try datagrams()
-        default: return nil
-        }
+    /// Makes pairs of cores of a transport, each after its handshake; `nil` if the transport's descriptor makes no cores.
+    ///
+    /// - Parameter options: Options of the client's URL, besides the topic of what it publishes over a broker.
+    static func maker(
+        _ name: String,
+        options: [Endpoint.Option] = [],
+        registry: TransportRegistry = .measured
+    ) throws(TransportError) -> (() throws(TransportError) -> CorePair)? {
+        let transport = try registry.transport(named: name)
+        guard let cores = transport.cores else { return nil }
+        var endpoint = Endpoint(scheme: name, host: "chat.example", options: options)
+        if transport.broker != nil { endpoint.options.append(.init(name: "publish", value: "chat/team-lunch")) }
+        let make = try cores(endpoint)
+        return { () throws(TransportError) in try CorePair(try make()) }
     }
 
-    private init(_ qos: MQTTQoS) throws(TransportError) {
-        var configuration = MQTTConfiguration()
-        configuration.publishTopic = "chat/team-lunch"
-        configuration.qos = qos
-        try self.init(try MQTTCore(client: configuration), try MQTTCore(server: MQTTServerConfiguration()))
-    }
-
-    private init(_ client: any ProtocolCore, _ server: any ProtocolCore) throws(TransportError) {
-        self.client = CoreSide(client)
-        self.server = CoreSide(server)
-        for side in [self.client, self.server] {
-            side.core.start(&side.context)
+    private init(_ cores: CorePairing) throws(TransportError) {
+        client = CoreSide(cores.client)
+        server = CoreSide(cores.server)
+        cores.sent.withUnsafeBytes { server.input.append(contentsOf: $0) }
+        for side in [client, server] {
+            if side === server || !cores.isClientStarted { side.core.start(&side.context) }
             try side.read()
         }
         try carry()
-    }
-
-    private init(joined client: CoreSide, _ server: CoreSide) {
-        (self.client, self.server) = (client, server)
-    }
-
-    /// A session of a listener: the client sends a hello, returns its cookie, and is accepted.
-    private static func datagrams() throws(TransportError) -> CorePair? {
-        var random = RandomSource.system()
-        var listener = try UDPListenerCore(random: &random)
-        let client = CoreSide(try UDPCore(client: UDPConfiguration()))
-        client.core.start(&client.context)
-        for _ in 0..<4 {
-            var request = ByteBuffer()
-            client.hand { request.append(contentsOf: $0) }
-            var reply = ByteBuffer()
-            switch listener.receive(request, from: [127, 0, 0, 1], now: .zero, random: &random, reply: &reply) {
-            case .reply:
-                reply.withUnsafeReadableBytes { client.input.append(contentsOf: $0) }
-                try client.read()
-            case .accept(let core):
-                let server = CoreSide(core)
-                server.core.start(&server.context)
-                request.withUnsafeReadableBytes { server.input.append(contentsOf: $0) }
-                try server.read()
-                let pair = CorePair(joined: client, server)
-                try pair.carry()
-                return pair
-            case .session, .drop: return nil
-            }
-        }
-        return nil
     }
 
     /// Carries the output of both until neither has any.

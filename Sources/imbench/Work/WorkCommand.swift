@@ -7,16 +7,19 @@ import Transports
 
 /// `imbench work [NAME]`: runs one step of a message's path many times and nothing else, for profilers and for scripts/guard.
 /// Without a name, it lists the steps.
-func work(_ options: Options) throws(SystemFailure) -> Int32 {
+func work(_ options: Options) throws -> Int32 {
     let target = try ReportTarget()
     guard let name = options.arguments.first else {
         let width = HotPath.all.map(\.name.count).max() ?? 0
+        // scripts/guard reads the names, one from each line.
         try target.write(HotPath.all.map { "\($0.name.padded(to: width))  \($0.summary)\n" }.joined())
         return ExitStatus.good
     }
-    guard options.arguments.count == 1, let path = HotPath.all.first(where: { $0.name == name }) else {
-        let known = HotPath.all.map(\.name).joined(separator: ", ")
-        throw SystemFailure("work: there is no '\(options.arguments.joined(separator: " "))', but \(known)")
+    guard options.arguments.count == 1 else {
+        throw UsageError("'work' takes one step, but got '\(options.arguments[1])' as well")
+    }
+    guard let path = HotPath.all.first(where: { $0.name == name }) else {
+        throw UsageError.unknown("step", name, of: "'work'", allowed: HotPath.all.map(\.name))
     }
     do {
         try path.prepare()(options.times)
@@ -28,7 +31,7 @@ func work(_ options: Options) throws(SystemFailure) -> Int32 {
 
 /// One step of a message's path, which can be counted and profiled without the other steps.
 struct HotPath: Sendable {
-    /// Runs the step so many times.
+    /// Runs the step this number of times.
     typealias Work = (_ times: Int) throws -> Void
 
     let name: String
@@ -52,7 +55,7 @@ struct HotPath: Sendable {
     ]
 
     private static func encoding(_ codec: some MessageCodec) -> HotPath {
-        HotPath(name: "\(codec.format.name)-encode", summary: "writes the message into memory that is kept") {
+        HotPath(name: "\(codec.format.name)-encode", summary: "encodes the message into reused memory") {
             let kept = Kept()
             return { times in
                 for _ in 0..<times {
@@ -64,12 +67,12 @@ struct HotPath: Sendable {
     }
 
     private static func decoding(_ codec: some MessageCodec) -> HotPath {
-        HotPath(name: "\(codec.format.name)-decode", summary: "reads the message") {
+        HotPath(name: "\(codec.format.name)-decode", summary: "decodes the message") {
             let bytes = try codec.encode(message)
             return { times in
                 for _ in 0..<times {
                     guard try codec.decode(ChatMessage.self, from: bytes).sentAtMs == message.sentAtMs else {
-                        throw Mistake(description: "another message was read")
+                        throw Mistake(description: "the decoded message differs")
                     }
                 }
             }
@@ -82,9 +85,15 @@ struct HotPath: Sendable {
 
     // MARK: Cores
 
-    private static let cores = ["tcp", "ws", "mqtt", "mqtt-qos1", "udp"].map { name in
-        HotPath(name: name, summary: "one core writes a message of 128 bytes, and the other reads it") {
-            guard let pair = try CorePair.open(name) else { throw Mistake(description: "there is no connection") }
+    /// The transports whose cores are measured, each with options of its client.
+    private static let measuredCores: [(name: String, transport: TransportDescriptor, options: [Endpoint.Option])] = [
+        ("tcp", .tcp, []), ("ws", .webSocket, []), ("mqtt", .mqtt, []),
+        ("mqtt-qos1", .mqtt, [.init(name: "qos", value: "1")]), ("udp", .udp, []),
+    ]
+
+    private static let cores = measuredCores.map { name, transport, options in
+        HotPath(name: name, summary: "one core encodes 128 bytes, and the other decodes them") {
+            let pair = try pairs(transport, options)()
             let payload = Payload([UInt8](repeating: 66, count: 128))
             return { times in
                 let before = pair.server.messages
@@ -93,20 +102,29 @@ struct HotPath: Sendable {
                     try pair.carry()
                 }
                 guard pair.server.messages == before + times else {
-                    throw Mistake(description: "\(pair.server.messages - before) messages of \(times) have come")
+                    throw Mistake(description: "\(pair.server.messages - before) of \(times) messages arrived")
                 }
             }
         }
     }
 
-    private static let handshakes = ["ws", "mqtt"].map { name in
-        HotPath(name: "\(name)-open", summary: "two cores are made, and open their connection") {
-            { times in
-                for _ in 0..<times {
-                    guard try CorePair.open(name) != nil else { throw Mistake(description: "there is no connection") }
-                }
+    private static let handshakes = [TransportDescriptor.webSocket, .mqtt].map { transport in
+        HotPath(name: "\(transport.name)-open", summary: "creates two cores, which open their connection") {
+            let makePair = try pairs(transport, [])
+            return { times in
+                for _ in 0..<times { _ = try makePair() }
             }
         }
+    }
+
+    private static func pairs(
+        _ transport: TransportDescriptor,
+        _ options: [Endpoint.Option]
+    ) throws -> () throws(TransportError) -> CorePair {
+        guard let makePair = try CorePair.maker(transport.name, options: options) else {
+            throw Mistake(description: "\(transport.name) makes no cores to measure")
+        }
+        return makePair
     }
 
     // MARK: The broker
@@ -136,13 +154,13 @@ struct HotPath: Sendable {
 extension HotPath {
     /// A message through all layers: the public interface, the supervisor, drivers, the loop, and the system calls. The work of
     /// the kernel is not counted.
-    static let supervised = ["memory", "tcp", "ws", "udp"].map { scheme in
+    static let supervised = [TransportDescriptor.memory, .tcp, .webSocket, .udp].map { transport in
         HotPath(
-            name: "supervised-\(scheme)",
-            summary: "a supervisor sends a message of 128 bytes to an echo server on its loop, and receives it back"
+            name: "supervised-\(transport.name)",
+            summary: "a supervisor sends 128 bytes to an echo server, and back"
         ) {
             let loop = try makeLoop("work")
-            let url = scheme == "memory" ? "memory://work" : "\(scheme)://127.0.0.1:0"
+            let url = "\(transport.name)://" + (transport.defaultPort == nil ? "work" : "127.0.0.1:0")
             let supervisor = try runBlocking(on: loop) { await open(url, on: loop) }.get()
             return { times in
                 let result = runBlocking(on: loop) { await exchange(supervisor.client, times) }
@@ -178,7 +196,7 @@ extension HotPath {
         for _ in 0..<times {
             let outcome = await supervisor.send(payload)
             guard outcome.isSuccess else { return "a message was not sent: \(outcome)" }
-            guard await answers.next() == payload else { return "another message came back" }
+            guard await answers.next() == payload else { return "the echo differs from the message" }
         }
         return nil
     }

@@ -4,11 +4,11 @@ import Testing
 /// Choices that RFC 8259 leaves to the parser, as Docs/reference/codecs.md documents them. ``JSONSyntaxTests`` covers the rest.
 @Suite struct JSONChoicesTests {
     private func node(_ text: String) throws -> String {
-        JSONRendering.text(try JSONNode(Array(text.utf8), limits: CodecLimits()))
+        JSONRendering.text(try JSONValue(json: Array(text.utf8), limits: CodecLimits()))
     }
 
     private func refusal(_ bytes: [UInt8]) -> CodecError.Code? {
-        let node = codecError { try JSONNode(bytes, limits: CodecLimits()) }?.code
+        let node = codecError { try JSONValue(json: bytes, limits: CodecLimits()) }?.code
         // The document must also be an error inside a message, as the value of a declared and of an undeclared field.
         for member in ["other", "double", "string"] {
             let document = Array("{\"\(member)\":".utf8) + bytes + Array("}".utf8)
@@ -19,14 +19,14 @@ import Testing
 
     @Test("A document keeps repeated names in order, and a message takes the last value (section 4)")
     func repeatedNames() throws {
-        let document = try JSONNode(Array(#"{"a":1,"\u0061":2,"a":3}"#.utf8), limits: CodecLimits())
-        guard case .object(let members) = document.value else {
+        let document = try JSONValue(json: Array(#"{"a":1,"\u0061":2,"a":3}"#.utf8), limits: CodecLimits())
+        guard case .object(let members) = document.kind else {
             Issue.record("the document is not an object")
             return
         }
         #expect(members.map(\.name) == ["a", "a", "a"])
         #expect(
-            members.map { JSONRendering.text($0.node) } == [
+            members.map { JSONRendering.text($0.value) } == [
                 "D3ff0000000000000", "D4000000000000000", "D4008000000000000",
             ]
         )

@@ -12,9 +12,9 @@ import Testing
         return (0..<10_000).map { $0 % 2 == 0 ? random.jsonDocument() : random.brokenJSONDocument() }
     }()
 
-    private func ours(_ document: [UInt8]) -> Result<JSONNode, CodecError> {
+    private func ours(_ document: [UInt8]) -> Result<JSONValue, CodecError> {
         do throws(CodecError) {
-            return .success(try JSONNode(document, limits: CodecLimits()))
+            return .success(try JSONValue(json: document, limits: CodecLimits()))
         } catch {
             return .failure(error)
         }
@@ -23,7 +23,7 @@ import Testing
     /// Reads every document and compares the result with that of the other parser, which is `nil` if the parser rejected it.
     private func compare<T>(
         with theirs: [T?],
-        read: ([UInt8], JSONNode, T) -> Set<Deviation>?,
+        read: ([UInt8], JSONValue, T) -> Set<Deviation>?,
         refused: ([UInt8], CodecError, T) -> Deviation?
     ) throws {
         try #require(theirs.count == Self.documents.count)

@@ -51,7 +51,7 @@ import Testing
         #expect(try fromJSON("{\"other\":\(document)}", as: AllTypes.self) == AllTypes())
         #expect(try fromJSON("{\"other\":[\(document),\(document)],\"int32\":1}", as: AllTypes.self).int32 == 1)
         #expect(try fromJSON(" {\"string\":\"a\",\"o\":{\"p\":\(document)}} ", as: AllTypes.self).string == "a")
-        _ = try JSONNode(Array(document.utf8), limits: CodecLimits())
+        _ = try JSONValue(json: Array(document.utf8), limits: CodecLimits())
     }
 
     @Test("Broken JSON is rejected, both where it is skipped and where it is read", arguments: refused)
@@ -62,7 +62,7 @@ import Testing
             }
         }
         #expect(throws: CodecError.self) { try fromJSON(document, as: AllTypes.self) }
-        #expect(throws: CodecError.self) { try JSONNode(Array(document.utf8), limits: CodecLimits()) }
+        #expect(throws: CodecError.self) { try JSONValue(json: Array(document.utf8), limits: CodecLimits()) }
         // An array with only white space between its brackets is valid.
         guard document.contains(where: { !$0.isWhitespace }) else { return }
         #expect(throws: CodecError.self) { try fromJSON("{\"other\":[\(document)]}", as: AllTypes.self) }

@@ -57,8 +57,8 @@ enum Deviation: String {
     }
 
     /// How Foundation's reading of a document differs from ours, or `nil` if it should not.
-    static func foundation(_ document: [UInt8], _ ours: JSONNode, _ theirs: Any) -> Set<Deviation>? {
-        switch (ours.value, theirs) {
+    static func foundation(_ document: [UInt8], _ ours: JSONValue, _ theirs: Any) -> Set<Deviation>? {
+        switch (ours.kind, theirs) {
         case (.null, is NSNull): return []
         case (.string(let ours), let theirs as String):
             if ours.utf8.elementsEqual(theirs.utf8) { return [] }
@@ -68,14 +68,15 @@ enum Deviation: String {
             return ours.count == theirs.count ? union(zip(ours, theirs).map { foundation(document, $0, $1) }) : nil
         case (.object(let members), let theirs as [String: Any]):
             // Strings that are equal after normalisation are equal.
-            let last = Dictionary(members.map { ($0.name, $0.node) }) { $1 }
+            let last = Dictionary(members.map { ($0.name, $0.value) }) { $1 }
             guard last.count == theirs.count else { return nil }
             let isUnited = Set(members.map { Array($0.name.utf8) }).count > last.count
             return union(last.map { name, node in theirs[name].flatMap { foundation(document, node, $0) } })
                 .map { isUnited ? $0.union([.equalNames]) : $0 }
         case (.bool(let ours), let theirs as NSNumber):
             return isBool(theirs) && theirs.boolValue == ours ? [] : nil
-        case (.number(let number), let theirs as NSNumber):
+        case (.integer, let theirs as NSNumber), (.number, let theirs as NSNumber):
+            guard let number = ours.number else { return nil }
             let value = theirs.doubleValue
             if isBool(theirs) { return nil }
             if number.bitPattern == value.bitPattern { return [] }

@@ -3,14 +3,15 @@ import Codecs
 /// Renders a JSON value as text that is the same for every parser: numbers as the bits of their double, strings as their UTF-8,
 /// and all members of objects in their order.
 enum JSONRendering {
-    static func text(_ node: JSONNode) -> String {
-        switch node.value {
+    static func text(_ value: JSONValue) -> String {
+        switch value.kind {
         case .null: "N"
         case .bool(let value): value ? "T" : "F"
+        case .integer(let value): number(Double(value))
         case .number(let value): number(value)
         case .string(let value): string(value)
-        case .array(let nodes): "[" + nodes.map { text($0) }.joined() + "]"
-        case .object(let members): "{" + members.map { string($0.name) + text($0.node) }.joined() + "}"
+        case .array(let values): "[" + values.map { text($0) }.joined() + "]"
+        case .object(let members): "{" + members.map { string($0.name) + text($0.value) }.joined() + "}"
         }
     }
 

@@ -6,7 +6,7 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// Carries bytes as they are: a peer of hand-written packets.
+/// A core that passes bytes unchanged, for a peer of hand-written packets.
 private struct BytesCore: ProtocolCore {
     private var isOpen = false
 
@@ -43,10 +43,10 @@ private struct BytesCore: ProtocolCore {
     mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {}
 }
 
-/// The embedded broker, packet by packet.
+/// Tests the embedded broker packet by packet.
 @Suite("The embedded broker's bytes", .timeLimit(.minutes(5)), .ownThread)
 struct BrokerBytesTests {
-    /// A client of hand-written packets, each on a connection of its own.
+    /// A client of hand-written packets on its own connection.
     private final class Client {
         private let connection: any Connection
         private var unread: [UInt8] = []
@@ -69,21 +69,21 @@ struct BrokerBytesTests {
             #expect(await connection.send(Payload(bytes)) == .written)
         }
 
-        /// The next bytes, as many as `expected` has, which they must equal.
+        /// Reads as many bytes as `expected` has, which must be equal.
         func expect(_ expected: [UInt8], _ place: SourceLocation = #_sourceLocation) async throws {
             while unread.count < expected.count, let more = try await connection.receive() { unread += more.bytes }
             #expect(Array(unread.prefix(expected.count)) == expected, sourceLocation: place)
             unread.removeFirst(min(expected.count, unread.count))
         }
 
-        /// Nothing came that was not expected.
+        /// Expects that no other packet has come.
         func expectNothingMore(_ place: SourceLocation = #_sourceLocation) async throws {
             try await send([0xc0, 0])
             try await expect([0xd0, 0], place)
             #expect(unread.isEmpty, sourceLocation: place)
         }
 
-        /// The broker ends the connection, having sent nothing more.
+        /// Expects that the broker ends the connection without sending anything more.
         func expectEnd(_ place: SourceLocation = #_sourceLocation) async throws {
             #expect(try await connection.receive() == nil && unread.isEmpty, sourceLocation: place)
         }
@@ -95,7 +95,7 @@ struct BrokerBytesTests {
         [first, id == nil ? 4 : 6, 0, 1, topic] + (id.map { [0, $0] } ?? []) + [body]
     }
 
-    @Test("DUP and RETAIN of what comes in are not handed on")
+    @Test("The broker does not pass on DUP and RETAIN of an incoming message")
     func flags() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let reader = try await Client(server, "r")
@@ -108,13 +108,13 @@ struct BrokerBytesTests {
         await server.stop()
     }
 
-    @Test("a subscription again changes the QoS and brings what is retained again; each filter has its return code")
+    @Test("A repeated SUBSCRIBE changes the QoS, repeats retained messages, and gets a code for each filter")
     func subscribing() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let writer = try await Client(server, "w")
         try await writer.send(publish(0x61, 1, first: 0x33, id: 1))
         try await writer.expect([0x20, 2, 0, 0, 0x40, 2, 0, 1])
-        // What is not to be retained does not take the place of what is.
+        // A message without RETAIN does not replace the retained one.
         try await writer.send(publish(0x61, 2, first: 0x32, id: 2))
         try await writer.expect([0x40, 2, 0, 2])
         let reader = try await Client(server, "r")
@@ -128,8 +128,8 @@ struct BrokerBytesTests {
         await server.stop()
     }
 
-    @Test("a filter that comes twice in a packet has two codes, the last one counts, and what is retained comes once")
-    func doubledFilter() async throws {
+    @Test("A filter that occurs twice in a SUBSCRIBE gets two codes, its last QoS, and retained messages once")
+    func repeatedFilter() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let client = try await Client(server, "c")
         try await client.send(publish(0x61, 1, first: 0x33, id: 1) + [0x82, 10, 0, 2, 0, 1, 0x61, 0, 0, 1, 0x61, 1])
@@ -139,7 +139,7 @@ struct BrokerBytesTests {
         await server.stop()
     }
 
-    @Test("what comes behind a SUBSCRIBE of very many filters is answered behind its SUBACK")
+    @Test("A packet behind a SUBSCRIBE with very many filters is answered after its SUBACK")
     func manyFilters() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let client = try await Client(server, "c")
@@ -154,7 +154,7 @@ struct BrokerBytesTests {
         await server.stop()
     }
 
-    @Test("a filter beyond the broker's limits is refused in SUBACK, and the others of the packet are not")
+    @Test("A filter beyond the broker's limits is refused in SUBACK, and the other filters are accepted")
     func refusedFilter() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let reader = try await Client(server, "r")
@@ -165,7 +165,7 @@ struct BrokerBytesTests {
         await server.stop()
     }
 
-    @Test("UNSUBSCRIBE is answered once, ends what it names, and completes what is under way")
+    @Test("UNSUBSCRIBE is answered once, ends its subscriptions, and lets messages in flight complete")
     func unsubscribing() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let reader = try await Client(server, "r")
@@ -174,7 +174,7 @@ struct BrokerBytesTests {
         let writer = try await Client(server, "w")
         try await writer.send(publish(0x61, 1, first: 0x34, id: 1))
         try await reader.expect(publish(0x61, 1, first: 0x34, id: 1))
-        // Two filters, one of which there is not.
+        // The second filter has no subscription.
         try await reader.send([0xa2, 8, 0, 2, 0, 1, 0x61, 0, 1, 0x63])
         try await reader.expect([0xb0, 2, 0, 2])
         try await writer.send([0x62, 2, 0, 1] + publish(0x61, 2) + publish(0x62, 3))
@@ -187,7 +187,7 @@ struct BrokerBytesTests {
         await server.stop()
     }
 
-    @Test("a retained message outlives the session of who published it")
+    @Test("A retained message outlives the session of its publisher")
     func retainedOutlivesSession() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let writer = try await Client(server, "w")
@@ -201,7 +201,7 @@ struct BrokerBytesTests {
     }
 
     @Test(
-        "what breaks the protocol ends the connection, without a word",
+        "A protocol violation ends the connection without an answer",
         arguments: [[0xf0], [0x82, 2, 0, 1], [0x36], [0x10]]
     )
     func violation(bytes: [UInt8]) async throws {
@@ -213,7 +213,7 @@ struct BrokerBytesTests {
         await server.stop()
     }
 
-    @Test("a will is published once, not retained unless it asks for it; who has none leaves none")
+    @Test("A will is published once and retained only if CONNECT says so, and a client without one leaves none")
     func willOnce() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let watcher = try await Client(server, "w")
@@ -228,7 +228,7 @@ struct BrokerBytesTests {
             await proxy.cut(.reset)
             _ = await connection.closed()
             await proxy.stop()
-            // Whatever the connection has left comes before this.
+            // A will of the former connection would come before this message.
             let next = try await TransportRegistry.standard.connect("\(url)&publish=g")
             #expect(await next.send(Payload(text: "2")) == .written)
             if !will.isEmpty { try await watcher.expect(publish(0x67, 0x31)) }

@@ -5,7 +5,7 @@ import Testing
 import TransportAPI
 import Transports
 
-/// ``MQTTClient`` with the embedded broker, over both transports.
+/// Tests ``MQTTClient`` with the embedded broker, over both transports.
 @Suite("A client's subscriptions", .timeLimit(.minutes(5)), .ownThread)
 struct BrokerClientTests {
     private static let schemes = ["mqtt", "mqtt+ws"]
@@ -21,7 +21,7 @@ struct BrokerClientTests {
         payload.map { String(decoding: $0.bytes, as: UTF8.self) }
     }
 
-    @Test("each sequence gets the messages of its filter, until it is unsubscribed", arguments: schemes)
+    @Test("Each sequence receives the messages of its filter until it is unsubscribed", arguments: schemes)
     func sequences(scheme: String) async throws {
         let server = try await EmbeddedServer.start("\(scheme)://127.0.0.1:0")
         let publisher = try await connect(server)
@@ -36,12 +36,12 @@ struct BrokerClientTests {
         for word in ["soup", "alarm", "salad"] { #expect(text(try await all.next()) == word) }
         try await client.unsubscribe("rooms/#")
         #expect(try await all.next() == nil)
-        // What matches no filter any more does not come.
+        // A message that matches no remaining filter does not arrive.
         #expect(await publisher.send(Payload(text: "alarm", topic: "rooms/ops")) == .acknowledged)
         #expect(await publisher.send(Payload(text: "tea", topic: "rooms/lunch")) == .acknowledged)
         #expect(text(try await lunch.next()) == "tea")
         #expect(await client.unclaimed() == 0)
-        // Unsubscribing what is not subscribed is confirmed too.
+        // UNSUBSCRIBE for a filter without a subscription is confirmed too.
         try await client.unsubscribe("nothing")
         await client.close()
         #expect(try await lunch.next() == nil)
@@ -49,7 +49,7 @@ struct BrokerClientTests {
         await server.stop()
     }
 
-    @Test("a callback is called for each message of its filter, and those of the URL's filters are listened to")
+    @Test("A callback receives the messages of its filter, and `listen` receives those of the URL's filters")
     func callbacks() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let client = try MQTTClient(try await connect(server, "qos=1&subscribe=url/%23"))
@@ -68,7 +68,7 @@ struct BrokerClientTests {
         await server.stop()
     }
 
-    @Test("a message that waits for the window goes out when SUBACK has made room", arguments: schemes)
+    @Test("A message that waits for the window is sent when SUBACK has made room", arguments: schemes)
     func publishBehindSubscribe(scheme: String) async throws {
         let server = try await EmbeddedServer.start("\(scheme)://127.0.0.1:0")
         let client = try MQTTClient(try await connect(server, "qos=1&in-flight=1&keep-alive=0"))
@@ -81,9 +81,9 @@ struct BrokerClientTests {
         await server.stop()
     }
 
-    @Test("a refused filter is a typed error, and its connection lives on")
+    @Test("A refused filter fails with a typed error, and the connection stays open")
     func refused() async throws {
-        // Point to point, a server keeps a hundred filters of a client.
+        // In point-to-point mode, a server keeps up to a hundred filters of a client.
         let listener = try await TransportRegistry.standard.listen("mqtt://127.0.0.1:0")
         let port = try #require(listener.endpoint.port)
         let client = try MQTTClient(try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)"))
@@ -100,7 +100,7 @@ struct BrokerClientTests {
         await listener.close()
     }
 
-    @Test("who waits for a broker's answer is told when the connection ends, and when the task is cancelled")
+    @Test("A wait for the broker's answer ends when the connection ends or the task is cancelled")
     func unanswered() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
@@ -122,7 +122,7 @@ struct BrokerClientTests {
         await server.stop()
     }
 
-    @Test("a sequence that nobody reads stops the connection and not the broker, and loses nothing when it is read")
+    @Test("An unread sequence blocks its connection and not the broker, and loses nothing when it is read")
     func backpressure() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0/?stall-timeout=1h")
         let publisher = try await connect(server, "publish=t&qos=1")
@@ -135,7 +135,7 @@ struct BrokerClientTests {
         await server.stop()
     }
 
-    @Test("a sequence keeps its client, and so the connection; and ends with what ends that")
+    @Test("A sequence keeps its client and connection alive, and ends with the connection's error")
     func keepsClient() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
@@ -157,7 +157,7 @@ struct BrokerClientTests {
         await server.stop()
     }
 
-    @Test("connections without topics are refused")
+    @Test("A client refuses a connection without topics")
     func otherTransport() async throws {
         let server = try await EmbeddedServer.start("tcp://127.0.0.1:0")
         let connection = try await connect(server, "")

@@ -4,7 +4,7 @@ import Testing
 import TransportAPI
 import Transports
 
-@Suite("Bounds of the embedded broker", .timeLimit(.minutes(5)), .ownThread)
+@Suite("Limits of the embedded broker", .timeLimit(.minutes(5)), .ownThread)
 struct BrokerLimitsTests {
     private func start(_ change: (inout BrokerLimits) -> Void) async throws -> EmbeddedServer {
         var limits = BrokerLimits()
@@ -22,7 +22,7 @@ struct BrokerLimitsTests {
     }
 
     @Test(
-        "a subscriber that is away has so many messages kept, the first or the last ones",
+        "The queue of an absent subscriber keeps its first or its last messages, up to its limit",
         arguments: [(.dropNewest, ["0", "1", "2"]), (.dropOldest, ["7", "8", "9"])]
             as [(BrokerLimits.Overflow, [String])]
     )
@@ -44,7 +44,7 @@ struct BrokerLimitsTests {
     }
 
     @Test(
-        "a subscriber that does not read loses its connection where that is the policy, and its will is published",
+        "A subscriber that does not read is disconnected if that is the policy, and its will is published",
         arguments: 0...2
     )
     func disconnect(qos: Int) async throws {
@@ -67,7 +67,7 @@ struct BrokerLimitsTests {
         await server.stop()
     }
 
-    @Test("so many topics have a retained message, and the newest is never an old one")
+    @Test("The number of retained messages is limited, and a newer message still replaces that of its topic")
     func retained() async throws {
         let server = try await start { $0.retainedMessages = 2 }
         let publisher = try await connect(server, "qos=1")
@@ -84,7 +84,7 @@ struct BrokerLimitsTests {
         await server.stop()
     }
 
-    @Test("A filter may have as many levels as the code or the URL says", arguments: ["", "?max-filter-levels=3"])
+    @Test("A filter may have as many levels as the code or the URL allows", arguments: ["", "?max-filter-levels=3"])
     func filterLevels(options: String) async throws {
         var limits = BrokerLimits()
         limits.filterLevels = options.isEmpty ? 3 : 5
@@ -104,12 +104,12 @@ struct BrokerLimitsTests {
         }
     }
 
-    /// Waits until the server has seen all connections end but one.
+    /// Waits until all connections except one have ended at the server.
     private func onlyPublisher(_ server: EmbeddedServer) async {
         while await server.brokerStatistics()?.connections != 1 { await Task.yield() }
     }
 
-    @Test("of too many kept sessions, the one left longest ago ends")
+    @Test("At the limit of kept sessions, the one that has been absent longest ends")
     func keptSessions() async throws {
         let server = try await start { $0.keptSessions = 1 }
         let publisher = try await connect(server, "publish=t&qos=1")
@@ -129,7 +129,7 @@ struct BrokerLimitsTests {
         await server.stop()
     }
 
-    @Test("a session that was left for too long has ended")
+    @Test("An absent session ends when it expires")
     func expiry() async throws {
         let server = try await start { $0.sessionExpiry = .nanoseconds(1) }
         let publisher = try await connect(server, "publish=t&qos=1")
@@ -144,7 +144,7 @@ struct BrokerLimitsTests {
         await server.stop()
     }
 
-    @Test("a message that is larger than a whole queue goes to who is there, and is not kept for who is away")
+    @Test("A message larger than a queue goes to present subscribers and is not kept for absent ones")
     func large() async throws {
         let server = try await start { $0.queuedBytes = 10_000 }
         await (try await connect(server, "client-id=ann&clean-session=off&qos=1&subscribe=t")).close()
@@ -160,7 +160,7 @@ struct BrokerLimitsTests {
         await server.stop()
     }
 
-    @Test("of sessions without a connection that keep too much together, the one that keeps most ends")
+    @Test("When absent sessions together keep too much, the one that keeps most ends")
     func allQueues() async throws {
         let server = try await start { $0.maximumQueuedBytes = 10_000 }
         for name in ["ann", "bob"] {
@@ -191,12 +191,12 @@ struct BrokerLimitsTests {
         await server.stop()
     }
 
-    @Test("a client for whom most waits is hung up on where all with connections keep too much together")
+    @Test("When connected sessions together keep too much, the client that keeps most is disconnected")
     func allQueuesOfConnections() async throws {
         var limits = BrokerLimits()
         limits.queuedBytes = 600_000
         limits.maximumQueuedBytes = 1_000_000
-        let (notes, continuation) = AsyncStream.makeStream(of: ServerEvent.self)
+        let (events, continuation) = AsyncStream.makeStream(of: ServerEvent.self)
         let server = try await EmbeddedServer.startBroker(
             "mqtt://127.0.0.1:0",
             limits: limits,
@@ -204,7 +204,7 @@ struct BrokerLimitsTests {
                 continuation.yield($0)
             }
         )
-        // In sessions that are kept, clients acknowledge what somebody has taken.
+        // In a kept session, a client acknowledges only the messages that its app has taken.
         let stuck = try await connect(server, "client-id=ann&clean-session=off&subscribe=a&qos=1")
         let other = try await connect(server, "client-id=bob&clean-session=off&subscribe=b&qos=1")
         let publisher = try await connect(server, "qos=1")
@@ -212,8 +212,8 @@ struct BrokerLimitsTests {
             let message = Payload([UInt8](repeating: 1, count: 240_000), topic: topic)
             #expect(await publisher.send(message) == .acknowledged)
         }
-        // Nobody has taken anything. So one had to go, and its session with it.
-        #expect(await notes.first { _ in true }?.reason.error?.code == .resourcesExhausted)
+        // The apps have taken nothing. So one session had to end, together with its connection.
+        #expect(await events.first { _ in true }?.reason.error?.code == .resourcesExhausted)
         #expect(await stuck.closed().initiator == .peer)
         #expect(try #require(await server.brokerStatistics()?.queuedBytes) <= 1_000_000)
         #expect(try await other.receive()?.topic == "b")
@@ -221,7 +221,7 @@ struct BrokerLimitsTests {
         await server.stop()
     }
 
-    @Test("filters have so many levels together, of one session and of all, and what is beyond is refused")
+    @Test("The filter levels of one session and of all sessions are limited, and filters beyond are refused")
     func filterNodes() async throws {
         let server = try await start {
             $0.filterLevelsPerSession = 4
@@ -239,7 +239,7 @@ struct BrokerLimitsTests {
         await server.stop()
     }
 
-    @Test("only MQTT has a broker, and other servers have none's statistics")
+    @Test("Only MQTT servers have a broker and its statistics")
     func otherTransports() async throws {
         let error = await #expect(throws: TransportError.self) {
             try await EmbeddedServer.startBroker("tcp://127.0.0.1:0")

@@ -5,11 +5,11 @@ import Testing
 import TransportAPI
 import Transports
 
-/// What subscribers get of what is retained, when it is much.
+/// Tests the delivery of many retained messages to subscribers.
 @Suite("Many retained messages", .timeLimit(.minutes(5)), .ownThread)
 struct BrokerRetainedTests {
     private static let topics = Set((0..<400).map { "r/\($0)" })
-    /// A loop of their own, so that the tests of everything else don't feel them.
+    /// These tests have their own loop, so that they do not slow down other tests.
     private static let loop = Result { try EventLoop(name: "retained") }
 
     private func start(_ limits: BrokerLimits = BrokerLimits()) async throws -> EmbeddedServer {
@@ -23,7 +23,7 @@ struct BrokerRetainedTests {
         return try await transport.connect(timeout: .seconds(20))
     }
 
-    /// Has a message of a thousand bytes retained for each topic.
+    /// Retains a message of a thousand bytes for each topic.
     private func retain(_ topics: [String], at server: EmbeddedServer) async throws {
         let connection = try await connect(server, [("qos", "1")])
         let loop = try Self.loop.get()
@@ -42,7 +42,7 @@ struct BrokerRetainedTests {
     }
 
     @Test(
-        "a subscriber gets all that is retained, however few messages may wait for it, and keeps its connection",
+        "A subscriber receives all retained messages through a small queue and keeps its connection",
         arguments: 0...2
     )
     func all(qos: Int) async throws {
@@ -54,10 +54,10 @@ struct BrokerRetainedTests {
         try await retain(Array(Self.topics), at: server)
         let filters = [("subscribe", "r/#"), ("subscribe", "r/+")]
         let late = try await connect(server, filters + [("qos", "\(qos)"), ("inbox", "16")])
-        // On the loop: a change of threads for each message would wait for whatever else runs.
+        // The reads run on the loop. A change of threads for each message would wait for other tests.
         let seen = try await withTaskExecutorPreference(Self.loop.get()) {
             var seen: [String: Int] = [:]
-            // Two filters that match.
+            // Two filters match each message.
             for _ in 0..<2 * Self.topics.count {
                 let message = try #require(try await late.receive())
                 #expect(message.isRetained)
@@ -71,7 +71,7 @@ struct BrokerRetainedTests {
         await server.stop()
     }
 
-    @Test("a session that is kept gets the rest of what is retained over its next connection", arguments: 1...2)
+    @Test("A kept session receives the rest of the retained messages over its next connection", arguments: 1...2)
     func rest(qos: Int) async throws {
         let server = try await start()
         try await retain(Array(Self.topics), at: server)
@@ -87,7 +87,7 @@ struct BrokerRetainedTests {
         await server.stop()
     }
 
-    @Test("what is no longer subscribed to comes no longer, and a session that ends leaves nothing to be done")
+    @Test("Retained messages stop after UNSUBSCRIBE, and a session that ends leaves no pending work")
     func ended() async throws {
         let server = try await start()
         try await retain(Array(Self.topics), at: server)
@@ -104,25 +104,25 @@ struct BrokerRetainedTests {
         await server.stop()
     }
 
-    @Test("while a client has the broker look for very much, others are served")
+    @Test("Other clients are served while the broker searches retained messages for one client")
     func fairness() async throws {
         let server = try await start()
         try await retain((0..<1000).map { "a/\($0)" }, at: server)
-        let honest = try await connect(server, [("subscribe", "t"), ("publish", "t")])
-        // All on the loop, whose turns it has to share with the work that it waits for.
+        let legitimate = try await connect(server, [("subscribe", "t"), ("publish", "t")])
+        // Everything runs on the loop, which the search for retained messages shares.
         let pending = try await withTaskExecutorPreference(Self.loop.get()) {
-            // Each of them makes the broker look at every topic, and finds none.
+            // Each filter makes the broker search every topic without a match.
             let hostile = try await connect(server, (0..<1000).map { ("subscribe", "+/+/\($0)/none") })
             for word in ["1", "2", "3"] {
-                #expect(await honest.send(Payload(text: word)).isSuccess)
-                #expect(try await honest.receive()?.bytes == Array(word.utf8))
+                #expect(await legitimate.send(Payload(text: word)).isSuccess)
+                #expect(try await legitimate.receive()?.bytes == Array(word.utf8))
             }
             let pending = await server.brokerStatistics()?.pendingRetained
             await hostile.close()
             return pending
         }
         #expect(pending == 1)
-        await honest.close()
+        await legitimate.close()
         await server.stop()
     }
 }

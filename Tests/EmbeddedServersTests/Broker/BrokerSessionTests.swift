@@ -6,8 +6,8 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// What the broker keeps: retained messages, wills, sessions without a connection.
-@Suite("What the embedded broker keeps", .timeLimit(.minutes(5)), .ownThread)
+/// Tests the retained messages, wills and sessions that the broker keeps.
+@Suite("State of the embedded broker", .timeLimit(.minutes(5)), .ownThread)
 struct BrokerSessionTests {
     private func connect(_ server: EmbeddedServer, _ options: String) async throws -> any Connection {
         let port = try #require(server.endpoint.port)
@@ -18,7 +18,7 @@ struct BrokerSessionTests {
         try await connection.receive().map { String(decoding: $0.bytes, as: UTF8.self) }
     }
 
-    @Test("a message of QoS 2 arrives once with every subscriber, in order")
+    @Test("A message at QoS 2 arrives once at a subscriber, in order")
     func exactlyOnce() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let connection = try await connect(server, "publish=t&subscribe=t&qos=2")
@@ -28,7 +28,10 @@ struct BrokerSessionTests {
         await server.stop()
     }
 
-    @Test("a retained message comes to who subscribes later, as one, until an empty one deletes it", arguments: 0...2)
+    @Test(
+        "A later subscriber receives the retained message, marked as such, until an empty one deletes it",
+        arguments: 0...2
+    )
     func retained(qos: Int) async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let publisher = try await connect(server, "publish=a/b&qos=\(qos)")
@@ -52,7 +55,7 @@ struct BrokerSessionTests {
         await server.stop()
     }
 
-    @Test("a retained message of the server's own topics is not for wildcards at the first level (MQTT-4.7.2-1)")
+    @Test("A wildcard at the first level does not match topics that begin with $ (MQTT-4.7.2-1)")
     func systemTopics() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let publisher = try await connect(server, "publish=%24SYS/x&qos=1")
@@ -70,17 +73,17 @@ struct BrokerSessionTests {
 
     private static let will = "will-topic=gone&will-message=ann&will-qos=1&will-retain=on"
 
-    @Test("DISCONNECT takes the will back; a connection that is cut leaves it, retained if so asked")
+    @Test("DISCONNECT deletes the will, and a cut connection publishes it, retained if CONNECT says so")
     func will() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
         let watcher = try await connect(server, "subscribe=gone&publish=gone&qos=1")
-        let polite = try await connect(server, "client-id=ann&\(Self.will)")
-        await polite.close()
+        let disconnected = try await connect(server, "client-id=ann&\(Self.will)")
+        await disconnected.close()
         let port = try #require(proxy.endpoint.port)
         let url = "mqtt://127.0.0.1:\(port)/?client-id=ann&\(Self.will)"
         let cut = try await TransportRegistry.standard.connect(url)
-        // Whatever the first one left would come before this.
+        // A will of the first connection would come before this message.
         #expect(await watcher.send(Payload(text: "before")).isSuccess)
         #expect(try await text(watcher) == "before")
         await proxy.cut(.reset)
@@ -92,7 +95,7 @@ struct BrokerSessionTests {
         await server.stop()
     }
 
-    @Test("who loses the connection to another of the same name leaves a will")
+    @Test("A client whose identifier is taken over leaves a will")
     func willOfTakenOver() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let watcher = try await connect(server, "subscribe=gone")
@@ -104,14 +107,17 @@ struct BrokerSessionTests {
         await server.stop()
     }
 
-    @Test("a session that is kept gets what was published while it was away; a clean one ends it", arguments: 1...2)
+    @Test(
+        "A kept session receives what was published while its client was away, and a clean session ends it",
+        arguments: 1...2
+    )
     func away(qos: Int) async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let name = "client-id=ann&clean-session=off&qos=\(qos)"
         let publisher = try await connect(server, "publish=t&qos=\(qos)")
         await (try await connect(server, "\(name)&subscribe=t")).close()
         for number in 0..<100 { #expect(await publisher.send(Payload(text: "\(number)")) == .acknowledged) }
-        // It does not ask for its subscription again.
+        // The client does not subscribe again.
         let back = try await connect(server, name)
         for number in 0..<100 { #expect(try await text(back) == "\(number)") }
         await back.close()
@@ -124,7 +130,7 @@ struct BrokerSessionTests {
         await server.stop()
     }
 
-    @Test("a session that is away keeps so many messages and no more")
+    @Test("The queue of an absent session has limits")
     func bounded() {
         let quota = QueuedBytesQuota()
         var outbox = MQTTOutbox(maximumCount: 3, maximumBytes: 400, quota: quota)
@@ -137,12 +143,12 @@ struct BrokerSessionTests {
         #expect(outbox.append(message(200)) && !outbox.append(message(201)))
         #expect(outbox.append(message(200)) && !outbox.append(message(65)))
         for _ in 0..<2 { outbox.removeFirst() }
-        // What is larger than all there may be is only for who gets it at once.
+        // A message larger than the limit is accepted only if it can be sent at once.
         #expect(!outbox.append(message(401)) && outbox.append(message(401), mayPass: true))
         #expect(!outbox.append(message(65)) && quota.bytes == 401)
         #expect(!outbox.replaceOldest(by: message(500)) && outbox.count == 1)
         #expect(outbox.replaceOldest(by: message(100)) && quota.bytes == 100)
-        // One message that waits for two.
+        // One message waits in two queues.
         var other = MQTTOutbox(quota: quota)
         let shared = message(200)
         #expect(outbox.append(shared) && other.append(shared) && quota.bytes == 100 + 200 + 64)
@@ -153,7 +159,7 @@ struct BrokerSessionTests {
         #expect(quota.bytes == 0)
     }
 
-    @Test("of too many sessions, the one that has been away longest is forgotten; one with a connection is not")
+    @Test("At the limit, the session that has been absent longest is discarded, and never one with a connection")
     func tooMany() throws {
         let sessions = MQTTSessions(maximumKept: 2)
         func open(_ name: String) -> (session: MQTTSession, isPresent: Bool)? {
@@ -173,7 +179,7 @@ struct BrokerSessionTests {
         #expect(open("a") == nil)
     }
 
-    @Test("a session is forgotten when it has been without a connection for long enough, and then only")
+    @Test("A session expires after its time without a connection, and not earlier")
     func expiry() throws {
         let sessions = MQTTSessions(expiry: .seconds(10))
         func open(_ name: String, at seconds: Int) -> MQTTSession? {
@@ -186,7 +192,7 @@ struct BrokerSessionTests {
         sessions.left(a, now: .zero)
         sessions.left(b, now: .zero.advanced(by: .seconds(5)))
         #expect(open("a", at: 9) === a)
-        // One has come back, the other's time is not over.
+        // One client has come back, and the other session has not expired yet.
         #expect(open("x", at: 14) != nil && sessions.takeForgotten().isEmpty)
         #expect(open("b", at: 15) !== b)
         #expect(sessions.takeForgotten() == [b.id])
@@ -195,7 +201,7 @@ struct BrokerSessionTests {
         #expect(sessions.takeForgotten() == [a.id])
     }
 
-    @Test("the broker lets in whom its owner accepts, and answers others as told")
+    @Test("A broker accepts the clients that its owner accepts, and answers the others with the owner's code")
     func authentication() async throws {
         let server = try await EmbeddedServer.startBroker(
             "mqtt://127.0.0.1:0",

@@ -11,7 +11,7 @@ struct BrokerTests {
         return try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)/?\(options)")
     }
 
-    @Test("routes by wildcards, and keeps a client from what it did not ask for", arguments: [0, 1])
+    @Test("A broker routes by wildcards and sends a client only what it subscribed to", arguments: [0, 1])
     func wildcards(qos: Int) async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let all = try await connect(server, "subscribe=chat/%23&qos=\(qos)")
@@ -26,7 +26,7 @@ struct BrokerTests {
         await server.stop()
     }
 
-    @Test("ends the connection of a client whose identifier another takes over (MQTT-3.1.4-2)")
+    @Test("A broker ends the connection of a client whose identifier another client takes over (MQTT-3.1.4-2)")
     func takeover() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let first = try await connect(server, "client-id=ann")
@@ -39,7 +39,7 @@ struct BrokerTests {
     }
 
     @Test(
-        "serves others while one subscriber does not read, who then gets all that was not dropped for it",
+        "A broker serves others while one subscriber does not read, which then receives what was not dropped",
         arguments: [.dropNewest, .dropOldest] as [BrokerLimits.Overflow],
         0...2
     )
@@ -63,7 +63,7 @@ struct BrokerTests {
         var taken: [UInt8] = []
         for _ in statistics.dropped..<200 { taken.append(try #require(try await stuck.receive()?.bytes.first)) }
         #expect(zip(taken, taken.dropFirst()).allSatisfy { $0 < $1 })
-        // At QoS 0 nothing waits that could make room.
+        // At QoS 0 no queued message could be dropped to make room.
         #expect((taken.last == 199) == (overflow == .dropOldest && qos > 0))
         #expect(await sender.send(Payload(text: "end")).isSuccess)
         #expect(try await stuck.receive()?.bytes == Array("end".utf8))

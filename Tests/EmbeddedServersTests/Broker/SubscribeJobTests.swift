@@ -6,10 +6,10 @@ import Testing
 @testable import Protocols
 @testable import Transports
 
-/// A SUBSCRIBE that takes longer than one share of a turn.
+/// Tests a SUBSCRIBE that takes longer than one time budget.
 @Suite("The broker's work on many filters", .timeLimit(.minutes(5)), .ownThread)
 struct SubscribeJobTests {
-    @Test("ends with the connection that asked for it, though its session goes on with another one")
+    @Test("The work for a SUBSCRIBE ends with its connection, although the session continues on another one")
     func replaced() async throws {
         let loop = try EventLoop(name: "filters")
         try await withTaskExecutorPreference(loop) { try await replace(on: loop) }
@@ -19,24 +19,24 @@ struct SubscribeJobTests {
         let (core, broker) = try Self.broker(BrokerCore.Limits(), on: loop)
         var hello = MQTTConnect(clientID: "ann")
         hello.cleanSession = false
-        // No more than are read of a packet at a time.
+        // A packet with more filters would be read in parts.
         let filters = (0..<60).map { MQTTSubscription("f/\($0)/a/b/c/d/e/f") }
 
-        let first = Self.connection(core, broker, says: [.connect(hello), .subscribe(1, filters)])
+        let first = Self.connection(core, broker, sending: [.connect(hello), .subscribe(1, filters)])
         let done = broker.core.subscriptionCount
         #expect(1..<60 ~= done)
-        // The others are for the line of the busy.
+        // The other filters are left to the deferred handlers.
         #expect(done == SubscribeJob.atOnce)
-        let second = Self.connection(core, broker, says: [.connect(hello)])
+        let second = Self.connection(core, broker, sending: [.connect(hello)])
         #expect(first.reason != nil && second.reason == nil)
-        // Behind the share that the work had its place for.
+        // The fence runs after the deferred work.
         await withCheckedContinuation { loop.add(Fence($0), to: .deferred) }
         #expect(broker.core.subscriptionCount == done)
         #expect(broker.clients.count == 1 && second.reason == nil)
         for driver in [first, second] { driver.close(abort: true) }
     }
 
-    @Test("makes room of the filters of those who have gone")
+    @Test("Filters of clients that have gone make room for new ones")
     func room() async throws {
         let loop = try EventLoop(name: "room")
         try await withTaskExecutorPreference(loop) { try await makeRoom(on: loop) }
@@ -50,20 +50,24 @@ struct SubscribeJobTests {
         let first = Self.connection(
             core,
             broker,
-            says: [.connect(MQTTConnect(clientID: "ann")), .subscribe(1, filters)]
+            sending: [.connect(MQTTConnect(clientID: "ann")), .subscribe(1, filters)]
         )
         #expect(broker.core.subscriptionCount == 3)
         first.close(abort: true)
-        // In the same turn, so that nobody else has cleared anything away.
+        // This happens in the same tick, so no other code has removed the filters yet.
         let hello = MQTTConnect(clientID: "bob")
-        let second = Self.connection(core, broker, says: [.connect(hello), .subscribe(1, [MQTTSubscription("f/9")])])
+        let second = Self.connection(
+            core,
+            broker,
+            sending: [.connect(hello), .subscribe(1, [MQTTSubscription("f/9")])]
+        )
         var deliveries: [BrokerCore.Delivery] = []
         broker.core.route(topic: "f/9", qos: .atMostOnce, into: &deliveries)
         #expect(broker.core.subscriptionCount == 3 && deliveries.count == 1)
         second.close(abort: true)
     }
 
-    /// A broker, and what runs the connections of its clients.
+    /// Returns a broker and a core for the connections of its clients.
     private static func broker(
         _ routing: BrokerCore.Limits,
         on loop: EventLoop
@@ -75,10 +79,12 @@ struct SubscribeJobTests {
         return (try MQTTCore(server: server), Broker(routing, kept, BrokerLimits(), on: loop, nil))
     }
 
-    /// A client whose words are all there at once.
-    private static func connection(_ core: MQTTCore, _ broker: Broker, says packets: [MQTTPacket]) -> ConnectionDriver {
-        let channel = SpokenChannel()
-        for packet in packets { MQTTPacketWriter.write(packet, into: &channel.words) }
+    /// Connects a client whose packets all arrive at once.
+    private static func connection(_ core: MQTTCore, _ broker: Broker, sending packets: [MQTTPacket])
+        -> ConnectionDriver
+    {
+        let channel = FixedInputChannel()
+        for packet in packets { MQTTPacketWriter.write(packet, into: &channel.arriving) }
         let driver = ConnectionDriver(core, over: channel, on: broker.loop)
         driver.handler = broker
         driver.start()
@@ -100,9 +106,9 @@ private final class Fence: ScheduledHandler {
     }
 }
 
-/// A byte stream in memory, whose peer takes all that is written.
-private final class SpokenChannel: ByteChannel {
-    var words = ByteBuffer()
+/// A byte stream in memory, whose peer takes all written bytes.
+private final class FixedInputChannel: ByteChannel {
+    var arriving = ByteBuffer()
 
     let isDatagram = false
     let roundTripsToConnect = 0
@@ -114,14 +120,14 @@ private final class SpokenChannel: ByteChannel {
     func note(_: Readiness) {}
 
     func read(into input: inout ByteBuffer, atMost limit: Int) -> IOResult {
-        let count = min(limit, words.count)
-        guard count > 0, let piece = words.bytes(at: 0, count: count) else { return .wouldBlock }
-        words.consume(count)
+        let count = min(limit, arriving.count)
+        guard count > 0, let piece = arriving.bytes(at: 0, count: count) else { return .wouldBlock }
+        arriving.consume(count)
         input.append(contentsOf: piece)
         return .bytes(count)
     }
 
-    func isDrained(afterReading _: Int, of _: Int) -> Bool { words.isEmpty }
+    func isDrained(afterReading _: Int, of _: Int) -> Bool { arriving.isEmpty }
 
     func flush(_ context: inout CoreContext) -> IOResult {
         context.output.removeAll()

@@ -7,7 +7,7 @@ import TransportAPI
 struct DatagramFaultTests {
     private let plain = "udp://127.0.0.1:0?plain=on"
 
-    /// The numbers that arrive at the server of `count` datagrams, and what the proxy says of them.
+    /// Sends `count` datagrams. Returns the numbers that arrive at the server, and the statistics of the proxy.
     private func passing(
         _ count: UInt8,
         _ faults: PathFaults,
@@ -25,7 +25,7 @@ struct DatagramFaultTests {
         return (seen, statistics)
     }
 
-    @Test("the same seed loses the same datagrams, another one others")
+    @Test("The same seed loses the same datagrams, and another seed loses others")
     func loss() async throws {
         let faults = PathFaults(loss: 0.3)
         let (first, statistics) = try await passing(200, faults, seed: 5)
@@ -35,30 +35,30 @@ struct DatagramFaultTests {
         #expect(first == first.sorted())
     }
 
-    @Test("duplicates arrive twice, and reordered datagrams behind the next one")
+    @Test("Duplicates arrive twice, and reordered datagrams arrive behind the next one")
     func duplicationAndReordering() async throws {
         let (twice, duplicates) = try await passing(100, PathFaults(duplication: 1), seed: 1)
         #expect(twice == (0..<100).flatMap { [$0, $0] } && duplicates.duplicated == 100)
         let (swapped, reordering) = try await passing(100, PathFaults(reordering: 1), seed: 1)
-        // Each lets one pass, if that comes before its patience ends.
+        // Each datagram lets one pass, if that comes before its hold time ends.
         #expect(swapped.sorted() == Array(0..<100) && swapped != Array(0..<100) && reordering.reordered >= 50)
         #expect(swapped.enumerated().allSatisfy { abs(Int($1) - $0) <= 1 })
-        // The last one has nobody to wait for.
+        // The last datagram has no other to wait for.
         #expect(try await passing(1, PathFaults(reordering: 1), seed: 1).seen == [0])
     }
 
-    @Test("jitter loses nothing")
+    @Test("Jitter loses nothing")
     func jitter() async throws {
         let (seen, _) = try await passing(100, PathFaults(jitter: .milliseconds(5)), seed: 1)
         #expect(seen.sorted() == Array(0..<100))
     }
 
-    @Test("a throttle hands on what its line holds")
+    @Test("A throttle passes on the datagrams in its line")
     func throttle() async throws {
         #expect(try await passing(50, PathFaults(bytesPerSecond: 500), seed: 1).seen == Array(0..<50))
     }
 
-    @Test("a black hole swallows datagrams one way or both, and a connection outlives it")
+    @Test("A black hole drops datagrams in one direction or both, and a connection survives it")
     func blackHole() async throws {
         let proxied = try await ProxiedServer("udp")
         let connection = try await proxied.connect()
@@ -74,7 +74,7 @@ struct DatagramFaultTests {
         await proxied.stop(connection)
     }
 
-    @Test("what is on its way is bounded; what is too much is lost and counted")
+    @Test("The datagrams in flight are limited, and those beyond the limit are dropped and counted")
     func bounded() async throws {
         let pair = try await ProxiedPair(plain)
         await pair.proxy.set(PathFaults(delay: .seconds(3600)))
@@ -88,9 +88,9 @@ struct DatagramFaultTests {
         await pair.stop()
     }
 
-    @Test("after a rebinding the server sees another address, and a session lives on")
+    @Test("After a rebinding, the server sees another address, and a session continues")
     func rebind() async throws {
-        // To a server of bare datagrams, an address is a client.
+        // For a server of plain datagrams, each address is a client.
         let pair = try await ProxiedPair(plain)
         await pair.proxy.rebindClients()
         #expect(await pair.client.send(Payload(text: "again")).isSuccess)
@@ -114,13 +114,13 @@ struct DatagramFaultTests {
         await proxied.stop(connection)
     }
 
-    @Test("a connection that is refused in its midst ends with that error")
+    @Test("An open connection that is refused ends with that error")
     func refusedOpen() async throws {
         let proxied = try await ProxiedServer("udp")
         let connection = try await proxied.connect()
         try await proxied.proxy.refuse(true)
         #expect(await connection.send(Payload([1])).isSuccess)
-        // Not each datagram that nobody takes is answered (icmp(7)).
+        // Not every undeliverable datagram causes an ICMP error (icmp(7)).
         while await connection.send(Payload([1])).isSuccess {}
         #expect(await connection.closed().error?.code == .refused)
         await proxied.stop()

@@ -10,7 +10,7 @@ struct FaultProxyTests {
         #expect(try await connection.receive()?.bytes == bytes)
     }
 
-    @Test("a good path changes nothing", arguments: ProxiedServer.names)
+    @Test("A good path changes nothing", arguments: ProxiedServer.names)
     func unchanged(name: String) async throws {
         let proxied = try await ProxiedServer(name)
         #expect(proxied.proxy.endpoint.scheme == name && proxied.proxy.endpoint.port != proxied.server.endpoint.port)
@@ -24,8 +24,8 @@ struct FaultProxyTests {
         await proxied.stop(connection)
     }
 
-    @Test("a goodbye passes, and the connection is gone on both sides", arguments: ProxiedServer.streams)
-    func goodbye(name: String) async throws {
+    @Test("A close passes the proxy, and both of its connections end", arguments: ProxiedServer.streams)
+    func close(name: String) async throws {
         let proxied = try await ProxiedServer(name)
         let connection = try await proxied.connect()
         await connection.close()
@@ -34,7 +34,7 @@ struct FaultProxyTests {
         await proxied.stop()
     }
 
-    @Test("the endpoint keeps path, options and credentials of the target")
+    @Test("The proxy's endpoint keeps path, options and credentials of the target")
     func endpoint() async throws {
         let proxy = try await FaultProxy.start(
             to: Endpoint("mqtt://ann:secret@localhost:1/x?publish=a"),
@@ -46,7 +46,7 @@ struct FaultProxyTests {
         await proxy.stop()
     }
 
-    @Test("a transport without a network is refused")
+    @Test("A proxy refuses a transport without a network")
     func noNetwork() async throws {
         let error = await #expect(throws: TransportError.self) {
             _ = try await FaultProxy.start(to: Endpoint("memory://a:1"), seed: 1)
@@ -56,7 +56,11 @@ struct FaultProxyTests {
 
     // MARK: Cuts
 
-    @Test("a cut shows as what it is", arguments: ProxiedServer.streams, FaultProxy.Cut.allCases)
+    @Test(
+        "A client sees a reset as a reset and a FIN as a FIN",
+        arguments: ProxiedServer.streams,
+        FaultProxy.Cut.allCases
+    )
     func cut(name: String, how: FaultProxy.Cut) async throws {
         let proxied = try await ProxiedServer(name)
         let connection = try await proxied.connect()
@@ -65,7 +69,7 @@ struct FaultProxyTests {
         let reason = await connection.closed()
         switch how {
         case .reset: #expect(reason.error?.code == .connectionReset)
-        // MQTT has no goodbye of the server's; there a FIN is one.
+        // An MQTT server has no close frame. A FIN is its regular close.
         case .finish: #expect(reason.error?.code == .connectionLost || reason == CloseReason(.peer, text: reason.text))
         }
         await proxied.proxy.wait { $0.openConnections == 0 }
@@ -74,7 +78,7 @@ struct FaultProxyTests {
         await proxied.stop(next)
     }
 
-    @Test("a FIN comes behind what is on its way")
+    @Test("A FIN comes after the bytes in flight")
     func finishBehindData() async throws {
         let pair = try await ProxiedPair("tcp://127.0.0.1:0")
         await pair.proxy.set(.dead)
@@ -88,7 +92,7 @@ struct FaultProxyTests {
         await pair.stop()
     }
 
-    @Test("a client whose server is not there is reset")
+    @Test("A proxy resets a client whose server does not exist")
     func noServer() async throws {
         let proxied = try await ProxiedServer("tcp")
         await proxied.server.stop()
@@ -100,7 +104,7 @@ struct FaultProxyTests {
 
     // MARK: Refusing
 
-    @Test("refuses, and listens again at the same port", arguments: ProxiedServer.names)
+    @Test("A proxy can refuse connections and then listen again on the same port", arguments: ProxiedServer.names)
     func refuse(name: String) async throws {
         let proxied = try await ProxiedServer(name)
         for _ in 0..<3 {
@@ -115,7 +119,7 @@ struct FaultProxyTests {
         await proxied.stop()
     }
 
-    @Test("connections outlive that new ones are refused", arguments: ProxiedServer.streams)
+    @Test("Open connections survive while the proxy refuses new ones", arguments: ProxiedServer.streams)
     func refuseKeeps(name: String) async throws {
         let proxied = try await ProxiedServer(name)
         let connection = try await proxied.connect()
@@ -124,7 +128,7 @@ struct FaultProxyTests {
         await proxied.stop(connection)
     }
 
-    @Test("a stopped proxy refuses, and resets what there was", arguments: ProxiedServer.streams)
+    @Test("A stopped proxy refuses new connections and resets the open ones", arguments: ProxiedServer.streams)
     func stop(name: String) async throws {
         let proxied = try await ProxiedServer(name)
         let connection = try await proxied.connect()

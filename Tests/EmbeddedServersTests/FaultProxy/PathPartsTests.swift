@@ -7,7 +7,7 @@ private let millisecond: Int64 = 1_000_000
 
 @Suite("Parts of a bad path")
 struct PathPartsTests {
-    @Test("values out of range count as the nearest within it")
+    @Test("A value out of range becomes the nearest allowed value")
     func bounded() {
         let faults = PathFaults(
             delay: .seconds(-1),
@@ -37,7 +37,7 @@ struct PathPartsTests {
         return seen
     }
 
-    @Test("jitter lets datagrams overtake each other, but not the bytes of a stream")
+    @Test("Jitter reorders datagrams, but not the bytes of a stream")
     func overtaking() {
         let faults = PathFaults(delay: .milliseconds(1), jitter: .milliseconds(10))
         var datagrams = line(false, faults, spreads: [1, 0.5, 0, 0.5])
@@ -48,7 +48,7 @@ struct PathPartsTests {
         #expect(drain(&stream) == [0, 1, 2])
     }
 
-    @Test("a change of delay holds for what is on its way, too")
+    @Test("A change of delay also applies to bytes in flight")
     func reschedule() {
         var line = line(true, PathFaults(delay: .seconds(3600)), spreads: [0, 0])
         line.reschedule(PathFaults(delay: .milliseconds(2)))
@@ -57,7 +57,7 @@ struct PathPartsTests {
         #expect(line.isEmpty && line.byteCount == 0)
     }
 
-    @Test("what is taken in part stays the first")
+    @Test("A piece that is taken in part stays the first")
     func partly() {
         var line = DelayLine(keepsOrder: true)
         line.append([1, 2, 3], now: 0, spread: 0, .none)
@@ -69,7 +69,7 @@ struct PathPartsTests {
         #expect(drain(&line) == [3, 4])
     }
 
-    @Test("a line is bounded in bytes and in pieces, empty ones included")
+    @Test("A line limits its bytes and its pieces, and empty pieces count")
     func bounds() {
         var line = DelayLine(keepsOrder: false)
         for _ in 0..<DelayLine.maximumPieces { line.append([], now: 0, spread: 0, .none) }
@@ -80,7 +80,7 @@ struct PathPartsTests {
 
     // MARK: The throttle
 
-    @Test("a throttle lets as much pass in a second as it says", arguments: [1, 37, 1000, 1_000_000])
+    @Test("A throttle passes its rate of bytes per second", arguments: [1, 37, 1000, 1_000_000])
     func throttle(rate: Int) {
         var bucket = TokenBucket()
         var now: Int64 = 5
@@ -95,12 +95,12 @@ struct PathPartsTests {
             #expect(next > now)
             now = next
         }
-        // Ten seconds, and what the bucket held to begin with.
+        // The bytes of ten seconds, and those that the bucket held at first.
         let expected = rate * 10
         #expect(passed >= expected * 98 / 100 - 1 && passed <= expected * 102 / 100 + 2)
     }
 
-    @Test("a datagram larger than the bucket passes, and is paid off")
+    @Test("A datagram larger than the bucket passes, and its excess delays later bytes")
     func debt() {
         var bucket = TokenBucket()
         bucket.set(bytesPerSecond: 1000, now: 0)
@@ -111,7 +111,7 @@ struct PathPartsTests {
         #expect(bucket.allowance(now: 1001 * millisecond) == 1)
     }
 
-    @Test("without a rate everything passes")
+    @Test("Everything passes if there is no rate")
     func unlimited() {
         var bucket = TokenBucket()
         #expect(bucket.allowance(now: 0) == .max)
@@ -120,9 +120,9 @@ struct PathPartsTests {
         #expect(bucket.allowance(now: 0) == .max && bucket.nextTime(for: 9, now: 3) == 3)
     }
 
-    // MARK: The dice
+    // MARK: Fates
 
-    @Test("fates come in the shares that were asked for, and are the same for the same seed")
+    @Test("Losses, duplicates and reorderings occur at their configured rates, and the same seed repeats them")
     func fates() {
         let faults = PathFaults(loss: 0.3, duplication: 0.1, reordering: 0.05)
         func draw(_ seed: UInt64) -> [DatagramFate] {
@@ -139,7 +139,7 @@ struct PathPartsTests {
         }
     }
 
-    @Test("a change of faults does not change who is lost by others")
+    @Test("A change of other faults does not change which datagrams are lost")
     func independent() {
         var (one, other) = (RandomSource.seeded(3), RandomSource.seeded(3))
         for _ in 0..<1000 {

@@ -8,13 +8,13 @@ import TransportAPI
 struct StreamFaultTests {
     private let url = "tcp://127.0.0.1:0"
 
-    @Test("a black hole keeps what is sent into it, and gives it back in order when it is gone")
+    @Test("A black hole holds the bytes to the server and delivers them in order when it ends")
     func blackHoleToServer() async throws {
         let pair = try await ProxiedPair(url)
         await pair.proxy.set(PathFaults(blackHoleToServer: true))
         for number in 0..<20 { #expect(await pair.client.send(Payload([UInt8(number)])).isSuccess) }
         await pair.proxy.wait { $0.bufferedBytes >= 40 }
-        // The other way is good.
+        // The other direction still works.
         #expect(await pair.server.send(Payload(text: "this way")).isSuccess)
         #expect(try await pair.client.receive()?.bytes == Array("this way".utf8))
         let before = await pair.proxy.statistics().bytesToServer
@@ -24,7 +24,7 @@ struct StreamFaultTests {
         await pair.stop()
     }
 
-    @Test("the other way round as well")
+    @Test("A black hole holds the bytes to the client and delivers them when it ends")
     func blackHoleToClient() async throws {
         let pair = try await ProxiedPair(url)
         await pair.proxy.set(PathFaults(blackHoleToClient: true))
@@ -38,8 +38,8 @@ struct StreamFaultTests {
         await pair.stop()
     }
 
-    @Test("a goodbye waits in a dead path, too")
-    func deadHidesGoodbye() async throws {
+    @Test("A close frame waits in a dead path")
+    func deadHidesClose() async throws {
         let pair = try await ProxiedPair(url)
         await pair.proxy.set(.dead)
         let closing = Task { await pair.client.close() }
@@ -52,7 +52,7 @@ struct StreamFaultTests {
         await pair.stop()
     }
 
-    @Test("a dead path hides a reset until it heals")
+    @Test("A dead path hides a reset until it heals")
     func deadHidesReset() async throws {
         let pair = try await ProxiedPair(url)
         let before = try await FaultProxy.start(to: pair.proxy.endpoint, seed: 1)
@@ -64,14 +64,14 @@ struct StreamFaultTests {
         #expect(await client.closed().error?.code == .connectionReset)
         for _ in 0..<3 { #expect(await server.send(Payload([1])).isSuccess) }
         #expect(await pair.proxy.statistics().openConnections == 2)
-        // One way is enough for it to get through.
+        // One open direction is enough for the reset to pass.
         await pair.proxy.set(PathFaults(blackHoleToClient: true))
         #expect(await server.closed().error?.code == .connectionReset)
         await before.stop()
         await pair.stop()
     }
 
-    @Test("memory is bounded while a path is dead, and nothing is lost", arguments: [false, true])
+    @Test("Memory is limited while a path is dead, and nothing is lost", arguments: [false, true])
     func bounded(toClient: Bool) async throws {
         let pair = try await ProxiedPair(url)
         let (sender, receiver) = toClient ? (pair.server, pair.client) : (pair.client, pair.server)
@@ -89,7 +89,7 @@ struct StreamFaultTests {
         await pair.stop()
     }
 
-    @Test("memory is bounded while a side does not read, and nothing is lost")
+    @Test("Memory is limited while one side does not read, and nothing is lost")
     func neverReading() async throws {
         let pair = try await ProxiedPair(url + "?inbox=1")
         let bytes = [UInt8](repeating: 3, count: 1_000_000)
@@ -104,7 +104,7 @@ struct StreamFaultTests {
     }
 
     @Test(
-        "delay, jitter and throttle change no byte and no order",
+        "Delay, jitter and throttle change neither bytes nor order",
         arguments: [
             PathFaults(delay: .milliseconds(2)), PathFaults(delay: .milliseconds(1), jitter: .milliseconds(8)),
             PathFaults(bytesPerSecond: 400_000),
@@ -120,7 +120,7 @@ struct StreamFaultTests {
         await pair.stop()
     }
 
-    @Test("works with the portable poller as well")
+    @Test("A proxy works with the portable poller too")
     func portablePoller() async throws {
         let loop = try EventLoop(poller: .portable)
         let server = try await EmbeddedServer.start(url)
@@ -143,7 +143,7 @@ struct StreamFaultTests {
         await server.stop()
     }
 
-    @Test("a delay is waited for, a change of it holds at once, and so does the end of a throttle")
+    @Test("Bytes wait for a delay or a throttle, and its removal takes effect at once")
     func changes() async throws {
         for faults in [PathFaults(delay: .seconds(3600)), PathFaults(bytesPerSecond: 1)] {
             let pair = try await ProxiedPair(url)

@@ -6,7 +6,7 @@ import TransportAPI
 @testable import EmbeddedServers
 @testable import Transports
 
-/// How the tests are told that the suite's server runs, and how to talk to it.
+/// The URL of the suite's server, if it runs, and the options for the client.
 private enum Autobahn {
     private static let environment = ProcessInfo.processInfo.environment
     static let url = environment["AUTOBAHN_URL"]
@@ -14,12 +14,12 @@ private enum Autobahn {
     static let agent = "agent=im-transports"
 }
 
-/// Our client under the Autobahn test suite; `scripts/autobahn client` starts the suite and judges its report.
+/// Tests our client with the Autobahn test suite. `scripts/autobahn client` starts the suite and evaluates its report.
 ///
-/// The suite's server plays a case on each connection, and wants every message back in its kind.
+/// The suite's server runs one case on each connection, and expects every message back with its type.
 @Suite("Autobahn", .enabled(if: Autobahn.url != nil))
 struct AutobahnTests {
-    @Test("the client plays every case of the suite")
+    @Test("Our client runs every case of the suite")
     func cases() async throws {
         let counting = try await TransportRegistry.standard.connect(url("/getCaseCount", ""))
         let answer = try #require(try await counting.receive())
@@ -29,7 +29,7 @@ struct AutobahnTests {
         for number in 1...max(count, 1) {
             try await echo(url("/runCase", "case=\(number)&\(Autobahn.agent)"))
         }
-        // This alone writes the report.
+        // This request makes the suite write its report.
         _ = await (try await TransportRegistry.standard.connect(url("/updateReports", Autobahn.agent))).closed()
     }
 
@@ -38,10 +38,10 @@ struct AutobahnTests {
         return "\(try #require(Autobahn.url))\(path)?query=\(encoded)\(Autobahn.options)"
     }
 
-    /// Sends everything back until the connection ends; many cases end it by an error, on purpose.
+    /// Returns every message until the connection ends. Many cases end it with an error on purpose.
     ///
-    /// By a handler on the loop, as servers do: the suite wants what came before a mistake answered even when both arrive at
-    /// once, and the task of who waits in `receive` runs only after the mistake has ended the connection.
+    /// A handler on the loop does this, as in a server. The suite expects an answer to the bytes before an error even
+    /// if both arrive at once. A task that waits in `receive` would run only after the error has ended the connection.
     private func echo(_ url: String) async throws {
         let endpoint = try Endpoint(url)
         let recipe = try #require(try TransportRegistry.standard.transport(for: endpoint) as? StreamTransport)

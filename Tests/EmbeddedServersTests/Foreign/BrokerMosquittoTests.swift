@@ -4,7 +4,7 @@ import Testing
 import TransportAPI
 import Transports
 
-/// What mosquitto keeps over a restart, and what it makes of WebSockets and of a client that is killed.
+/// Tests what mosquitto keeps over a restart, and how it handles WebSockets and a client that is killed.
 @Suite(
     "mosquitto with persistence",
     .serialized,
@@ -20,7 +20,7 @@ struct BrokerMosquittoTests {
     }
 
     @Test(
-        "a session that is away, and what is retained, are there after a restart",
+        "mosquitto keeps an absent client's session and retained messages over a restart",
         arguments: 1...2,
         ["mqtt", "mqtt+ws"]
     )
@@ -36,7 +36,7 @@ struct BrokerMosquittoTests {
         try broker.stop()
         #expect(await publisher.closed().initiator != .user)
         try await broker.start()
-        // It does not ask for its subscription again.
+        // The client does not subscribe again.
         let back = try await registry.connect(session)
         for number in 0..<50 { #expect(try await text(back) == "\(number)") }
         let late = try await registry.connect("\(base)&subscribe=r")
@@ -44,13 +44,16 @@ struct BrokerMosquittoTests {
         for connection in [back, late] { await connection.close() }
     }
 
-    @Test("MQTT over WebSocket brings messages back at each QoS, and meets clients of TCP", arguments: 0...2)
+    @Test(
+        "mosquitto returns messages over WebSocket at each QoS, also between WebSocket and TCP clients",
+        arguments: 0...2
+    )
     func webSocket(qos: Int) async throws {
         let broker = try await PersistentMosquitto()
         let url = "mqtt+ws://127.0.0.1:\(broker.webSocketPort)/mqtt?publish=a/b&subscribe=a/%2B&qos=\(qos)"
         let connection = try await registry.connect(url)
         let other = try await registry.connect("mqtt://127.0.0.1:\(broker.port)/?subscribe=a/%23&qos=\(qos)")
-        // mosquitto looks after its WebSockets a few times a second only, so the messages go side by side.
+        // mosquitto reads its WebSockets only a few times a second, so the messages are sent in parallel.
         let sends = (0..<100).map { number in Task { await connection.send(Payload(text: "\(number)")) } }
         for send in sends { #expect(await send.value.isSuccess) }
         for reader in [connection, other] {
@@ -66,7 +69,7 @@ struct BrokerMosquittoTests {
         for reader in [connection, other] { await reader.close() }
     }
 
-    @Test("over WebSocket too, what is retained is given to who comes later, and a cut connection leaves its will")
+    @Test("Over WebSocket, later subscribers receive retained messages, and a cut connection publishes its will")
     func webSocketWill() async throws {
         let broker = try await PersistentMosquitto()
         let base = "mqtt+ws://127.0.0.1:\(broker.webSocketPort)/?qos=1"

@@ -2,14 +2,14 @@ import EmbeddedServers
 import Testing
 import TransportAPI
 
-/// What a broker keeps, between our client and mosquitto.
+/// Tests sessions, retained messages and wills between our client and mosquitto.
 extension PeerTests {
     private func text(_ connection: any Connection) async throws -> String? {
         try await connection.receive().map { String(decoding: $0.bytes, as: UTF8.self) }
     }
 
-    /// A publisher whose acknowledgements are lost, and then its connection: the next connection of the same transport
-    /// completes what the first one has begun, and nothing arrives twice.
+    /// Loses the acknowledgements of a publisher, and then its connection. The next connection of the same transport
+    /// completes the messages of the first one, and nothing arrives twice.
     private func exactlyOnceAcrossConnections(_ broker: Endpoint) async throws {
         let port = try #require(broker.port)
         let proxy = try await FaultProxy.start(to: broker, seed: 1)
@@ -23,16 +23,16 @@ extension PeerTests {
             #expect(try await text(reader) == "begin \(round)")
             await proxy.set(PathFaults(blackHoleToClient: true))
             let first = await connection.statistics().messagesSent
-            let sends = (0..<10).map { _ in Task { await connection.send(Payload(text: "under way")) } }
+            let sends = (0..<10).map { _ in Task { await connection.send(Payload(text: "in flight")) } }
             while await connection.statistics().messagesSent < first + 10 { await Task.yield() }
-            // In every other round, time for the messages to reach the broker, whose answers are lost.
+            // In every other round, the messages have time to reach the broker, whose answers are lost.
             if round.isMultiple(of: 2) { for _ in 0..<10 { _ = try await reader.ping() } }
             await proxy.cut(.reset)
             for send in sends { #expect(await send.value != .acknowledged) }
             await proxy.set(.none)
             let next = try await transport.connect(timeout: .seconds(10))
             #expect(await next.send(Payload(text: "end")) == .acknowledged)
-            for _ in 0..<10 { #expect(try await text(reader) == "under way") }
+            for _ in 0..<10 { #expect(try await text(reader) == "in flight") }
             #expect(try await text(reader) == "end")
             await next.close()
         }
@@ -41,7 +41,7 @@ extension PeerTests {
     }
 
     @Test(
-        "QoS 2 holds from connection to connection of a session, with mosquitto",
+        "QoS 2 delivers each message once over several connections of one session with mosquitto",
         .enabled(if: Peers.mosquitto != nil),
         arguments: ["mqtt", "mqtt+ws"]
     )
@@ -50,7 +50,7 @@ extension PeerTests {
         try await exactlyOnceAcrossConnections(broker.endpoint(scheme))
     }
 
-    @Test("QoS 2 holds from connection to connection of a session, with our broker")
+    @Test("QoS 2 delivers each message once over several connections of one session with our broker")
     func ownSession() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         try await exactlyOnceAcrossConnections(server.endpoint)
@@ -58,7 +58,7 @@ extension PeerTests {
     }
 
     @Test(
-        "many messages of QoS 2 at a time arrive once each, by way of mosquitto",
+        "Many concurrent messages at QoS 2 arrive once each through mosquitto",
         .enabled(if: Peers.mosquitto != nil),
         arguments: ["", "&in-flight=1"]
     )
@@ -75,7 +75,7 @@ extension PeerTests {
     }
 
     @Test(
-        "mosquitto keeps a session for our client that is away",
+        "mosquitto keeps a session for our client while it is away",
         .enabled(if: Peers.mosquitto != nil),
         arguments: 1...2
     )
@@ -91,7 +91,10 @@ extension PeerTests {
         for connection in [publisher, back] { await connection.close() }
     }
 
-    @Test("mosquitto retains what our client asks it to, and forgets it", .enabled(if: Peers.mosquitto != nil))
+    @Test(
+        "mosquitto retains the message of our client until the client deletes it",
+        .enabled(if: Peers.mosquitto != nil)
+    )
     func mosquittoRetained() async throws {
         let broker = try await Mosquitto()
         let base = "mqtt://127.0.0.1:\(broker.port)/?qos=1"

@@ -1,32 +1,32 @@
 import TestSupport
 import Testing
 
-/// Pages in Chromium at the echo and the broker of `imbench serve`; what they want is in `Support/echo.html` and
-/// `Support/mqtt.html`. Chromium offers permessage-deflate always, and a page from disk has the origin "null", which the server
-/// has to admit.
+/// Runs pages in Chromium against the echo and the broker of `imbench serve`. The checks are in `Support/echo.html` and
+/// `Support/mqtt.html`. Chromium always offers permessage-deflate. A page from disk has the origin "null", which the
+/// server has to admit.
 @Suite("A browser", .enabled(if: Peers.chromium != nil), .serialized, .timeLimit(.minutes(5)), .ownThread)
 struct BrowserTests {
-    @Test("gets everything back, and its own close code", arguments: ["off", "on", "small"])
+    @Test("A browser receives every message back, and its own close code", arguments: ["off", "on", "small"])
     func echo(deflate: String) async throws {
         let server = try await Serving.start("ws://127.0.0.1:0/?deflate=\(deflate)", "--origins", "null")
         let page = "file://\(Foreign.support)/echo.html?port=\(server.port)&deflate=\(deflate != "off")"
         #expect(try await verdict(page) == "ok")
     }
 
-    @Test("speaks MQTT to the broker, however its packets lie in its messages, and is told what it did wrong")
+    @Test("A browser uses MQTT over any division into messages, and receives the close code of its mistakes")
     func broker() async throws {
         let server = try await Serving.start("mqtt+ws://127.0.0.1:0/mqtt", "--origins", "null")
         #expect(try await verdict("file://\(Foreign.support)/mqtt.html?port=\(server.port)") == "ok")
     }
 
-    @Test("reaches no server from a page on disk unless the server's settings admit it")
+    @Test("A page on disk reaches no server unless the server's settings admit it")
     func refused() async throws {
         let server = try await Serving.start("ws://127.0.0.1:0")
         let page = "file://\(Foreign.support)/echo.html?port=\(server.port)&deflate=false"
         #expect(try await verdict(page) == "no connection")
     }
 
-    /// What the page says on its console.
+    /// The verdict that the page prints on its console.
     private func verdict(_ page: String) async throws -> String? {
         let chromium = try #require(Peers.chromium)
         return try await aside {
@@ -43,7 +43,7 @@ struct BrowserTests {
             defer { browser.destroy() }
             while let line = browser.line() {
                 // [1:2:0101/000000.000000:INFO:CONSOLE:3] "VERDICT ok", source: file:///… (4)
-                if let said = line.firstMatch(of: #/"VERDICT (.*)", source: /#) { return String(said.1) }
+                if let output = line.firstMatch(of: #/"VERDICT (.*)", source: /#) { return String(output.1) }
             }
             return nil
         }

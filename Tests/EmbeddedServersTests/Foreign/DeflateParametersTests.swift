@@ -3,17 +3,18 @@ import Testing
 import TransportAPI
 import Transports
 
-/// The parameters of permessage-deflate (RFC 7692, section 7.1), set by URL and agreed on with Python's websockets, which makes
-/// its decompressors as small and as forgetful as was agreed: what refers to more than that is an error to it.
+/// Tests the parameters of permessage-deflate (RFC 7692, section 7.1). They are set by URL and negotiated with Python's
+/// websockets. Its decompressors are exactly as small as negotiated and keep no more context, so data that refers to
+/// more is an error.
 @Suite(
-    "Compression's parameters, with websockets",
+    "Compression parameters with Python's websockets",
     .enabled(if: Peers.pythonWithWebSockets != nil),
     .serialized,
     .timeLimit(.minutes(5)),
     .ownThread
 )
 struct DeflateParametersTests {
-    /// All that can be set, each otherwise than by default.
+    /// Every parameter with a value that is not its default.
     private static let all =
         "deflate=on&deflate-window=10&deflate-peer-window=11&deflate-context=off&deflate-peer-context=off"
     private static let insistent = """
@@ -22,7 +23,7 @@ struct DeflateParametersTests {
         """
 
     @Test(
-        "our client and a server of theirs keep to what either insists on",
+        "Our client and a foreign server use the parameters that either side requires",
         arguments: [
             ("deflate=on", "{}", "client 15 remembers, server 15 remembers"),
             ("deflate=on", insistent, "client 12 forgets, server 9 forgets"),
@@ -54,7 +55,7 @@ struct DeflateParametersTests {
                 #expect(await connection.send(Payload(letters)) == .written)
                 #expect(try await connection.receive() == Payload(letters))
                 let sent = await connection.statistics().bytesSent - before
-                // Eight different letters need three bits each, and what is remembered nearly nothing.
+                // Eight different letters need three bits each. Almost nothing is kept in the context.
                 #expect(sent < size * 3 / 4)
                 if size == 600, repetition > 0 { #expect((sent < 100) == (isRemembered && window > 9)) }
             }
@@ -63,7 +64,7 @@ struct DeflateParametersTests {
     }
 
     @Test(
-        "our server and a client of theirs keep to what either insists on",
+        "Our server and a foreign client use the parameters that either side requires",
         arguments: [
             (
                 "deflate=on", #"{"server_max_window_bits": 9, "client_max_window_bits": 10}"#,
@@ -75,7 +76,7 @@ struct DeflateParametersTests {
             ),
             (all, #"{"client_max_window_bits": true}"#, "client 11 forgets, server 10 forgets"),
             (all, #"{"server_max_window_bits": 9, "client_max_window_bits": 9}"#, "client 9 forgets, server 9 forgets"),
-            // Who does not offer to keep to a window is let have the largest.
+            // A client that does not offer a window limit gets the largest window.
             (all, #"{"client_max_window_bits": null}"#, "client 15 forgets, server 10 forgets"),
             ("deflate=small", #"{"client_max_window_bits": true}"#, "client 10 remembers, server 10 remembers"),
             (
@@ -94,7 +95,7 @@ struct DeflateParametersTests {
     func server(query: String, client: String, expected: String) async throws {
         let server = try await Serving.start("ws://127.0.0.1:0/?\(query)")
         let url = "ws://127.0.0.1:\(server.port)/"
-        let said = try await Foreign.run("websocket_deflate.py", with: Peers.pythonWithWebSockets, [url, client])
-        #expect(said == [expected])
+        let output = try await Foreign.run("websocket_deflate.py", with: Peers.pythonWithWebSockets, [url, client])
+        #expect(output == [expected])
     }
 }

@@ -5,7 +5,7 @@ import Testing
 import TransportAPI
 import Transports
 
-/// The session envelope as Docs/reference/wire-formats.md tells it: the client there, run as it stands.
+/// Runs the client of the session envelope in Docs/reference/wire-formats.md without changes.
 @Suite("A client of the session envelope in Python", .timeLimit(.minutes(5)), .ownThread)
 struct EnvelopePeerTests {
     private func program() throws -> String {
@@ -16,7 +16,10 @@ struct EnvelopePeerTests {
         return try #require(rest.components(separatedBy: "```").first)
     }
 
-    @Test("keeps its session when the connection breaks", .enabled(if: Peers.pythonWithWebSockets != nil))
+    @Test(
+        "A Python client keeps its session when the connection breaks",
+        .enabled(if: Peers.pythonWithWebSockets != nil)
+    )
     func example() async throws {
         let (arrivals, arrived) = AsyncStream.makeStream(of: Session.self)
         let server = SessionServer(on: EventLoop.shared) { arrived.yield($0) }

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// mosquitto's clients at the broker of `imbench serve`.
+/// Tests mosquitto's clients with the broker of `imbench serve`.
 @Suite(
     "mosquitto's clients",
     .enabled(if: Peers.mosquittoPub != nil && Peers.mosquittoSub != nil),
@@ -14,7 +14,7 @@ struct MosquittoClientTests {
     /// A mosquitto_sub that has subscribed.
     private struct Subscriber {
         fileprivate let peer: Peer
-        /// What it got before it had subscribed, from a session of before.
+        /// The messages of a former session that came before the subscription.
         fileprivate var early: [String]
 
         /// The next `count` messages, as QoS, retain flag, topic and payload.
@@ -30,13 +30,13 @@ struct MosquittoClientTests {
             }
         }
 
-        /// Kills it, as a crash would.
+        /// Kills the process, as a crash would.
         func kill() async throws {
             try await aside { [peer] in peer.destroy() }
         }
 
-        /// Interrupts it, so that it says goodbye, and waits for its end.
-        func leave() async throws {
+        /// Interrupts the process, so that it sends DISCONNECT, and waits for its end.
+        func disconnect() async throws {
             try await aside { [peer] in
                 peer.signal(SIGINT)
                 _ = try peer.finish()
@@ -45,7 +45,7 @@ struct MosquittoClientTests {
     }
 
     private func subscribe(_ server: Serving, _ arguments: String) async throws -> Subscriber {
-        // Into a pipe, mosquitto_sub would keep its lines to itself until it ends.
+        // Without stdbuf, mosquitto_sub would buffer its lines until its end, because it writes to a pipe.
         let words = ["stdbuf", "-oL", try #require(Peers.mosquittoSub), "-h", "127.0.0.1", "-p", "\(server.port)"]
         return try await aside {
             let format = ["-d", "-F", "got %q %r %t %p"]
@@ -58,7 +58,7 @@ struct MosquittoClientTests {
         }
     }
 
-    /// Runs mosquitto_pub to its end, which at QoS 1 and 2 comes when the broker has all messages.
+    /// Runs mosquitto_pub to its end. At QoS 1 and 2 it ends when the broker has all messages.
     private func publish(_ server: Serving, _ arguments: String, lines: [String] = []) async throws {
         #expect(try await status(of: Peers.mosquittoPub, server, arguments, lines: lines) == 0)
     }
@@ -79,7 +79,7 @@ struct MosquittoClientTests {
         }
     }
 
-    @Test("get each message at the lower QoS of both, in order", arguments: 0...2, 0...2)
+    @Test("A subscriber receives each message at the lower QoS of both clients, in order", arguments: 0...2, 0...2)
     func qualities(publisher: Int, subscriber: Int) async throws {
         let server = try await Serving.start("mqtt://127.0.0.1:0")
         var reader = try await subscribe(server, "-q \(subscriber) -t chat/room")
@@ -89,7 +89,7 @@ struct MosquittoClientTests {
         #expect(try await reader.messages(20) == texts.map { "\(lower) 0 chat/room \($0)" })
     }
 
-    @Test("find what was retained, until it is taken back", arguments: 0...2)
+    @Test("A subscriber receives a retained message until it is deleted", arguments: 0...2)
     func retained(qos: Int) async throws {
         let server = try await Serving.start("mqtt://127.0.0.1:0")
         var early = try await subscribe(server, "-q 2 -t room/#")
@@ -105,7 +105,7 @@ struct MosquittoClientTests {
         #expect(try await later.messages(1) == ["1 0 room/b plain"])
     }
 
-    @Test("leave a will when they are killed, and none when they say goodbye", arguments: 0...2)
+    @Test("A killed client's will is published, and a client that disconnects leaves none", arguments: 0...2)
     func wills(qos: Int) async throws {
         let server = try await Serving.start("mqtt://127.0.0.1:0")
         var watcher = try await subscribe(server, "-q 2 -t gone/#")
@@ -113,15 +113,15 @@ struct MosquittoClientTests {
             let will = "--will-topic gone/\(name) --will-payload \(name) --will-qos \(qos) --will-retain"
             return try await subscribe(server, "-t room \(will)")
         }
-        let (polite, killed) = (try await member("ann"), try await member("ben"))
-        try await polite.leave()
+        let (disconnected, killed) = (try await member("ann"), try await member("ben"))
+        try await disconnected.disconnect()
         try await killed.kill()
         #expect(try await watcher.messages(1) == ["\(qos) 0 gone/ben ben"])
         var late = try await subscribe(server, "-q 2 -t gone/#")
         #expect(try await late.messages(1) == ["\(qos) 1 gone/ben ben"])
     }
 
-    @Test("get what their wildcards match, and nothing else")
+    @Test("A subscriber receives the messages that match its wildcards, and no others")
     func wildcards() async throws {
         let server = try await Serving.start("mqtt://127.0.0.1:0")
         var reader = try await subscribe(server, "-q 1 -t +/b -t x/# -t /+/c")
@@ -133,7 +133,7 @@ struct MosquittoClientTests {
         #expect(try await all.messages(topics.count) == topics.map { "1 0 \($0) m" })
     }
 
-    @Test("get what came while they were away, and keep their subscriptions", arguments: 1...2)
+    @Test("A client receives the messages that came while it was away, and keeps its subscriptions", arguments: 1...2)
     func persistent(qos: Int) async throws {
         let server = try await Serving.start("mqtt://127.0.0.1:0")
         let before = try await subscribe(server, "-c -i bob -q \(qos) -t room")
@@ -146,7 +146,7 @@ struct MosquittoClientTests {
         #expect(try await back.messages(1) == ["\(qos) 0 room live"])
     }
 
-    @Test("come in with their password only, where the broker has users")
+    @Test("A broker with users accepts a client only with its password")
     func users() async throws {
         let server = try await Serving.start("mqtt://127.0.0.1:0", "--user", "ann:secret", "--user", "ben:a:b")
         var reader = try await subscribe(server, "-q 1 -t room -u ben -P a:b")

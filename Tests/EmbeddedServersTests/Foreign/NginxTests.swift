@@ -5,10 +5,10 @@ import Testing
 import TransportAPI
 import Transports
 
-/// nginx as a reverse proxy on the same machine, in front of `imbench serve`.
+/// Tests nginx as a reverse proxy on the same machine, in front of `imbench serve`.
 @Suite("A server behind nginx", .enabled(if: Peers.nginx != nil), .serialized, .timeLimit(.minutes(5)), .ownThread)
 struct NginxTests {
-    /// A proxy to `port` that asks there for `host`.
+    /// A proxy to `port` that sends `host` in its requests.
     private final class Nginx {
         let reserved: ReservedPort
         private let folder: ScratchFolder
@@ -46,7 +46,7 @@ struct NginxTests {
             process = try Peer(nginx, ["-p", folder.path, "-e", "stderr", "-c", configuration])
         }
 
-        /// What becomes of a page's handshake through the proxy, once that listens.
+        /// Returns the result of a page's handshake through the proxy, once the proxy listens.
         func failure(origin: String?) async throws -> TransportError? {
             var url = "ws://127.0.0.1:\(reserved.port)/"
             if let origin { url += "?origin=\(origin)" }
@@ -62,7 +62,7 @@ struct NginxTests {
         }
     }
 
-    @Test("admits the page that nginx serves by its public name, once the settings say so")
+    @Test("A server behind nginx admits a page by its public name if the settings list it")
     func publicName() async throws {
         let bare = try await Serving.start("ws://127.0.0.1:0")
         let closed = try await Nginx(to: bare.port, host: "chat.example")
@@ -76,7 +76,7 @@ struct NginxTests {
         #expect(try await nginx.failure(origin: "https://evil.example")?.code == .forbidden)
     }
 
-    @Test("admits a listed page where nginx asks for the server's own address")
+    @Test("A server behind nginx admits a listed page if nginx sends the server's own address as host")
     func ownAddress() async throws {
         let server = try await Serving.start("ws://127.0.0.1:0", "--origins", "https://chat.example")
         let nginx = try await Nginx(to: server.port, host: "$proxy_host")

@@ -1,18 +1,18 @@
 import TestSupport
 import Testing
 
-/// Eclipse Paho for Python at the broker of `imbench serve`; what it wants is in `Support/mqtt_client.py`.
+/// Runs Eclipse Paho for Python against the broker of `imbench serve`. The checks are in `Support/mqtt_client.py`.
 @Suite("Paho's client", .enabled(if: Peers.pythonWithPaho != nil), .serialized, .timeLimit(.minutes(5)), .ownThread)
 struct PahoTests {
-    @Test("is served at each QoS, over TCP and over WebSocket", arguments: ["tcp", "websockets"], 0...2)
+    @Test("Paho's client is served at each QoS, over TCP and over WebSocket", arguments: ["tcp", "websockets"], 0...2)
     func served(carrier: String, qos: Int) async throws {
         let server = try await Serving.start("\(carrier == "tcp" ? "mqtt" : "mqtt+ws")://127.0.0.1:0")
         let tests = ["sizes", "burst", "retained", "wills", "session", "takeover", "unsubscribing", "ping"]
-        let said = try await Foreign.run(
+        let output = try await Foreign.run(
             "mqtt_client.py",
             with: Peers.pythonWithPaho,
             ["\(server.port)", carrier, "\(qos)"] + tests
         )
-        #expect(said == tests.map { "\($0): ok" })
+        #expect(output == tests.map { "\($0): ok" })
     }
 }

@@ -9,14 +9,14 @@ import Transports
 struct PeerTests {
     var registry: TransportRegistry { .standard }
 
-    @Test("every peer is there when they are required")
+    @Test("Every peer is installed when peers are required")
     func required() {
         guard ProcessInfo.processInfo.environment["IM_REQUIRE_PEERS"] != nil else { return }
         #expect(Peers.mosquitto != nil && Peers.mosquittoPub != nil && Peers.mosquittoSub != nil)
         #expect(Peers.mosquittoPasswd != nil && Peers.protoc != nil)
         #expect(Peers.pythonWithWebSockets != nil && Peers.pythonWithProtobuf != nil)
         #expect(Peers.pythonWithPaho != nil && Peers.chromium != nil && Peers.nginx != nil)
-        // Not installed, but built with the tests; some peers are tried with the command itself.
+        // The command is not installed but built with the tests. Some peers are tested with it.
         #expect(Peers.imbench != nil)
     }
 
@@ -57,14 +57,14 @@ struct PeerTests {
 
         var port: UInt16 { reserved.port }
 
-        /// Where it listens for this scheme: `mqtt` or `mqtt+ws`.
+        /// The endpoint for a scheme, `mqtt` or `mqtt+ws`.
         func endpoint(_ scheme: String) throws -> Endpoint {
             try Endpoint("\(scheme)://127.0.0.1:\(scheme == "mqtt" ? port : reservedForWebSocket.port)")
         }
     }
 
     @Test(
-        "mosquitto brings messages back in order at each QoS",
+        "mosquitto returns messages in order at each QoS",
         .enabled(if: Peers.mosquitto != nil),
         arguments: 0...2
     )
@@ -85,9 +85,9 @@ struct PeerTests {
         await connection.close()
     }
 
-    /// It answers a wrong password with CONNACK 5, not authorised; 4, which MQTT has for that, is not what 2.0.11 sends.
+    /// mosquitto 2.0.11 answers a wrong password with CONNACK 5, not authorised. MQTT defines 4 for that.
     @Test(
-        "mosquitto refuses a wrong password, and the error says so",
+        "A connection that mosquitto refuses for a wrong password ends with an error that says so",
         .enabled(if: Peers.mosquittoPasswd != nil),
         arguments: ["mqtt", "mqtt+ws"]
     )
@@ -125,7 +125,7 @@ struct PeerTests {
         """
 
     @Test(
-        "Python's websockets server gives everything back, compressed or not",
+        "Python's websockets server returns every message, compressed or not",
         .enabled(if: Peers.pythonWithWebSockets != nil),
         arguments: ["off", "on", "small"]
     )

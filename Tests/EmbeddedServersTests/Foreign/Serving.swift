@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// `imbench serve`, started as a user starts it: in a process of its own, on a port of the system's choice.
+/// `imbench serve` as a user starts it: in its own process, on a port that the system chooses.
 final class Serving: Sendable {
     let port: UInt16
     private let process: Peer
@@ -18,7 +18,7 @@ final class Serving: Sendable {
         port = try #require(UInt16(line[address].dropFirst("127.0.0.1:".count)))
     }
 
-    /// Interrupts it as Ctrl-C does, and gives its status.
+    /// Sends SIGINT, as Ctrl-C does, and returns the exit status.
     func interrupt() async throws -> Int32 {
         try await aside { [process] in
             process.signal(SIGINT)
@@ -27,12 +27,12 @@ final class Serving: Sendable {
     }
 }
 
-/// Programs of other people's, run against our servers.
+/// Programs of other projects that run against our servers.
 enum Foreign {
-    /// Where the scripts and pages are.
+    /// The folder of the scripts and pages.
     static let support = (#filePath as NSString).deletingLastPathComponent + "/Support"
 
-    /// Runs a script of ``support`` to its end and gives what it said, with its status if that is not 0.
+    /// Runs a script of ``support`` to its end. Returns its output, and its status if that is not 0.
     static func run(_ script: String, with python: String?, _ arguments: [String]) async throws -> [String] {
         let python = try #require(python)
         return try await aside {
@@ -45,7 +45,7 @@ enum Foreign {
     }
 }
 
-/// Does what blocks on a thread of its own: the threads that all tests share are few.
+/// Runs blocking work on its own thread, because the tests share only a few threads.
 func aside<Value: Sendable>(_ work: @escaping @Sendable () throws -> Value) async throws -> Value {
     try await withCheckedThrowingContinuation { continuation in
         Thread.detachNewThread { continuation.resume(with: Result { try work() }) }

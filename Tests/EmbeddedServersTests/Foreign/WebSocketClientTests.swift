@@ -1,45 +1,47 @@
 import TestSupport
 import Testing
 
-/// Python's websockets at the echo of `imbench serve`; what it wants is in `Support/websocket_client.py`.
+/// Runs Python's websockets against the echo of `imbench serve`. The checks are in `Support/websocket_client.py`.
 @Suite(
-    "websockets' client",
+    "The client of Python's websockets",
     .enabled(if: Peers.pythonWithWebSockets != nil),
     .serialized,
     .timeLimit(.minutes(5)),
     .ownThread
 )
 struct WebSocketClientTests {
-    /// Expects the tests of the script to pass.
+    /// Runs tests of the script, which must all pass.
     private func pass(_ tests: String..., query: String = "deflate=off", compression: String = "none") async throws {
         let server = try await Serving.start("ws://127.0.0.1:0/?\(query)")
-        let said = try await Foreign.run(
+        let output = try await Foreign.run(
             "websocket_client.py",
             with: Peers.pythonWithWebSockets,
             ["ws://127.0.0.1:\(server.port)/?\(query)", compression] + tests
         )
-        #expect(said == tests.map { "\($0): ok" })
+        #expect(output == tests.map { "\($0): ok" })
     }
 
     @Test(
-        "gets everything back, whatever each side thinks of compression",
+        "A client receives every message back with any compression settings of both sides",
         arguments: [("off", "none"), ("off", "deflate"), ("on", "none"), ("on", "deflate"), ("small", "deflate")]
     )
     func echo(server: String, client: String) async throws {
         try await pass("sizes", "fragments", "pings", query: "deflate=\(server)", compression: client)
     }
 
-    @Test("gets its own close code back")
-    func goodbyes() async throws {
-        try await pass("goodbyes")
+    @Test("A client receives its own close code back")
+    func closeCodes() async throws {
+        try await pass("close_codes")
     }
 
-    @Test("is told by the close code what it did wrong")
+    @Test("A client receives a close code that names its error")
     func mistakes() async throws {
         try await pass("mistakes", query: "max-message=2000000")
     }
 
-    @Test("gets a close frame when the server is interrupted, which then ends with the status of its signal")
+    @Test(
+        "An interrupted server sends a close frame and exits with the status of its signal"
+    )
     func interrupted() async throws {
         let server = try await Serving.start("ws://127.0.0.1:0")
         let python = try #require(Peers.pythonWithWebSockets)

@@ -5,13 +5,13 @@ import Testing
 import TransportAPI
 import Transports
 
-/// Tells who spoke, message by message.
+/// Records the first byte of each message in order of receipt.
 private final class Order: MessageHandler {
-    private let heard: Locked<[UInt8]>
+    private let received: Locked<[UInt8]>
     private let clients: Locked<Int>
 
-    init(_ heard: Locked<[UInt8]>, clients: Locked<Int> = Locked(0)) {
-        (self.heard, self.clients) = (heard, clients)
+    init(_ received: Locked<[UInt8]>, clients: Locked<Int> = Locked(0)) {
+        (self.received, self.clients) = (received, clients)
     }
 
     func opened(_: any MessagePeer) {
@@ -19,55 +19,55 @@ private final class Order: MessageHandler {
     }
 
     func received(_ payload: Payload, from _: any MessagePeer) {
-        heard.withLock { $0.append(payload.bytes.first ?? 0) }
+        received.withLock { $0.append(payload.bytes.first ?? 0) }
     }
 
     func ended(_: any MessagePeer) {}
 }
 
-@Suite("One loop and many clients", .timeLimit(.minutes(5)), .ownThread)
+@Suite("Fairness among the clients of one loop", .timeLimit(.minutes(5)), .ownThread)
 struct FairnessTests {
-    @Test("a client with very much to say lets others have their say in between")
+    @Test("A client that floods the server leaves time for others in between")
     func floodOfMessages() async throws {
         let loop = try EventLoop(name: "fairness")
-        let heard = Locked<[UInt8]>([])
+        let received = Locked<[UInt8]>([])
         let listener = try await TransportRegistry.standard.listen(
             at: Endpoint("tcp://127.0.0.1:0"),
             on: loop,
-            mode: .handle { Order(heard) }
+            .handle { Order(received) }
         )
         let flooding = try HostileClient(port: try #require(listener.endpoint.port))
-        let modest = try HostileClient(port: try #require(listener.endpoint.port))
-        let word: [UInt8] = [0, 0, 0, 1, 2]
-        #expect(modest.sendWhatFits(word, atMost: word.count) == word.count)
-        while heard.withLock({ $0 }) != [2] { await Task.yield() }
+        let quiet = try HostileClient(port: try #require(listener.endpoint.port))
+        let single: [UInt8] = [0, 0, 0, 1, 2]
+        #expect(quiet.sendWhatFits(single, atMost: single.count) == single.count)
+        while received.withLock({ $0 }) != [2] { await Task.yield() }
 
-        // While the loop stands still, both say all they have to say.
+        // Both clients send all their messages while the loop is blocked.
         let gate = await halt(loop)
         let message: [UInt8] = [0, 0, 0, 1, 1]
         let count =
             flooding.sendWhatFits(Array(repeatElement(message, count: 1000).joined()), atMost: 500_000) / message.count
         #expect(count > 10_000)
-        #expect(modest.sendWhatFits(word, atMost: word.count) == word.count)
-        while !modest.isDelivered { await Task.yield() }
+        #expect(quiet.sendWhatFits(single, atMost: single.count) == single.count)
+        while !quiet.isDelivered { await Task.yield() }
         gate.signal()
-        while heard.withLock({ $0.count }) < count + 2 { await Task.yield() }
-        let place = heard.withLock { $0.lastIndex(of: 2) }
+        while received.withLock({ $0.count }) < count + 2 { await Task.yield() }
+        let place = received.withLock { $0.lastIndex(of: 2) }
         #expect(try #require(place) < count / 2)
         await listener.close()
     }
 
     @Test(
-        "a client whom the server knows is heard before a crowd of newcomers who have much to say, with or without a handshake",
+        "A known client is served before most of the flood of many new clients, with or without a handshake",
         arguments: ["tcp", "ws"]
     )
-    func crowdOfNewcomers(transport: String) async throws {
-        let loop = try EventLoop(name: "newcomers")
-        let (heard, clients) = (Locked<[UInt8]>([]), Locked(0))
+    func manyNewClients(transport: String) async throws {
+        let loop = try EventLoop(name: "newClients")
+        let (received, clients) = (Locked<[UInt8]>([]), Locked(0))
         let listener = try await TransportRegistry.standard.listen(
             at: Endpoint("\(transport)://127.0.0.1:0"),
             on: loop,
-            mode: .handle { Order(heard, clients: clients) }
+            .handle { Order(received, clients: clients) }
         )
         let port = try #require(listener.endpoint.port)
         func message(_ byte: UInt8) -> [UInt8] { transport == "ws" ? frame(0x82, [byte]) : [0, 0, 0, 1, byte] }
@@ -76,30 +76,30 @@ struct FairnessTests {
             if transport == "ws" { await client.upgrade() }
             return client
         }
-        let modest = try await client()
-        let word = message(2)
-        #expect(modest.sendWhatFits(word, atMost: word.count) == word.count)
-        while heard.withLock({ $0 }) != [2] { await Task.yield() }
+        let quiet = try await client()
+        let single = message(2)
+        #expect(quiet.sendWhatFits(single, atMost: single.count) == single.count)
+        while received.withLock({ $0 }) != [2] { await Task.yield() }
 
-        var newcomers: [HostileClient] = []
-        for _ in 0..<50 { newcomers.append(try await client()) }
+        var newClients: [HostileClient] = []
+        for _ in 0..<50 { newClients.append(try await client()) }
         while clients.withLock({ $0 }) < 51 { await Task.yield() }
         let gate = await halt(loop)
         let flood = Array(repeatElement(message(1), count: 1000).joined())
-        for client in newcomers { #expect(client.sendWhatFits(flood, atMost: flood.count) == flood.count) }
-        #expect(modest.sendWhatFits(word, atMost: word.count) == word.count)
-        while !(newcomers + [modest]).allSatisfy(\.isDelivered) { await Task.yield() }
+        for client in newClients { #expect(client.sendWhatFits(flood, atMost: flood.count) == flood.count) }
+        #expect(quiet.sendWhatFits(single, atMost: single.count) == single.count)
+        while !(newClients + [quiet]).allSatisfy(\.isDelivered) { await Task.yield() }
         gate.signal()
-        while heard.withLock({ $0.count }) < 50_002 { await Task.yield() }
-        // Not after more of them than one, who may have been in the line already.
-        let place = try #require(heard.withLock { $0.lastIndex(of: 2) })
+        while received.withLock({ $0.count }) < 50_002 { await Task.yield() }
+        // At most one of the new clients, which may be in progress already, is served before.
+        let place = try #require(received.withLock { $0.lastIndex(of: 2) })
         #expect(place <= 1001)
         await listener.close()
-        withExtendedLifetime(newcomers) {}
+        withExtendedLifetime(newClients) {}
     }
 
-    @Test("a client whose messages are much work lets others have their say in between")
-    func sharesOfTime() async throws {
+    @Test("A client whose messages take long leaves time for others in between")
+    func timeBudgets() async throws {
         let loop = try EventLoop(name: "shares")
         let order = Locked<[Int]>([])
         let soFar = await withCheckedContinuation { continuation in
@@ -108,7 +108,7 @@ struct FairnessTests {
                 _ = loop.schedule(at: loop.now) { continuation.resume(returning: order.withLock { $0.count }) }
             }
         }
-        // The timer had its turn although none of the three had come to its end.
+        // The timer ran although none of the three workers had finished.
         #expect(soFar < 3 * Worker.steps)
         while order.withLock({ $0.count }) < 3 * Worker.steps { await Task.yield() }
         let first = order.withLock { Array($0.prefix(6)) }
@@ -116,7 +116,7 @@ struct FairnessTests {
     }
 }
 
-/// Halts the loop until the semaphore is signalled. It stands still when this returns.
+/// Blocks the loop until the semaphore is signalled. The loop is blocked when this returns.
 private func halt(_ loop: EventLoop) async -> DispatchSemaphore {
     let gate = DispatchSemaphore(value: 0)
     await withCheckedContinuation { continuation in
@@ -128,7 +128,7 @@ private func halt(_ loop: EventLoop) async -> DispatchSemaphore {
     return gate
 }
 
-/// Works for a whole share, many times.
+/// Works for a whole time budget, many times.
 private final class Worker: ScheduledHandler {
     var schedule = ScheduleEntry()
     static let steps = 20

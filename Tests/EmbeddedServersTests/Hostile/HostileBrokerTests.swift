@@ -3,11 +3,11 @@ import TestSupport
 import Testing
 import Transports
 
-/// Clients that speak MQTT, and mean no good.
-@Suite("Brokers and clients that make them work for nothing", .timeLimit(.minutes(5)), .ownThread)
+/// Tests hostile clients that use MQTT.
+@Suite("Clients that attack a broker", .timeLimit(.minutes(5)), .ownThread)
 struct HostileBrokerTests {
     @Test(
-        "bound what all together keep of what clients say of themselves",
+        "A broker limits the memory for the identifiers and wills of all clients",
         arguments: ["mqtt", "mqtt+ws"],
         [false, true]
     )
@@ -26,14 +26,14 @@ struct HostileBrokerTests {
             }
             hostile.append(client)
         }
-        let error = try #require(try await attacked.note().reason.error)
+        let error = try #require(try await attacked.event().reason.error)
         #expect(error.code == .resourcesExhausted)
         #expect(try await attacked.isServing())
         withExtendedLifetime(hostile) {}
         await attacked.stop()
     }
 
-    @Test("refuse who would have them keep a long identifier or a large will, and tell their owner")
+    @Test("A broker refuses a client with a long identifier or a large will, and reports it")
     func refusedConnects() async throws {
         let long = String(repeating: "n", count: 1025)
         let byName = try await ending("mqtt", "") { await $0.connectMQTT(long) }
@@ -43,7 +43,7 @@ struct HostileBrokerTests {
         #expect(byWill.code == .messageTooLarge && byWill.reason.contains("16385 bytes"))
     }
 
-    @Test("tell of each client whose identifier another takes, and keep nothing of it")
+    @Test("A broker reports each client whose identifier is taken over, and keeps nothing of it")
     func takeovers() async throws {
         let attacked = try await Attacked("mqtt")
         var hostile: [HostileClient] = []
@@ -65,7 +65,7 @@ struct HostileBrokerTests {
     ]
 
     @Test(
-        "end who repeats packets of QoS 2, or acknowledges what was never sent, in any session",
+        "A broker closes a client that repeats QoS 2 packets or acknowledges unknown ones, in any session",
         arguments: nothingNew
     )
     func repetitions(name: String, packet: [UInt8]) async throws {
@@ -76,7 +76,7 @@ struct HostileBrokerTests {
         #expect(error.code == .tooManyRequests)
     }
 
-    @Test("end who floods them with subscriptions")
+    @Test("A broker closes a client that floods it with subscriptions")
     func subscriptionFlood() async throws {
         let error = try await ending("mqtt", "control-rate=100") { hostile in
             await hostile.connectMQTT()
@@ -89,7 +89,7 @@ struct HostileBrokerTests {
         #expect(error.code == .tooManyRequests)
     }
 
-    @Test("end who begins message after message of QoS 2 and releases none")
+    @Test("A broker closes a client that starts many QoS 2 messages and releases none")
     func unreleased() async throws {
         let error = try await ending("mqtt", "max-unreleased=10") { hostile in
             await hostile.connectMQTT()
@@ -98,7 +98,7 @@ struct HostileBrokerTests {
         #expect(error.code == .tooManyRequests)
     }
 
-    @Test("take a message of QoS 2 once, however often its packet identifier comes again")
+    @Test("A broker accepts a QoS 2 message once, however often its packet identifier comes again")
     func reusedIdentifier() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let port = try #require(server.endpoint.port)

@@ -2,10 +2,10 @@ import TestSupport
 import Testing
 import Transports
 
-/// Clients that keep to the handshake and to nothing after it.
-@Suite("Servers and clients that make them work for nothing", .timeLimit(.minutes(5)), .ownThread)
+/// Tests clients that follow the protocol only in the handshake.
+@Suite("Clients that send hostile messages", .timeLimit(.minutes(5)), .ownThread)
 struct HostileMessageTests {
-    @Test("end who announces more than is allowed, before any of it comes")
+    @Test("A server closes a client that announces too large a message, before any of it comes")
     func giantLengths() async throws {
         let overWebSocket = try await ending("ws", "") {
             await $0.upgrade()
@@ -21,7 +21,7 @@ struct HostileMessageTests {
         #expect(overMQTT.code == .messageTooLarge)
     }
 
-    @Test("end who floods them with pings", arguments: ["ws", "tcp", "mqtt", "mqtt+ws"])
+    @Test("A server closes a client that floods it with pings", arguments: ["ws", "tcp", "mqtt", "mqtt+ws"])
     func pingFlood(transport: String) async throws {
         let error = try await ending(transport, "control-rate=100") { hostile in
             switch transport {
@@ -42,7 +42,7 @@ struct HostileMessageTests {
         #expect(error.code == .tooManyRequests)
     }
 
-    @Test("end who begins a message and never ends it, by empty frames or by tiny ones")
+    @Test("A server closes a client that never ends its message, by empty frames or by tiny ones")
     func fragmentFlood() async throws {
         let byEmptyFrames = try await ending("ws", "") {
             await $0.upgrade()
@@ -59,7 +59,7 @@ struct HostileMessageTests {
         #expect(byTinyFrames.reason.contains("5000 frames"))
     }
 
-    @Test("end who sends little that becomes much", .enabled(if: ZLib.shared != nil))
+    @Test("A server closes a client whose small message expands too much", .enabled(if: ZLib.shared != nil))
     func compressionBomb() async throws {
         let zeros = [UInt8](repeating: 0, count: 8 << 20)
         let bomb = try #require(zeros.withUnsafeBytes { ZLib.shared?.makeDeflater(windowBits: 15)?.deflate($0) })
@@ -72,7 +72,7 @@ struct HostileMessageTests {
         #expect(error.reason.contains("100 times"))
     }
 
-    @Test("take what expands as much as they were told to bear", .enabled(if: ZLib.shared != nil))
+    @Test("A server accepts a message that expands as much as its settings allow", .enabled(if: ZLib.shared != nil))
     func expansionAllowed() async throws {
         let zeros = [UInt8](repeating: 0, count: 2 << 20)
         let bomb = try #require(zeros.withUnsafeBytes { ZLib.shared?.makeDeflater(windowBits: 15)?.deflate($0) })
@@ -80,12 +80,12 @@ struct HostileMessageTests {
         let client = try HostileClient(attacked.server)
         await client.upgrade("Sec-WebSocket-Extensions: permessage-deflate\r\n")
         await client.send(frame(0xc2, bomb) + frame(0x88, [3, 0xe8]))
-        #expect(try await attacked.note().reason.error == nil)
+        #expect(try await attacked.event().reason.error == nil)
         withExtendedLifetime(client) {}
         await attacked.stop()
     }
 
-    @Test("end who asks and never reads the answers", arguments: ["ws", "tcp"])
+    @Test("A server closes a client that sends requests and never reads the answers", arguments: ["ws", "tcp"])
     func neverReading(transport: String) async throws {
         let error = try await ending(transport, "write-buffer=65536") { hostile in
             let message = [UInt8](repeating: 65, count: 1000)
@@ -99,7 +99,7 @@ struct HostileMessageTests {
         #expect(error.code == .bufferFull)
     }
 
-    @Test("end who asks for something large and never takes it")
+    @Test("A server closes a client that requests a large answer and never takes it")
     func stalled() async throws {
         let attacked = try await Attacked("tcp", "stall-timeout=200ms")
         let hostile = try HostileClient(attacked.server, receiveBuffer: 4096)
@@ -111,7 +111,7 @@ struct HostileMessageTests {
     }
 
     @Test(
-        "bound what all together keep of messages that never come to their end",
+        "A server limits the memory for the incomplete messages of all clients",
         arguments: ["ws", "tcp", "mqtt", "mqtt+ws"]
     )
     func unfinishedMessages(transport: String) async throws {
@@ -141,14 +141,14 @@ struct HostileMessageTests {
         await attacked.stop()
     }
 
-    @Test("bound what all together keep to compress", .enabled(if: ZLib.shared != nil))
+    @Test("A server limits the memory for the compressors of all clients", .enabled(if: ZLib.shared != nil))
     func compressors() async throws {
         let attacked = try await Attacked("ws", "deflate=on&max-buffered=1000000")
         var hostile: [HostileClient] = []
         for _ in 0..<4 {
             let client = try HostileClient(attacked.server)
             await client.upgrade("Sec-WebSocket-Extensions: permessage-deflate\r\n")
-            // "a" fifty times, which the echo compresses too.
+            // The message is fifty times "a", and the echo compresses it too.
             await client.send(frame(0xc1, [0x4a, 0x4c, 0x24, 0x15, 0x00, 0x00]))
             hostile.append(client)
         }
@@ -158,7 +158,7 @@ struct HostileMessageTests {
         await attacked.stop()
     }
 
-    @Test("stop reading from who never reads the answers to pings, so that nothing piles up, and end it")
+    @Test("A server stops reading from a client that never reads its pongs, and closes it")
     func unreadPongs() async throws {
         let error = try await ending("tcp", "write-buffer=4096&stall-timeout=200ms&control-rate=1048576") {
             let ping: [UInt8] = [0x80, 0, 0, 9, 1, 0, 0, 0, 0, 0, 0, 0, 1]

@@ -5,10 +5,10 @@ import Testing
 import TransportAPI
 import Transports
 
-/// An app that acknowledges what comes from a broker, which keeps its session.
+/// Tests an app that acknowledges the messages of a broker that keeps its session.
 @Suite("Deliveries of a kept MQTT session", .timeLimit(.minutes(5)), .ownThread)
 struct AcknowledgedDeliveriesTests {
-    /// Passes on what the app has not acknowledged.
+    /// Passes on the reports about unacknowledged messages.
     private struct Observer: SupervisorObserver {
         let reports: AsyncStream<UnacknowledgedMessages>.Continuation
 
@@ -31,10 +31,10 @@ struct AcknowledgedDeliveriesTests {
         while let state = await states.next(), !state.isOpen {}
     }
 
-    // MARK: What was not acknowledged comes again
+    // MARK: Unacknowledged messages
 
     @Test(
-        "What the app has not acknowledged comes again over the next connection and to the next process",
+        "A broker sends unacknowledged messages again, over the next connection and to the next process",
         arguments: [1, 2],
         [true, false]
     )
@@ -45,7 +45,7 @@ struct AcknowledgedDeliveriesTests {
     }
 
     @Test(
-        "What the app has not acknowledged comes again from mosquitto",
+        "mosquitto sends unacknowledged messages again",
         .enabled(if: Peers.mosquitto != nil),
         arguments: [1, 2],
         [true, false]
@@ -56,7 +56,7 @@ struct AcknowledgedDeliveriesTests {
         withExtendedLifetime(broker) {}
     }
 
-    /// - Parameter isHere: whether connections live on the supervisor's loop.
+    /// - Parameter isHere: Whether connections live on the supervisor's loop.
     private func checkAgain(_ port: UInt16, _ qos: Int, isHere: Bool) async throws {
         let proxy = try await FaultProxy.start(to: Endpoint("mqtt://127.0.0.1:\(port)"), seed: 1)
         let proxied = try #require(proxy.endpoint.port)
@@ -78,14 +78,14 @@ struct AcknowledgedDeliveriesTests {
         for number in 1...4 { #expect(await ann.send(Payload(text: "\(number)")) == .acknowledged) }
         let messages = try await take(4, from: &deliveries)
         #expect(messages.map(\.payload.string) == ["1", "2", "3", "4"])
-        // The third waits for the second.
+        // The acknowledgement of the third message waits for the second.
         for index in [2, 0, 0] { messages[index].acknowledge() }
-        // The broker has read this behind the acknowledgements.
+        // The broker has read this message after the acknowledgements.
         #expect(await ben.send(Payload(text: "on")) == .acknowledged)
         var states = ben.states.makeAsyncIterator()
         await proxy.cut(.reset)
         while let state = await states.next(), state.isOpen {}
-        // Too late for the broker.
+        // These acknowledgements are too late for the broker.
         for message in messages { message.acknowledge() }
         var again = try await take(3, from: &deliveries)
         #expect(again.map(\.payload.string) == ["2", "3", "4"])
@@ -109,7 +109,7 @@ struct AcknowledgedDeliveriesTests {
     // MARK: Limits
 
     @Test(
-        "An app that never acknowledges gets as many as it may hold, and its supervisor reports that",
+        "An app that never acknowledges receives messages up to its limit, and its supervisor reports that",
         arguments: [1, 2]
     )
     func limited(qos: Int) async throws {
@@ -119,7 +119,7 @@ struct AcknowledgedDeliveriesTests {
     }
 
     @Test(
-        "An app that never acknowledges gets as many as mosquitto's window holds, and its supervisor reports that",
+        "An app that never acknowledges receives messages up to mosquitto's window, and its supervisor reports that",
         .enabled(if: Peers.mosquitto != nil),
         arguments: [1, 2]
     )
@@ -163,6 +163,5 @@ struct AcknowledgedDeliveriesTests {
 }
 
 extension Payload {
-    /// The bytes as text.
     fileprivate var string: String { String(decoding: bytes, as: UTF8.self) }
 }

@@ -4,10 +4,10 @@ import Testing
 import TransportAPI
 import Transports
 
-/// Messages beyond `max-message` in a session that the broker keeps, and which it would bring again for ever.
+/// Tests messages beyond `max-message` in a kept session, which the broker would otherwise send again without end.
 @Suite("Messages too large for a kept MQTT session", .timeLimit(.minutes(5)), .ownThread)
 struct KeptOversizedTests {
-    /// Passes on what was discarded, and what connections have ended by.
+    /// Passes on the discarded messages, and the errors that ended connections.
     private struct Observer: SupervisorObserver {
         let discarded: AsyncStream<DiscardedMessage>.Continuation
         let ended: AsyncStream<TransportError.Code?>.Continuation
@@ -22,7 +22,7 @@ struct KeptOversizedTests {
     }
 
     @Test(
-        "End one connection, are passed over by the next and reported, and those behind them arrive",
+        "A message that is too large ends one connection and is then discarded, and later messages arrive",
         arguments: ["mqtt", "mqtt+ws"],
         [1, 2]
     )
@@ -33,7 +33,7 @@ struct KeptOversizedTests {
     }
 
     @Test(
-        "With mosquitto too",
+        "A message from mosquitto that is too large ends one connection and is then discarded",
         .enabled(if: Peers.mosquitto != nil),
         arguments: ["mqtt", "mqtt+ws"],
         [1, 2]
@@ -55,7 +55,7 @@ struct KeptOversizedTests {
         var messages = supervisor.messages.makeAsyncIterator()
         supervisor.connect()
         while let state = await states.next(), !state.isOpen {}
-        // Sent to a client that is there, and to one that has been away.
+        // The first message goes to a connected client, and the second to one that was away.
         for size in [5000, 200_000] {
             let publisher = try await TransportRegistry.standard.connect("\(broker)/?qos=\(qos)")
             #expect(await publisher.send(Payload(longBytes(size), topic: "t")) == .acknowledged)

@@ -3,20 +3,20 @@ import TestSupport
 import Testing
 import TransportAPI
 
-/// Sends over a supervisor whose connection breaks before the broker's answer, in a session that the broker keeps.
+/// Tests sends of a supervisor whose connection breaks before the broker's answer, in a kept session.
 @Suite("Sends in a kept MQTT session", .timeLimit(.minutes(5)), .ownThread)
 struct KeptSendTests {
     private static let schemes = ["mqtt", "mqtt+ws"]
     private static let kept = "client-id=ann&clean-session=off"
 
-    @Test("A send ends acknowledged when the next connection completes it", arguments: schemes, [1, 2])
+    @Test("A send ends as acknowledged when the next connection completes it", arguments: schemes, [1, 2])
     func completed(scheme: String, qos: Int) async throws {
         let rig = try await SubscriberRig(scheme, Self.kept, qos: qos)
         await rig.connect()
         var messages = try await rig.client.subscribe("t", qos: .exactlyOnce).makeAsyncIterator()
-        let outcome = try await cutUnderWay(rig.supervisor, rig.proxy)
+        let outcome = try await sendAndCut(rig.supervisor, rig.proxy)
         #expect(outcome == .acknowledged)
-        // At QoS 2 it comes once: the next message is another one.
+        // At QoS 2 the message comes once, so the next message is another one.
         if qos == 2 {
             #expect(try await messages.next()?.bytes == Array("soup".utf8))
             #expect(await rig.supervisor.send(Payload(text: "salad", topic: "t")) == .acknowledged)
@@ -26,7 +26,7 @@ struct KeptSendTests {
     }
 
     @Test(
-        "A send ends acknowledged when the next connection to mosquitto completes it",
+        "A send ends as acknowledged when the next connection to mosquitto completes it",
         .enabled(if: Peers.mosquitto != nil),
         arguments: schemes,
         [1, 2]
@@ -40,13 +40,13 @@ struct KeptSendTests {
         var states = supervisor.states.makeAsyncIterator()
         supervisor.connect()
         while let state = await states.next(), !state.isOpen {}
-        #expect(try await cutUnderWay(supervisor, proxy) == .acknowledged)
+        #expect(try await sendAndCut(supervisor, proxy) == .acknowledged)
         await supervisor.close()
         await proxy.stop()
     }
 
-    /// Sends a message, and cuts the connection when the broker's answer is on its way; how the send ends.
-    private func cutUnderWay(_ supervisor: Supervisor, _ proxy: FaultProxy) async throws -> SendOutcome {
+    /// Sends a message and cuts the connection while the broker's answer is in flight. Returns the outcome.
+    private func sendAndCut(_ supervisor: Supervisor, _ proxy: FaultProxy) async throws -> SendOutcome {
         await proxy.set(PathFaults(blackHoleToClient: true))
         let sending = Task { await supervisor.send(Payload(text: "soup", topic: "t")) }
         await proxy.wait { $0.bufferedBytes > 0 }

@@ -6,24 +6,26 @@ import Testing
 import TransportAPI
 import Transports
 
-/// What a real broker's crashes leave of a conversation at QoS 1.
+/// Tests what remains of messages at QoS 1 when a real broker crashes.
 ///
-/// mosquitto (2.0.11, from its source) answers PUBLISH with PUBACK while it handles a round of events, and saves its database
-/// at the end of the round, if at all: with `autosave_on_changes` it counts subscriptions, messages that have to wait for the
-/// subscriber's window and messages that the subscriber has acknowledged, but not those that go out to the subscriber at
-/// once. A crash may therefore lose what it has acknowledged last, and no client can know. What it guarantees is that the
-/// database is never half written (it is renamed into its place), and that after SIGUSR1 all that it has acknowledged is saved.
+/// mosquitto (2.0.11, according to its source) answers PUBLISH with PUBACK while it handles a round of events. It saves
+/// its database only at the end of the round. With `autosave_on_changes`, three things count as changes: subscriptions,
+/// messages that wait for the subscriber's window, and messages that the subscriber has acknowledged. Messages that go
+/// to the subscriber at once do not count. So a crash may lose the messages that mosquitto acknowledged last, and no
+/// client can detect that. mosquitto guarantees two things. The database is never half written, because it is renamed
+/// into place. After SIGUSR1, every message that mosquitto has acknowledged is saved.
 ///
-/// So each kill here waits for such a save of all acknowledgements that have reached the publisher: first the way back to the
-/// publisher is closed, with messages going on to the broker, then the broker saves, and then it is killed. Of what it took
-/// since the way was closed it has acknowledged much in vain, has saved some and has lost some; the publisher must send all of
-/// that again, and the subscriber must drop what it knows: that, and what it acknowledged and the broker had not read of yet.
+/// So before each kill, the test makes mosquitto save every acknowledgement that has reached the publisher. First the
+/// test blocks the way back to the publisher, while messages still go to the broker. Then the broker saves, and then it
+/// is killed. Of the messages that came after the way was blocked, the broker has acknowledged many without effect,
+/// saved some and lost some. The publisher must send all of them again. The subscriber must drop those that it knows,
+/// and also those whose acknowledgement the broker had not read yet.
 @Suite("A broker that is killed", .serialized, .timeLimit(.minutes(5)), .ownThread)
 struct KilledBrokerTests {
     static let messages = 5000
     static let stoppedMessages = 20_000
     static let kills = 10
-    /// How many acknowledgements there are from one kill to the next.
+    /// The number of acknowledgements from one kill to the next.
     static let pause = 450
 
     @Test(
@@ -40,7 +42,7 @@ struct KilledBrokerTests {
         let received = Self.read(subscriber.messages)
         let control = try supervisor("\(broker.port)/?publish=control&client-id=control", Tally())
 
-        // The broker keeps messages for those it knows.
+        // The broker keeps messages only for the sessions that it knows.
         var subscriberStates = subscriber.states.makeAsyncIterator()
         var publisherStates = publisher.states.makeAsyncIterator()
         for side in [subscriber, control] { side.connect() }
@@ -59,13 +61,13 @@ struct KilledBrokerTests {
             await Self.roundTrip(control)
             await proxy.set(PathFaults(blackHoleToClient: true))
             broker.save()
-            // The first answer may come in the round of the signal; the second one comes after the save.
+            // The first answer may come in the round of the signal. The second answer comes after the save.
             for _ in 0..<2 { await Self.roundTrip(control) }
             broker.kill()
             await proxy.cut(.reset)
             await proxy.set(.none)
             try await broker.start()
-            // The next kill is to find both with connections again.
+            // At the next kill, both sides must have connections again.
             while let state = await subscriberStates.next(), !state.isOpen {}
             while let state = await publisherStates.next(), !state.isOpen {}
         }
@@ -87,11 +89,11 @@ struct KilledBrokerTests {
         await proxy.stop()
     }
 
-    /// mosquitto saves its database at SIGTERM (``RestartedBrokerTests`` tells more). What is under way then, the
-    /// publisher's session of MQTT completes, and the supervisor sends it again in its envelope; the envelope's number
-    /// drops one of the two.
+    /// mosquitto saves its database at SIGTERM (see ``RestartedBrokerTests``). The publisher's MQTT session completes
+    /// the messages in flight, and the supervisor sends them again in its envelope. The subscriber drops one of the two
+    /// by the number in the envelope.
     @Test(
-        "QoS 2 in an envelope brings 20,000 messages once each while mosquitto is stopped ten times",
+        "QoS 2 with an envelope delivers 20,000 messages once each while mosquitto is stopped ten times",
         .enabled(if: Peers.mosquitto != nil)
     )
     func stopped() async throws {
@@ -133,7 +135,7 @@ struct KilledBrokerTests {
         for side in [publisher, subscriber] { await side.close() }
     }
 
-    /// A supervisor for one side, with everything that is waited for made short.
+    /// A supervisor for one side, with short intervals.
     private func supervisor(_ address: String, _ tally: Tally, qos: Int = 1) throws -> Supervisor {
         let file = """
             {
@@ -146,7 +148,7 @@ struct KilledBrokerTests {
         return try Supervisor(TransportConfiguration(json: file.utf8)) { $0.observer = tally }
     }
 
-    /// Sends the numbers in their order, many at a time.
+    /// Sends the numbers in order, many of them concurrently.
     private static func send(
         _ count: Int,
         over publisher: Supervisor,
@@ -163,7 +165,7 @@ struct KilledBrokerTests {
         report.finish()
     }
 
-    /// The numbers that arrive before the end.
+    /// Returns the numbers that arrive before the end message.
     private static func read(_ messages: Subscription<Payload>) -> Task<[Int], Never> {
         Task {
             var numbers: [Int] = []
@@ -175,13 +177,13 @@ struct KilledBrokerTests {
         }
     }
 
-    /// Waits until the broker has answered.
+    /// Waits for an answer of the broker.
     private static func roundTrip(_ control: Supervisor) async {
         while await control.send(Payload(text: "?")) != .acknowledged {}
     }
 }
 
-/// Counts what a supervisor tells.
+/// Counts events of a supervisor.
 private final class Tally: SupervisorObserver {
     private let counts = Locked((opens: 0, duplicates: 0))
 

@@ -5,11 +5,11 @@ import Testing
 import TransportAPI
 import Transports
 
-/// Messages that choose their QoS, over whole connections and brokers.
+/// Tests messages that choose their QoS, over real connections and brokers.
 @Suite("The QoS of single MQTT messages", .timeLimit(.minutes(5)), .ownThread)
 struct MessageQoSTests {
     @Test(
-        "A supervisor's sends end as the QoS of each message promises, and it can be read where they arrive",
+        "The outcome of a send fits the QoS of its message, which the receiver can read",
         arguments: ["mqtt", "mqtt+ws"],
         0...2
     )
@@ -19,7 +19,11 @@ struct MessageQoSTests {
         await server.stop()
     }
 
-    @Test("So they do with mosquitto", .enabled(if: Peers.mosquitto != nil), arguments: 0...2)
+    @Test(
+        "The outcome of a send through mosquitto fits the QoS of its message",
+        .enabled(if: Peers.mosquitto != nil),
+        arguments: 0...2
+    )
     func mosquitto(configured: Int) async throws {
         let broker = try await PersistentMosquitto()
         try await check("mqtt://127.0.0.1:\(broker.port)", configured)

@@ -4,22 +4,24 @@ import Testing
 import TransportAPI
 import Transports
 
-/// What a real broker's restarts leave of QoS 2: no envelope and no numbers of our own, only what MQTT itself has.
+/// Tests what remains of QoS 2 when a real broker restarts. The test adds no envelope and no numbers, so only MQTT
+/// itself prevents loss and repetition.
 ///
-/// mosquitto saves its database at SIGTERM, between two packets, and after its start knows how far each message had come; but
-/// of those under way to a client, for no more than `max_inflight_messages`. The others it publishes anew, with the identifiers
-/// they had, even where the client has had PUBREL and has forgotten them. 2.0.11 has more than that under way as soon as some
-/// have waited for their turn (it takes the place of the one that is complete for the number of those under way), and with 0,
-/// for no limit, it treats all of them so. Hence a limit here that is beyond all that can be under way.
+/// mosquitto saves its database at SIGTERM, between two packets. After its start it knows the state of each message.
+/// But it knows this only for `max_inflight_messages` messages in flight to a client. It publishes the others again
+/// with their old identifiers, even if the client has had PUBREL and has forgotten them. Version 2.0.11 exceeds that
+/// number as soon as messages have waited, because it counts a completed message in place of the number in flight. With
+/// 0, which means no limit, it publishes all of them again. So this test sets a limit that its messages in flight never
+/// reach.
 @Suite("A broker that is restarted", .serialized, .timeLimit(.minutes(6)), .ownThread)
 struct RestartedBrokerTests {
     static let messages = 20_000
     static let restarts = 10
-    /// How many messages the publisher may be ahead of the subscriber, so that each restart finds both at work.
+    /// How far the publisher may be ahead of the subscriber, so that both are at work at each restart.
     static let lead = 1000
 
     @Test(
-        "QoS 2 brings 20,000 messages once each while mosquitto is stopped and started again ten times",
+        "QoS 2 delivers 20,000 messages once each while mosquitto is restarted ten times",
         .enabled(if: Peers.mosquitto != nil)
     )
     func restarted() async throws {
@@ -29,17 +31,17 @@ struct RestartedBrokerTests {
         let publisher = try Side("\(base)&publish=t&client-id=publisher")
         var subscriberConnections = subscriber.connections.makeAsyncIterator()
         var publisherConnections = publisher.connections.makeAsyncIterator()
-        let (leave, granted) = AsyncStream.makeStream(of: Void.self)
+        let (permits, granted) = AsyncStream.makeStream(of: Void.self)
         for _ in 0..<Self.lead { granted.yield() }
         let reading = Task { try await Self.read(subscriber, granting: granted) }
-        // The broker keeps messages for those it knows.
+        // The broker keeps messages only for the sessions that it knows.
         _ = await subscriberConnections.next()
 
         let (counts, report) = AsyncStream.makeStream(of: Int.self)
-        let sending = Task { try await Self.send(over: publisher, leave, granted, to: report) }
+        let sending = Task { try await Self.send(over: publisher, permits, granted, to: report) }
         var restarts = 0
         for await count in counts where restarts < Self.restarts && count == (restarts + 1) * Self.messages / 12 {
-            // Each restart finds both with connections.
+            // Both sides have connections at each restart.
             if restarts > 0 { _ = await subscriberConnections.next() }
             _ = await publisherConnections.next()
             try broker.stop()
@@ -64,7 +66,7 @@ struct RestartedBrokerTests {
         #expect(sent.connections > Self.restarts && received.connections > Self.restarts)
     }
 
-    /// Reads numbers up to the word that ends them, over one connection after the other.
+    /// Reads numbers up to the end message, over one connection after the other.
     private static func read(
         _ side: Side,
         granting granted: AsyncStream<Void>.Continuation
@@ -88,12 +90,12 @@ struct RestartedBrokerTests {
         return (numbers, repeated, connections)
     }
 
-    /// Sends the numbers over one connection after the other, and then the word that ends them. What a connection has
-    /// taken and not settled, the next one completes; what it has not taken, is sent again. Reports how many have been
-    /// taken.
+    /// Sends the numbers over one connection after the other, and then the end message. The next connection completes
+    /// the messages that one has sent and not settled. Messages that were not sent are sent again. Reports the number
+    /// of sent messages.
     private static func send(
         over side: Side,
-        _ leave: AsyncStream<Void>,
+        _ permits: AsyncStream<Void>,
         _ granted: AsyncStream<Void>.Continuation,
         to report: AsyncStream<Int>.Continuation
     ) async throws -> (handedOn: Int, connections: Int) {
@@ -107,7 +109,7 @@ struct RestartedBrokerTests {
             let connection = try await side.connect()
             connections += 1
             let before = messages - left.count
-            let (taken, unsettled, begun) = await send(left, over: connection, leave) { report.yield(before + $0) }
+            let (taken, unsettled, begun) = await send(left, over: connection, permits) { report.yield(before + $0) }
             left.removeAll { taken.contains($0) }
             for _ in taken.count..<begun { granted.yield() }
             handedOn += unsettled
@@ -123,20 +125,20 @@ struct RestartedBrokerTests {
         return (handedOn, connections)
     }
 
-    /// Sends many at a time while the connection lives, each by leave; those that it has taken, how many of them it has
-    /// not settled, and how many were begun.
+    /// Sends many messages concurrently while the connection is open. Each message needs a permit from `permits`. Returns
+    /// the numbers that were sent, how many of those are not settled, and how many sends were started.
     private static func send(
         _ numbers: [Int],
         over connection: any Connection,
-        _ leave: AsyncStream<Void>,
+        _ permits: AsyncStream<Void>,
         report: (Int) -> Void
     ) async -> (taken: Set<Int>, unsettled: Int, begun: Int) {
         await withTaskGroup(of: (Int, SendOutcome).self) { group in
             var (taken, unsettled, begun, isOver) = (Set<Int>(), 0, 0, false)
-            var leave = leave.makeAsyncIterator()
+            var permits = permits.makeAsyncIterator()
             while true {
                 while !isOver, begun < numbers.count, begun - taken.count < 200 {
-                    guard await leave.next() != nil else { break }
+                    guard await permits.next() != nil else { break }
                     let number = numbers[begun]
                     begun += 1
                     group.addTask(executorPreference: EventLoop.shared) {
@@ -158,14 +160,14 @@ struct RestartedBrokerTests {
     }
 }
 
-/// One of the two clients: its connections hand the session on, from one to the next.
+/// One of the two clients. Each connection continues the session of the last one.
 private struct Side: Sendable {
     private let transport: any Transport
     private let starts: AsyncStream<Void>
-    /// A word for each connection, up to the last.
+    /// Has an element for each connection that opens, and ends after the last.
     let connections: AsyncStream<Void>
     let linked: AsyncStream<Void>.Continuation
-    /// Is to be told each time when the broker is back, and when it will not go away any more.
+    /// Gets an element when the broker is back, and ends when no further restart follows.
     let started: AsyncStream<Void>.Continuation
 
     init(_ url: String) throws {
@@ -174,7 +176,8 @@ private struct Side: Sendable {
         (connections, linked) = AsyncStream.makeStream(of: Void.self)
     }
 
-    /// The next connection. While the broker is away, it waits for its return; behind the last return, failing is a failure.
+    /// Returns the next connection. If the broker is away, it waits for a restart. After the last restart, a failure is
+    /// thrown.
     func connect() async throws -> any Connection {
         var starts = starts.makeAsyncIterator()
         while true {

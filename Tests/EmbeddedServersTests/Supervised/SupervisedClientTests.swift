@@ -5,7 +5,7 @@ import Testing
 import TransportAPI
 import Transports
 
-/// ``MQTTClient`` over a supervisor, whose connections come and go.
+/// Tests ``MQTTClient`` over a supervisor, whose connections change.
 @Suite("Subscriptions over a supervisor", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisedClientTests {
     private static let schemes = ["mqtt", "mqtt+ws"]
@@ -15,7 +15,11 @@ struct SupervisedClientTests {
         payload.map { String(decoding: $0.bytes, as: UTF8.self) }
     }
 
-    @Test("a broker without the session is asked for each filter again", arguments: schemes, ["", kept])
+    @Test(
+        "A client subscribes to each filter again at a broker that has lost the session",
+        arguments: schemes,
+        ["", kept]
+    )
     func forgotten(scheme: String, options: String) async throws {
         let rig = try await SubscriberRig(scheme, options)
         await rig.connect()
@@ -40,7 +44,7 @@ struct SupervisedClientTests {
     }
 
     @Test(
-        "a cut connection is followed by one with the same subscriptions, over a clean session and over a kept one",
+        "The connection after a cut has the same subscriptions, in a clean session and in a kept one",
         arguments: schemes
     )
     func cut(scheme: String) async throws {
@@ -51,14 +55,14 @@ struct SupervisedClientTests {
             var grants = rig.client.grants.makeAsyncIterator()
             for round in 0..<3 {
                 await rig.cut()
-                // In a session that is present nothing is asked for twice: the next answer is to something new.
+                // In a present session no filter is requested twice, so the next answer is for a new filter.
                 if options.isEmpty { #expect(await grants.next()?.filter == "t") }
                 try await rig.client.subscribe("new/\(round)")
                 if options.isEmpty { for _ in 0..<round { _ = await grants.next() } }
                 #expect(await grants.next()?.filter == "new/\(round)")
                 try await rig.publish("\(round)", to: "t")
                 var answer = text(try await messages.next())
-                // What the cut kept from being acknowledged, the broker sends again (MQTT 3.1.1, section 4.4).
+                // The broker sends the messages again that the cut left unacknowledged (MQTT 3.1.1, section 4.4).
                 while !options.isEmpty, let number = answer.flatMap({ Int($0) }), number < round {
                     answer = text(try await messages.next())
                 }
@@ -68,7 +72,10 @@ struct SupervisedClientTests {
         }
     }
 
-    @Test("what is subscribed to without a connection, the next connection subscribes to", arguments: ["", kept])
+    @Test(
+        "A filter that is subscribed without a connection is requested over the next connection",
+        arguments: ["", kept]
+    )
     func offline(options: String) async throws {
         let rig = try await SubscriberRig("mqtt", options)
         let first = rig.begin { [client = rig.client] in try await client.subscribe("first") }
@@ -96,7 +103,7 @@ struct SupervisedClientTests {
     }
 
     @Test(
-        "what is unsubscribed without a connection ends at once, and the next connection tells a broker that still has it",
+        "A filter that is unsubscribed without a connection ends at once, and the next connection tells the broker",
         arguments: ["", kept]
     )
     func unsubscribedOffline(options: String) async throws {
@@ -108,7 +115,7 @@ struct SupervisedClientTests {
         try await rig.client.unsubscribe("gone")
         #expect(try await gone.next() == nil)
         await rig.resume()
-        // Behind all that the connection has begun with.
+        // This comes after all requests from the start of the connection.
         try await rig.client.subscribe("fence")
         #expect(await rig.server.brokerStatistics()?.subscriptions == 2)
         try await rig.publish("no", to: "gone")
@@ -118,7 +125,7 @@ struct SupervisedClientTests {
         await rig.stop()
     }
 
-    @Test("a filter that is refused on the way back ends its sequences with that, and nothing else")
+    @Test("A filter that is refused after a reconnect ends its sequences with that error, and nothing else")
     func refusedAgain() async throws {
         let rig = try await SubscriberRig()
         await rig.connect()
@@ -135,7 +142,7 @@ struct SupervisedClientTests {
         #expect(await grants.next() == MQTTGrant(filter: "t", qos: .atLeastOnce))
         try await rig.publish("tea", to: "t")
         #expect(text(try await flat.next()) == "tea")
-        // It is not asked for again, unless the app does.
+        // The client does not request the filter again unless the app does.
         try await rig.restart()
         #expect(await grants.next()?.filter == "t")
         try await rig.client.subscribe("a/b/c/d")
@@ -144,7 +151,7 @@ struct SupervisedClientTests {
         await rig.stop()
     }
 
-    @Test("a connection that ends before the answer leaves the question to the next one")
+    @Test("A request whose answer is lost with its connection is sent again over the next one")
     func unanswered() async throws {
         let rig = try await SubscriberRig()
         await rig.connect()
@@ -160,7 +167,7 @@ struct SupervisedClientTests {
     }
 
     @Test(
-        "mosquitto, too, keeps the subscriptions of a session and is not asked twice",
+        "mosquitto keeps the subscriptions of a session, and no filter is requested twice",
         .enabled(if: Peers.mosquitto != nil)
     )
     func mosquitto() async throws {
@@ -168,7 +175,7 @@ struct SupervisedClientTests {
         let proxy = try await FaultProxy.start(to: Endpoint("mqtt://127.0.0.1:\(broker.port)"), seed: 1)
         let proxied = try #require(proxy.endpoint.port)
         let supervisor = try Supervisor("mqtt://127.0.0.1:\(proxied)/?qos=1&\(Self.kept)")
-        let client = try MQTTClient(supervisor)
+        let client = MQTTClient(supervisor)
         var states = supervisor.states.makeAsyncIterator()
         supervisor.connect()
         var messages = try await client.subscribe("t").makeAsyncIterator()
@@ -186,30 +193,30 @@ struct SupervisedClientTests {
         await proxy.stop()
     }
 
-    @Test("many filters come back, within what a broker lets a client ask for in a second")
+    @Test("Many filters are requested again within the broker's rate limit")
     func many() async throws {
         let rig = try await SubscriberRig(serving: "?control-rate=300")
         var grants = rig.client.grants.makeAsyncIterator()
-        let asking = (0..<900).map { number in
+        let requests = (0..<900).map { number in
             rig.begin { [client = rig.client] in try await client.subscribe("t/\(number)") }
         }
         rig.supervisor.connect()
         for number in 0..<900 { #expect(await grants.next() == MQTTGrant(filter: "t/\(number)", qos: .atLeastOnce)) }
-        for task in asking { _ = try await task.value }
+        for task in requests { _ = try await task.value }
         await rig.cut()
         for number in 0..<900 { #expect(await grants.next() == MQTTGrant(filter: "t/\(number)", qos: .atLeastOnce)) }
         #expect(await rig.server.brokerStatistics()?.subscriptions == 900)
         await rig.stop()
     }
 
-    @Test("when the supervisor has given up, sequences and those who wait are told why")
+    @Test("Sequences and waiting requests end with the error of a supervisor that has given up")
     func givenUp() async throws {
         let isShut = Locked(false)
         let server = try await EmbeddedServer.startBroker("mqtt://127.0.0.1:0") { _ in
             isShut.withLock { $0 } ? .wrongCredentials : .accept
         }
         let supervisor = try Supervisor("mqtt://127.0.0.1:\(try #require(server.endpoint.port))")
-        let client = try MQTTClient(supervisor)
+        let client = MQTTClient(supervisor)
         supervisor.connect()
         var messages = try await client.subscribe("t").makeAsyncIterator()
         isShut.withLock { $0 = true }
@@ -225,19 +232,20 @@ struct SupervisedClientTests {
     }
 
     @Test(
-        "a client takes over a connection that is there, and when it is let go its messages are the supervisor's again"
+        "A client takes the messages of an open connection, and returns them to the supervisor when it is released"
     )
-    func letGo() async throws {
+    func released() async throws {
         let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let supervisor = try Supervisor("mqtt://127.0.0.1:\(try #require(server.endpoint.port))/?publish=t&qos=1")
         supervisor.connect()
-        #expect(await supervisor.send(Payload(text: "to nobody")) == .acknowledged)
+        #expect(await supervisor.send(Payload(text: "unread")) == .acknowledged)
         do {
             var messages = try await MQTTClient(supervisor).subscribe("t").makeAsyncIterator()
             #expect(await supervisor.send(Payload(text: "first")) == .acknowledged)
             #expect(text(try await messages.next()) == "first")
         }
-        // Somewhen in between the client is gone. Nobody listens then, so that the supervisor keeps what comes.
+        // The client is released at some point in between. Then no listener is left, so the supervisor keeps the
+        // messages.
         for number in 0..<100 { #expect(await supervisor.send(Payload(text: "\(number)")) == .acknowledged) }
         var kept = supervisor.messages.makeAsyncIterator()
         #expect(await kept.next() != nil)

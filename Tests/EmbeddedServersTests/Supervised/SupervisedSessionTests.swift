@@ -5,11 +5,11 @@ import Testing
 import TransportAPI
 import Transports
 
-/// A session of MQTT in the hands of a supervisor.
-@Suite("A supervised session of MQTT", .timeLimit(.minutes(5)), .ownThread)
+/// Tests an MQTT session of a supervisor.
+@Suite("A supervised MQTT session", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisedSessionTests {
     @Test(
-        "what a cut connection has taken, the next connection completes, at QoS 2 once",
+        "The next connection completes the messages of a cut connection, and at QoS 2 they arrive once",
         arguments: 1...2
     )
     func handedOn(qos: Int) async throws {
@@ -33,7 +33,7 @@ struct SupervisedSessionTests {
         let sends = (0..<10).map { number in
             Task(executorPreference: EventLoop.shared) { await publisher.send(Payload(text: "\(number)")) }
         }
-        // The broker's first answer is lost, as are all later ones.
+        // The broker's first answer and all later ones are lost.
         await proxy.wait { $0.bufferedBytes > 0 }
         await proxy.cut(.reset)
         await proxy.set(.none)

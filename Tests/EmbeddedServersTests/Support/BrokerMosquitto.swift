@@ -3,7 +3,7 @@ import SocketIO
 import Testing
 import Transports
 
-/// A mosquitto that can be stopped or killed and started again with what it has saved.
+/// A mosquitto that can be stopped or killed, and started again with its saved state.
 final class PersistentMosquitto {
     private let reserved: ReservedPort
     private let reservedForWebSocket: ReservedPort
@@ -11,17 +11,16 @@ final class PersistentMosquitto {
     private let configuration: String
     private var process: Peer
 
-    /// Room for all that can be under way: of what is beyond it, some is repeated after a restart
+    /// Allows more messages in flight than any test has. Messages beyond this limit may be repeated after a restart
     /// (Docs/reference/mqtt.md).
     static let roomy = ["max_inflight_messages 65534"]
 
-    /// - Parameter settings: what its configuration has beside the rest; unless told otherwise, that it saves its database
-    ///   after every five changes.
+    /// - Parameter settings: Further settings. By default, mosquitto saves its database after every five changes.
     init(_ settings: [String] = ["autosave_on_changes true", "autosave_interval 5"]) async throws {
         reserved = try ReservedPort(isDatagram: false)
         reservedForWebSocket = try ReservedPort(isDatagram: false)
         folder = try ScratchFolder()
-        // Its output is not read, so it says no more than what a pipe holds: not that it saves, which it does all the time.
+        // The output is not read, so it must fit into a pipe. At this log level it does not report each save.
         let text = """
             \(getuid() == 0 ? "user root" : "")
             log_dest stderr
@@ -43,14 +42,14 @@ final class PersistentMosquitto {
     }
 
     var port: UInt16 { reserved.port }
-    /// Where it listens for WebSockets.
+    /// The port for WebSockets.
     var webSocketPort: UInt16 { reservedForWebSocket.port }
 
     private static func spawn(_ configuration: String) throws -> Peer {
         try Peer(try #require(Peers.mosquitto), ["-c", configuration])
     }
 
-    /// Waits until it lets clients in.
+    /// Waits until the broker accepts clients.
     private func answer() async {
         while !Task.isCancelled {
             if let connection = try? await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)") {
@@ -61,7 +60,7 @@ final class PersistentMosquitto {
         }
     }
 
-    /// Asks it to save its database when it has handled what it is handling.
+    /// Tells mosquitto to save its database after its current work.
     func save() { process.signal(SIGUSR1) }
     func kill() { process.destroy() }
 
@@ -70,7 +69,7 @@ final class PersistentMosquitto {
         await answer()
     }
 
-    /// Has it save its database and end.
+    /// Makes mosquitto save its database and exit.
     func stop() throws {
         process.signal(SIGTERM)
         #expect(try process.finish() == 0)

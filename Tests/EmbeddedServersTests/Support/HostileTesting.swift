@@ -5,7 +5,7 @@ import Testing
 import TransportAPI
 import Transports
 
-/// A client that keeps to no protocol: a blocking socket, and whatever bytes a test gives it.
+/// A client that follows no protocol. It has a blocking socket and sends whatever bytes a test gives it.
 final class HostileClient: Sendable {
     private let socket: Int32
 
@@ -34,18 +34,18 @@ final class HostileClient: Sendable {
         Foundation.close(socket)
     }
 
-    /// Sends all of it; `false` once the server has hung up.
+    /// Sends all bytes. Returns `false` if the server has closed the connection.
     @discardableResult
     func send(_ bytes: [UInt8]) async -> Bool {
         await aside { $0.sendAll(bytes) }
     }
 
-    /// Sends it over and over until the server has hung up.
+    /// Sends the bytes repeatedly until the server has closed the connection.
     func flood(_ bytes: [UInt8]) async {
         await aside { while $0.sendAll(bytes) {} }
     }
 
-    /// Sends as much as the kernel takes at once, over and over up to a bound; how many bytes went.
+    /// Sends the bytes repeatedly without blocking, up to a limit. Returns how many bytes the kernel took.
     func sendWhatFits(_ bytes: [UInt8], atMost bound: Int) -> Int {
         var sent = 0
         while sent < bound {
@@ -58,7 +58,7 @@ final class HostileClient: Sendable {
         return sent
     }
 
-    /// Whether the server's kernel has all that was sent. On a busy machine it comes there later than `send` returns.
+    /// Whether the server's kernel has all sent bytes. On a busy machine they arrive later than `send` returns.
     var isDelivered: Bool {
         #if os(Linux)
         var bytes: Int32 = 0
@@ -68,13 +68,13 @@ final class HostileClient: Sendable {
         #endif
     }
 
-    /// What the server says until it ends, or until `mark` has come.
+    /// The bytes from the server up to its end, or up to `mark`.
     @discardableResult
     func read(until mark: [UInt8]? = nil) async -> [UInt8] {
         await aside { $0.readAll(until: mark) }
     }
 
-    /// Ends both halves.
+    /// Shuts down both directions.
     func hangUp() {
         shutdown(socket, Int32(SHUT_RDWR))
     }
@@ -85,13 +85,13 @@ final class HostileClient: Sendable {
         await read(until: Array("\r\n\r\n".utf8))
     }
 
-    /// Sends CONNECT, for a clean session unless told otherwise, and waits for CONNACK.
+    /// Sends CONNECT, by default for a clean session, and waits for CONNACK.
     func connectMQTT(_ name: String = "mallory", will: [UInt8]? = nil, clean: Bool = true) async {
         await send(Self.connectPacket(name, will, clean))
         await read(until: [0x20, 2])
     }
 
-    /// The same, in a message of a WebSocket.
+    /// Sends CONNECT in a WebSocket message and waits for CONNACK.
     func connectMQTTOverWebSocket(_ name: String = "mallory", will: [UInt8]? = nil) async {
         await upgrade("Sec-WebSocket-Protocol: mqtt\r\n")
         await send(frame(0x82, Self.connectPacket(name, will, true)))
@@ -111,7 +111,7 @@ final class HostileClient: Sendable {
         return [0x10] + length + body
     }
 
-    /// Blocks a thread of its own: those of the tests are few, and needed.
+    /// Runs blocking work on its own thread, because the tests share only a few threads.
     private func aside<Value: Sendable>(_ body: @escaping @Sendable (HostileClient) -> Value) async -> Value {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread { continuation.resume(returning: body(self)) }
@@ -147,7 +147,7 @@ final class HostileClient: Sendable {
     }
 }
 
-/// Lets `attack` loose on a server, and tells what it was ended for; others must be served before and after.
+/// Runs `attack` against a server and returns the error that ended it. Another client must be served before and after.
 func ending(
     _ transport: String,
     _ options: String,
@@ -157,52 +157,52 @@ func ending(
     #expect(try await attacked.isServing())
     let hostile = try HostileClient(attacked.server, receiveBuffer: 4096)
     await attack(hostile)
-    let note = try await attacked.note()
+    let event = try await attacked.event()
     withExtendedLifetime(hostile) {}
     #expect(try await attacked.isServing())
     await attacked.stop()
-    return try #require(note.reason.error)
+    return try #require(event.reason.error)
 }
 
-/// A server, what its owner hears, and an honest client of it.
+/// A server, the events of its owner, and a legitimate client.
 struct Attacked {
-    /// Where servers under attack live, so that the tests of everything else don't feel it.
+    /// The loop of the servers under attack, so that they do not slow down other tests.
     private static let loop = Result { try EventLoop(name: "attacked") }
 
     let server: EmbeddedServer
-    let honest: any Connection
-    private let notes: AsyncStream<ServerEvent>
+    let legitimate: any Connection
+    private let events: AsyncStream<ServerEvent>
 
-    /// - Parameter options: of the server, as they stand in its URL.
+    /// - Parameter options: The options in the server's URL.
     init(_ transport: String, _ options: String = "") async throws {
         let (stream, continuation) = AsyncStream.makeStream(of: ServerEvent.self)
-        notes = stream
+        events = stream
         let url = "\(transport)://127.0.0.1:0/?\(options)"
         server = try await EmbeddedServer.start(url, on: try Self.loop.get()) { continuation.yield($0) }
         var endpoint = server.endpoint
-        endpoint.options = try TransportRegistry.standard.transport(named: transport).loopback("honest")
-        honest = try await TransportRegistry.standard.transport(for: endpoint).connect(timeout: .seconds(20))
+        endpoint.options = try TransportRegistry.standard.transport(named: transport).loopback("legitimate")
+        legitimate = try await TransportRegistry.standard.transport(for: endpoint).connect(timeout: .seconds(20))
     }
 
-    /// What the owner hears of the next client that ends.
-    func note() async throws -> ServerEvent {
-        try #require(await notes.first { _ in true })
+    /// The event of the next client that ends.
+    func event() async throws -> ServerEvent {
+        try #require(await events.first { _ in true })
     }
 
-    /// What the next client ended for.
+    /// The error code of the next client that ends.
     func code() async throws -> TransportError.Code {
-        try #require(try await note().reason.error?.code)
+        try #require(try await event().reason.error?.code)
     }
 
-    /// Whether a message of the honest client comes back.
+    /// Whether a message of the legitimate client comes back.
     func isServing() async throws -> Bool {
         let text = "still here"
-        guard await honest.send(Payload(text: text)).isSuccess else { return false }
-        return try await honest.receive()?.bytes == Array(text.utf8)
+        guard await legitimate.send(Payload(text: text)).isSuccess else { return false }
+        return try await legitimate.receive()?.bytes == Array(text.utf8)
     }
 
     func stop() async {
-        await honest.close()
+        await legitimate.close()
         await server.stop()
     }
 }
@@ -214,7 +214,7 @@ extension Array where Element: Equatable {
     }
 }
 
-/// Frames of a WebSocket client with a key of zeros, which changes nothing.
+/// A frame of a WebSocket client. Its masking key is zero, which changes nothing.
 func frame(_ first: UInt8, _ payload: [UInt8] = []) -> [UInt8] {
     let length: [UInt8] =
         payload.count < 126

@@ -1,7 +1,7 @@
 import TransportAPI
 
 extension Payload {
-    /// The message without how it came: its QoS, and whether it was sent before.
+    /// The message without its QoS and its DUP flag.
     var content: Payload {
         var content = self
         (content.qos, content.isDuplicate) = (nil, false)

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The real servers and tools that are on this machine, and running them.
+/// The real servers and tools on this machine, and how to run them.
 enum Peers {
     static let mosquitto = path("mosquitto")
     static let mosquittoPub = path("mosquitto_pub")
@@ -13,9 +13,9 @@ enum Peers {
     static let pythonWithPaho = python(importing: "paho.mqtt.client")
     static let chromium = path("chromium")
     static let nginx = path("nginx")
-    /// The built command: it lies beside the tests.
+    /// The built command, which is in the folder of the tests.
     static let imbench = beside("imbench")
-    /// Sends, closes and exits (`Tests/CloseAndExit`): it lies beside the tests.
+    /// The program of `Tests/CloseAndExit`, which sends, closes and exits. It is in the folder of the tests.
     static let closeAndExit = beside("CloseAndExit")
     /// A Python that has the `protobuf` package.
     static let pythonWithProtobuf = python(importing: "google.protobuf")
@@ -46,13 +46,13 @@ enum Peers {
     }
 }
 
-/// A process of a test's own, ended with the test. Spawned and waited for by the C library: nothing but the process itself
-/// has to happen for its end to be seen. No wait is longer than ``patience``.
+/// A process that ends with its test. The C library spawns it and waits for it, so its end is noticed without any other
+/// thread. No wait is longer than ``timeLimit``.
 final class Peer: @unchecked Sendable {
     // Unchecked, because one task at a time has it.
 
-    /// In milliseconds; a peer that needs longer hangs.
-    private static let patience: Int32 = 60_000
+    /// In milliseconds. A peer that needs longer hangs.
+    private static let timeLimit: Int32 = 60_000
     private let identifier: pid_t
     private let leadsGroup: Bool
     private let input: Int32
@@ -61,7 +61,7 @@ final class Peer: @unchecked Sendable {
     private var hasEnded = false
     private var unread: [UInt8] = []
 
-    /// - Parameter leadsGroup: what it starts itself is ended with it.
+    /// - Parameter leadsGroup: Whether the processes that it starts end with it.
     init(_ executable: String, _ arguments: [String], leadsGroup: Bool = false) throws {
         var (toPeer, fromPeer): ([Int32], [Int32]) = ([0, 0], [0, 0])
         guard pipe(&toPeer) == 0, pipe(&fromPeer) == 0 else { throw POSIXError(.EMFILE) }
@@ -75,7 +75,7 @@ final class Peer: @unchecked Sendable {
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
-        // No signal is held back or ignored because it is so here.
+        // The process inherits no blocked or ignored signals.
         var (none, all) = (sigset_t(), sigset_t())
         sigemptyset(&none)
         sigfillset(&all)
@@ -101,7 +101,7 @@ final class Peer: @unchecked Sendable {
         destroy()
     }
 
-    /// The next line of its output; `nil` at the end, and when none comes.
+    /// The next line of the output, or `nil` at the end or when none comes.
     func line() -> String? {
         var chunk = [UInt8](repeating: 0, count: 4096)
         while true {
@@ -110,7 +110,7 @@ final class Peer: @unchecked Sendable {
                 return String(decoding: unread[..<end], as: UTF8.self)
             }
             var readable = pollfd(fd: output, events: Int16(POLLIN), revents: 0)
-            guard poll(&readable, 1, Self.patience) > 0 else { return nil }
+            guard poll(&readable, 1, Self.timeLimit) > 0 else { return nil }
             let count = read(output, &chunk, chunk.count)
             guard count > 0 else { return nil }
             unread += chunk.prefix(count)
@@ -132,20 +132,19 @@ final class Peer: @unchecked Sendable {
         }
     }
 
-    /// Sends it a signal.
     func signal(_ number: Int32) {
         if !hasEnded { _ = Foundation.kill(identifier, number) }
     }
 
-    /// Kills it, as a crash would, and waits until it is gone.
+    /// Kills the process, as a crash would, and waits for its end.
     func destroy() {
         guard !hasEnded else { return }
         signal(SIGKILL)
         _ = wait()
     }
 
-    /// Closes its input, waits for its end and gives its status, which is 255 if a signal has ended it. One that goes on is
-    /// killed.
+    /// Closes the input, waits for the end and returns the exit status, which is 255 after a signal. A process that
+    /// does not end is killed.
     func finish() throws -> Int32 {
         if isInputOpen { close(input) }
         isInputOpen = false
@@ -154,7 +153,7 @@ final class Peer: @unchecked Sendable {
 
     private func wait() -> Int32 {
         var status: Int32 = 0
-        var left = Self.patience
+        var left = Self.timeLimit
         while waitpid(identifier, &status, WNOHANG) == 0 {
             poll(nil, 0, 5)
             left -= 5
@@ -166,7 +165,7 @@ final class Peer: @unchecked Sendable {
     }
 }
 
-/// A folder that is gone when the test is.
+/// A folder that is removed at the end of the test.
 final class ScratchFolder {
     let path = NSTemporaryDirectory() + "im-transports-" + UUID().uuidString
 

@@ -4,7 +4,7 @@ import Testing
 import TransportAPI
 import Transports
 
-/// A proxy before a server, and the means to make connections through it.
+/// A proxy in front of a server, and connections through it.
 struct ProxiedServer {
     static let registry = TransportRegistry.standard
     /// The transports that have a network below them.
@@ -13,10 +13,10 @@ struct ProxiedServer {
 
     let server: EmbeddedServer
     let proxy: FaultProxy
-    /// Nobody else gets the server's port when it has stopped.
+    /// Keeps the server's port reserved when the server has stopped.
     private let port: ReservedPort
 
-    /// An echo (a broker for MQTT) behind a good path.
+    /// An echo server behind a good path. For MQTT it is a broker.
     init(_ name: String) async throws {
         port = try ReservedPort(isDatagram: Self.registry.transport(named: name).isDatagram)
         server = try await EmbeddedServer.start("\(name)://\(port.address)")
@@ -37,7 +37,7 @@ struct ProxiedServer {
     }
 }
 
-/// A client and what `accept` gave at the server, with a proxy in between.
+/// A client and the server's connection from `accept`, with a proxy in between.
 struct ProxiedPair {
     let listener: any Listener
     let proxy: FaultProxy
@@ -50,7 +50,7 @@ struct ProxiedPair {
         proxy = try await FaultProxy.start(to: listener.endpoint, seed: seed)
         async let accepted = listener.accept()
         let connection = try await registry.transport(for: proxy.endpoint).connect(timeout: .seconds(20))
-        // A server of bare datagrams hears of its client with the first of them.
+        // A server of plain datagrams knows its client from the first datagram on.
         #expect(await connection.send(Payload(text: "hello")).isSuccess)
         let other = try #require(try await accepted)
         #expect(try await other.receive()?.bytes == Array("hello".utf8))
@@ -67,13 +67,13 @@ struct ProxiedPair {
 }
 
 extension FaultProxy {
-    /// Waits until the statistics are as `condition` wants them; the suite's time limit ends a wait for what never comes.
+    /// Waits until the statistics satisfy `condition`. The suite's time limit ends a wait without end.
     @discardableResult
     func wait(until condition: (FaultStatistics) -> Bool) async -> FaultStatistics {
         while true {
             let statistics = await statistics()
             if condition(statistics) { return statistics }
-            // Asking without a pause would take the processor from whoever is waited for.
+            // Polling without a pause would take the processor from the code that the test waits for.
             await withCheckedContinuation { continuation in
                 EventLoop.shared.execute {
                     let soon = MonotonicClock.now() + 2_000_000

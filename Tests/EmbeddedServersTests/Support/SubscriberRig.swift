@@ -4,7 +4,7 @@ import Testing
 import TransportAPI
 import Transports
 
-/// A broker that can be stopped and started, a proxy before it, and a client that comes back.
+/// A broker that can be stopped and started, a proxy in front of it, and a client that reconnects.
 final class SubscriberRig {
     let supervisor: Supervisor
     let client: MQTTClient
@@ -29,13 +29,13 @@ final class SubscriberRig {
             """
         supervisor = try Supervisor(TransportConfiguration(json: file.utf8))
         states = supervisor.states.makeAsyncIterator()
-        client = try MQTTClient(supervisor)
+        client = MQTTClient(supervisor)
     }
 
-    /// Waits for the state that comes next and is such.
+    /// Waits for the next state that satisfies the condition.
     @discardableResult
-    func wait(for isSuch: (SupervisorState) -> Bool) async -> SupervisorState? {
-        while let state = await states.next() { if isSuch(state) { return state } }
+    func wait(for condition: (SupervisorState) -> Bool) async -> SupervisorState? {
+        while let state = await states.next() { if condition(state) { return state } }
         return nil
     }
 
@@ -44,13 +44,13 @@ final class SubscriberRig {
         await wait(for: \.isOpen)
     }
 
-    /// Ends the connection; returns when the next one is there.
+    /// Cuts the connection and returns when the next one is open.
     func cut() async {
         await proxy.cut(.reset)
         await wait(for: \.isOpen)
     }
 
-    /// Has the broker forget everything.
+    /// Replaces the broker by a new one without any state.
     func restart(_ limits: BrokerLimits = BrokerLimits()) async throws {
         await publisher?.close()
         publisher = nil
@@ -69,7 +69,7 @@ final class SubscriberRig {
         await wait(for: \.isOpen)
     }
 
-    /// Does something on the loop of the supervisor: what is called there before anything else, comes before that.
+    /// Runs work on the loop of the supervisor. Calls are made there in the order in which they begin.
     func begin<Value: Sendable>(_ work: @escaping @Sendable () async throws -> Value) -> Task<Value, any Error> {
         Task(executorPreference: EventLoop.shared, operation: work)
     }

@@ -1,6 +1,6 @@
 import TransportAPI
 
-// What the tests of several cores share.
+// Checks that the tests of several cores share.
 
 /// Whether `body` throws an error of this code.
 package func failsWith(_ code: TransportError.Code, _ body: () throws -> Void) -> Bool {
@@ -12,7 +12,7 @@ package func failsWith(_ code: TransportError.Code, _ body: () throws -> Void) -
     }
 }
 
-/// The code of the error that `body` throws; `nil` if it throws none.
+/// The code of the error that `body` throws, or `nil` if it throws none.
 package func codeOf(_ body: () throws(TransportError) -> some Any) -> TransportError.Code? {
     do throws(TransportError) {
         _ = try body()
@@ -22,7 +22,7 @@ package func codeOf(_ body: () throws(TransportError) -> some Any) -> TransportE
     }
 }
 
-/// The first word of the sentence with which a configuration was refused.
+/// The first word of the error with which a configuration was refused.
 package func refusedKey<R>(_ body: () throws -> R) -> String? {
     do {
         _ = try body()
@@ -33,7 +33,7 @@ package func refusedKey<R>(_ body: () throws -> R) -> String? {
     }
 }
 
-/// Changes, removes, adds or cuts bytes.
+/// Changes, removes, inserts or cuts bytes.
 package func mutate(_ bytes: inout [UInt8], using random: inout RandomSource) {
     guard !bytes.isEmpty else { return bytes.append(UInt8(truncatingIfNeeded: random.next())) }
     let index = Int.random(in: bytes.indices, using: &random)

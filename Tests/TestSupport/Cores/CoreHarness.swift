@@ -1,7 +1,7 @@
 import Protocols
 import TransportAPI
 
-/// One core with its buffers, driven by hand: the stand-in for a driver in tests of cores.
+/// Runs one core with its buffers by hand, in place of a driver.
 package struct CoreHarness<Core: ProtocolCore>: ~Copyable {
     package var core: Core
     package var input = ByteBuffer()
@@ -18,7 +18,7 @@ package struct CoreHarness<Core: ProtocolCore>: ~Copyable {
         core.start(&context)
     }
 
-    /// Feeds bytes of a stream, `slice` at a time, and collects what the core reports.
+    /// Feeds bytes of a stream in pieces of `slice` bytes, and collects the core's events.
     package mutating func feed(_ bytes: [UInt8], slice: Int = .max) {
         var rest = bytes[...]
         repeat {
@@ -28,13 +28,12 @@ package struct CoreHarness<Core: ProtocolCore>: ~Copyable {
         } while !rest.isEmpty && failure == nil
     }
 
-    /// Feeds one datagram.
     package mutating func feed(datagram: [UInt8]) {
         input.append(contentsOf: datagram)
         drain()
     }
 
-    /// Calls `next` once; whether there was something to report.
+    /// Calls `next` once. Returns whether there was an event.
     package mutating func drainOne() -> Bool {
         guard failure == nil else { return false }
         do throws(TransportError) {
@@ -47,7 +46,7 @@ package struct CoreHarness<Core: ProtocolCore>: ~Copyable {
         }
     }
 
-    /// Calls `next` until it has nothing more to report.
+    /// Calls `next` until it has no more events.
     package mutating func drain() {
         guard failure == nil else { return }
         do throws(TransportError) {
@@ -64,7 +63,7 @@ package struct CoreHarness<Core: ProtocolCore>: ~Copyable {
         try core.send(payload, id: id, &context)
     }
 
-    /// Moves the clock on, and calls every deadline on the way.
+    /// Moves the clock, and calls every deadline on the way.
     package mutating func advance(by duration: Duration) {
         let end = context.now.advanced(by: duration)
         while failure == nil, let deadline = core.deadline, deadline <= end {
@@ -79,7 +78,7 @@ package struct CoreHarness<Core: ProtocolCore>: ~Copyable {
         context.now = end
     }
 
-    /// The peer has closed its half.
+    /// Reports that the peer has closed its half.
     package mutating func endInput() {
         guard failure == nil else { return }
         do throws(TransportError) {
@@ -109,7 +108,7 @@ package struct CoreHarness<Core: ProtocolCore>: ~Copyable {
         events.compactMap { if case .message(let payload) = $0 { payload } else { nil } }
     }
 
-    /// How many pings were answered.
+    /// The number of pings that were answered.
     package var pongs: Int { events.count { if case .pong = $0 { true } else { false } } }
 
     package var isOpen: Bool {

@@ -8,7 +8,7 @@ package func encoded(_ packet: MQTTPacket) -> [UInt8] {
     return output.bytes(at: 0, count: output.count) ?? []
 }
 
-/// Text with its 16-bit length.
+/// A text with its 16-bit length.
 package func field(_ text: String) -> [UInt8] {
     [UInt8(text.utf8.count >> 8), UInt8(text.utf8.count & 255)] + Array(text.utf8)
 }
@@ -22,7 +22,7 @@ package func mqttClient(_ change: (inout MQTTConfiguration) -> Void = { _ in }) 
     return MQTTHarness(try MQTTCore(client: configuration))
 }
 
-/// A client's next connection in a session that its broker has kept, open.
+/// The open next connection of a client in a session that its broker has kept.
 package func mqttClient(of session: MQTTSession) throws -> MQTTHarness {
     var configuration = MQTTConfiguration()
     configuration.clientID = "ann"
@@ -57,14 +57,14 @@ extension CoreHarness where Core == MQTTCore {
         events.compactMap { if case .acknowledged(let id) = $0 { id } else { nil } }
     }
 
-    /// A client that a broker of hand-written bytes has let in.
+    /// Opens a client with the bytes of a broker's CONNACK.
     package mutating func openByHand() {
         start()
         feed([0x20, 2, 0, 0])
         _ = takeOutput()
     }
 
-    /// A server that a client of hand-written bytes has opened.
+    /// Opens a server with the bytes of a client's CONNECT.
     package mutating func acceptByHand(keepAlive: UInt16 = 0) {
         start()
         var hello = MQTTConnect(clientID: "bob")

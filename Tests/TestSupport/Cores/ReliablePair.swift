@@ -1,9 +1,9 @@
 import Protocols
 import TransportAPI
 
-/// A client and a server of the reliable mode, with a network between them that a test can spoil.
+/// A client and a server of the reliable mode, and a network between them with faults that a test sets.
 package struct ReliablePair: ~Copyable {
-    /// How long one step of the network takes; a datagram needs one or two each way.
+    /// The duration of one step of the network. A datagram takes one or two steps each way.
     package static let step = Duration.milliseconds(10)
 
     package var client: CoreHarness<UDPCore>
@@ -22,7 +22,7 @@ package struct ReliablePair: ~Copyable {
         self.server = server
     }
 
-    /// From now on the network loses, doubles and delays so many of the datagrams.
+    /// Sets the shares of the datagrams that the network loses, duplicates and delays from now on.
     package mutating func spoil(loss: Double, doubling: Double = 0.1, delay: Double = 0.2, seed: UInt64) {
         there = UnreliableConnection(loss: loss, doubling: doubling, delay: delay, seed: seed)
         back = UnreliableConnection(loss: loss, doubling: doubling, delay: delay, seed: seed &+ 1)
@@ -39,7 +39,7 @@ package struct ReliablePair: ~Copyable {
     /// The session's core at the server.
     package var session: UDPCore? { server.sessions[identifier] }
 
-    /// The server sends a message.
+    /// Sends a message from the server.
     package mutating func serverSends(_ bytes: [UInt8]) -> SendStatus? {
         var status: SendStatus?
         let datagrams = server.run(identifier) { core, context in
@@ -49,7 +49,7 @@ package struct ReliablePair: ~Copyable {
         return status
     }
 
-    /// Carries what was sent one step on, and lets the time pass.
+    /// Carries the sent datagrams one step further, and moves the time.
     package mutating func run() {
         for datagram in there.carry(client.takeDatagrams()) { toClient += server.receive(datagram) }
         let arriving = back.carry(toClient)
@@ -60,7 +60,7 @@ package struct ReliablePair: ~Copyable {
         toClient += server.run(identifier) { _, _ in }
     }
 
-    /// Runs until `isDone`, at most so many steps, and does something before each.
+    /// Runs until `isDone`, for a limited number of steps, and calls a closure before each step.
     package mutating func run(
         atMost steps: Int,
         until isDone: (borrowing ReliablePair) -> Bool,
@@ -77,7 +77,7 @@ package struct ReliablePair: ~Copyable {
 extension UDPConfiguration {
     package static var ordered: UDPConfiguration { reliable(.ordered) }
 
-    /// A reliable mode whose receivers are done with each message at once, unless said otherwise.
+    /// A reliable mode whose receivers finish each message at once, unless the test says otherwise.
     package static func reliable(_ reliability: UDPReliability, confirms: Bool = false) -> UDPConfiguration {
         var configuration = UDPConfiguration(reliability: reliability)
         configuration.confirmsReceipt = confirms

@@ -2,7 +2,7 @@ import Protocols
 import Testing
 import TransportAPI
 
-/// A server without sockets: the listener's core and the cores of its sessions, as a driver would hold them.
+/// A server without sockets. It holds the listener's core and the cores of its sessions, as a driver would.
 package struct SimulatedServer: ~Copyable {
     package var listener: UDPListenerCore
     package var random: RandomSource
@@ -18,11 +18,11 @@ package struct SimulatedServer: ~Copyable {
         listener = try UDPListenerCore(configuration, random: &random)
     }
 
-    /// Who had to go for a newcomer.
+    /// The sessions that ended to make room for a new client.
     package var displaced: [UInt64] = []
     package var refusals: [UDPListenerCore.DropReason] = []
 
-    /// Takes one datagram from `address` and returns what goes back there.
+    /// Receives one datagram from `address` and returns the datagrams of the answer.
     package mutating func receive(
         _ datagram: [UInt8],
         from address: [UInt8] = [127, 0, 0, 1, 0, 80],
@@ -59,7 +59,7 @@ package struct SimulatedServer: ~Copyable {
         case .reply(let reason):
             if let reason { refusals.append(reason) }
             let answer = reply.bytes(at: 0, count: reply.count) ?? []
-            // What goes to an address that has proved nothing must not be larger than what came from it.
+            // An answer to an unproven address must not be larger than the datagram from it.
             #expect(!answer.isEmpty && answer.count <= datagram.count)
             return [answer]
         case .drop(let reason):
@@ -72,7 +72,7 @@ package struct SimulatedServer: ~Copyable {
         }
     }
 
-    /// Lets the core of one session do something.
+    /// Runs `body` on the core of one session.
     package mutating func run(_ identifier: UInt64, _ body: (inout UDPCore, inout CoreContext) -> Void) -> [[UInt8]] {
         var empty = ByteBuffer()
         return run(identifier, &empty, body)
@@ -116,7 +116,7 @@ package struct SimulatedServer: ~Copyable {
     }
 }
 
-/// A client's core that has written its hello.
+/// The core of a client that has written its hello.
 package func startedClient(
     _ configuration: UDPConfiguration = UDPConfiguration(),
     seed: UInt64 = 1
@@ -145,7 +145,7 @@ package func exchange(
     }
 }
 
-/// A connection that loses, doubles and delays datagrams, by a seed.
+/// A path that loses, duplicates and delays datagrams, by a seed.
 package struct UnreliableConnection {
     package var loss: Double
     package var doubling: Double
@@ -158,7 +158,7 @@ package struct UnreliableConnection {
         random = .seeded(seed)
     }
 
-    /// Takes what is sent in one round and gives what arrives in it.
+    /// Takes the datagrams that are sent in one round and returns those that arrive in it.
     package mutating func carry(_ datagrams: [[UInt8]]) -> [[UInt8]] {
         var arriving: [[UInt8]] = []
         let due = delayed

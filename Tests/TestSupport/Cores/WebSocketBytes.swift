@@ -6,7 +6,7 @@ package let sampleAccept = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 
 package typealias WebSocketHarness = CoreHarness<WebSocketCore>
 
-/// A request with `lines` in place of, or besides, the usual ones.
+/// A request with `lines` in addition to the usual ones, or in place of them.
 package func request(
     _ first: String = "GET /chat HTTP/1.1",
     replacing name: String? = nil,
@@ -20,7 +20,7 @@ package func request(
     return Array(([first] + kept + lines + ["", ""]).joined(separator: "\r\n").utf8)
 }
 
-/// A response with `lines` in place of, or besides, the usual ones.
+/// A response with `lines` in addition to the usual ones, or in place of them.
 package func response(
     _ first: String = "HTTP/1.1 101 Switching Protocols",
     key: String,
@@ -34,7 +34,7 @@ package func response(
     return Array(([first] + kept + lines + ["", ""]).joined(separator: "\r\n").utf8)
 }
 
-/// A frame with any bits, as the peer of `role` sends it: masked to a server, plain to a client.
+/// A frame with any bits, as the peer of `role` sends it: masked to a server, unmasked to a client.
 package func frame(
     to role: CoreRole,
     _ first: UInt8,
@@ -54,12 +54,12 @@ package func frame(
 
 package func text(_ string: String) -> [UInt8] { Array(string.utf8) }
 
-/// A close frame's body.
+/// The body of a close frame.
 package func closeBody(_ code: UInt16, _ reason: String = "") -> [UInt8] {
     [UInt8(code >> 8), UInt8(code & 255)] + text(reason)
 }
 
-/// The frames in what a core has written, unmasked: first byte and payload.
+/// The frames in the output of a core, unmasked: first byte and payload.
 package func frames(_ bytes: [UInt8]) -> [(first: UInt8, payload: [UInt8])] {
     var found: [(UInt8, [UInt8])] = []
     var rest = bytes[...]
@@ -83,7 +83,7 @@ package func frames(_ bytes: [UInt8]) -> [(first: UInt8, payload: [UInt8])] {
     return found
 }
 
-/// Something comparable about an event.
+/// A comparable description of an event.
 package func describe(_ event: CoreEvent) -> String {
     switch event {
     case .message(let payload): "\(payload.kind) \(payload.bytes)"

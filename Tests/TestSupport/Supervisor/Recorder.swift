@@ -1,10 +1,10 @@
 import SocketIO
 import TransportAPI
 
-/// An observer that keeps all it is told.
+/// An observer that keeps all its events.
 package final class Recorder: SupervisorObserver {
     private struct State: Sendable {
-        var notes: [SupervisorEvent] = []
+        var events: [SupervisorEvent] = []
         var waiters: [(@Sendable ([SupervisorEvent]) -> Bool, UnsafeContinuation<Void, Never>)] = []
     }
 
@@ -12,29 +12,29 @@ package final class Recorder: SupervisorObserver {
 
     package init() {}
 
-    package var notes: [SupervisorEvent] { state.withLock { $0.notes } }
+    package var events: [SupervisorEvent] { state.withLock { $0.events } }
 
-    /// The states among the notes.
+    /// The states among the events.
     package var states: [SupervisorState] {
-        notes.compactMap { if case .state(let state) = $0 { state } else { nil } }
+        events.compactMap { if case .state(let state) = $0 { state } else { nil } }
     }
 
-    package func note(_ note: SupervisorEvent, at _: Instant) {
+    package func note(_ event: SupervisorEvent, at _: Instant) {
         let ready = state.withLock { state in
-            state.notes.append(note)
-            let notes = state.notes
-            let ready = state.waiters.filter { $0.0(notes) }
-            if !ready.isEmpty { state.waiters.removeAll { $0.0(notes) } }
+            state.events.append(event)
+            let events = state.events
+            let ready = state.waiters.filter { $0.0(events) }
+            if !ready.isEmpty { state.waiters.removeAll { $0.0(events) } }
             return ready
         }
         for (_, continuation) in ready { continuation.resume() }
     }
 
-    /// Waits until the notes so far fit.
+    /// Waits until `fits` returns true for the events so far.
     package func wait(_ fits: @escaping @Sendable ([SupervisorEvent]) -> Bool) async {
         await withUnsafeContinuation { continuation in
             let isReady = state.withLock { state in
-                if fits(state.notes) { return true }
+                if fits(state.events) { return true }
                 state.waiters.append((fits, continuation))
                 return false
             }
@@ -42,10 +42,10 @@ package final class Recorder: SupervisorObserver {
         }
     }
 
-    /// Waits until there were so many open connections.
+    /// Waits until `times` connections have opened.
     package func waitUntilOpen(_ times: Int = 1) async {
-        await wait { notes in
-            notes.count { if case .state(let state) = $0 { state.isOpen } else { false } } >= times
+        await wait { events in
+            events.count { if case .state(let state) = $0 { state.isOpen } else { false } } >= times
         }
     }
 }

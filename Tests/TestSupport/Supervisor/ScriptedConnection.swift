@@ -2,12 +2,12 @@ import Primitives
 import SocketIO
 import TransportAPI
 
-/// A connection that does what a test tells it to do.
+/// A connection that a test controls.
 package final class ScriptedConnection: LocatedConnection {
     private struct State: Sendable {
         var inbox: [Payload] = []
         var receiver: UnsafeContinuation<Void, Never>?
-        var neighbour: RuntimeBound<Box<any ConnectionReceiver>>?
+        var localReceiver: RuntimeBound<Box<any ConnectionReceiver>>?
         var sent: [Payload] = []
         var blocked: [UnsafeContinuation<Void, Never>] = []
         var isBlocked = false
@@ -22,7 +22,7 @@ package final class ScriptedConnection: LocatedConnection {
 
     package let capabilities: Capabilities
     package let peerNetwork: UInt64?
-    /// Where the supervisor lives, if the connection lives there too.
+    /// The runtime of the supervisor, if the connection shares it.
     private let home: VirtualRuntime?
     private let state = Locked(State())
 
@@ -34,25 +34,25 @@ package final class ScriptedConnection: LocatedConnection {
 
     // MARK: For tests
 
-    /// What was sent over it.
+    /// The payloads that were sent over the connection.
     package var sent: [Payload] { state.withLock { $0.sent } }
-    /// The same, as text.
+    /// The sent payloads as text.
     package var texts: [String] { sent.map { String(decoding: $0.bytes, as: UTF8.self) } }
     package var pings: Int { state.withLock { $0.pings } }
     package var reason: CloseReason? { state.withLock { $0.reason } }
-    /// What was received and nobody has taken.
+    /// The number of received messages that were not taken yet.
     package var unread: Int { state.withLock { $0.inbox.count } }
 
-    /// Answers pings after `time`; `nil`: not at all.
+    /// Answers pings after `time`, or never if it is `nil`.
     package func answerPings(_ time: Duration?) { state.withLock { $0.roundTrip = time } }
 
-    /// Each message that is taken from now on ends so.
+    /// Ends each message that is sent from now on with `outcome`.
     package func settle(_ outcome: SendOutcome) { state.withLock { $0.outcome = outcome } }
 
-    /// A close takes until ``finishClosing()`` from now on.
+    /// Makes a close wait for ``finishClosing()`` from now on.
     package func closeSlowly() { state.withLock { $0.closesSlowly = true } }
 
-    /// Ends the closes that take long.
+    /// Completes all closes that wait.
     package func finishClosing() {
         let closes = state.withLock { state in
             state.closesSlowly = false
@@ -62,7 +62,7 @@ package final class ScriptedConnection: LocatedConnection {
         for close in closes { close.resume() }
     }
 
-    /// Messages wait from now on, or no longer.
+    /// Makes sent messages wait from now on, or ends their wait.
     package func block(_ isBlocked: Bool) {
         let waiting = state.withLock { state in
             state.isBlocked = isBlocked
@@ -72,24 +72,23 @@ package final class ScriptedConnection: LocatedConnection {
         for continuation in waiting { continuation.resume() }
     }
 
-    /// A message comes from the peer.
+    /// Delivers a message from the peer.
     package func give(_ payload: Payload) {
         state.withLock { state in
             state.inbox.append(payload)
             return state.receiver.take()
         }?.resume()
-        tellNeighbour()
+        callLocalReceiver()
     }
 
-    /// Calls who has asked for it.
-    private func tellNeighbour() {
-        guard let neighbour = state.withLock({ $0.neighbour.take() }) else { return }
+    /// Calls the receiver on the connection's runtime, if one has requested a message.
+    private func callLocalReceiver() {
+        guard let localReceiver = state.withLock({ $0.localReceiver.take() }) else { return }
         home?.execute { [self] in
-            if let arrival = next() { neighbour.value.value.receive(arrival) }
+            if let arrival = next() { localReceiver.value.value.receive(arrival) }
         }
     }
 
-    /// The connection ends.
     package func end(_ reason: CloseReason) {
         let waiting = state.withLock { state in
             if state.reason == nil { state.reason = reason }
@@ -97,7 +96,7 @@ package final class ScriptedConnection: LocatedConnection {
             return state.closers + state.blocked + [state.receiver.take()].compactMap { $0 }
         }
         for continuation in waiting { continuation.resume() }
-        tellNeighbour()
+        callLocalReceiver()
     }
 
     // MARK: Connection
@@ -189,7 +188,7 @@ extension ScriptedConnection: SameLoopConnection, InlineConnection {
 
     package func receiveNow(orTell receiver: any ConnectionReceiver) -> Result<Payload?, TransportError>? {
         if let arrival = next() { return arrival }
-        if let home { state.withLock { $0.neighbour = RuntimeBound(Box(receiver), to: home) } }
+        if let home { state.withLock { $0.localReceiver = RuntimeBound(Box(receiver), to: home) } }
         return nil
     }
 

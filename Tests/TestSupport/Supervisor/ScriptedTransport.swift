@@ -1,14 +1,15 @@
 import SocketIO
 import TransportAPI
 
-/// What a test plays to a supervisor: each attempt ends as `answer` says, and each connection does what it is told.
+/// A transport for a supervisor under test. `answer` decides how each attempt ends, and the test controls each
+/// connection.
 package final class Script: Sendable {
     package enum Answer: Sendable {
         case open
         case fail(TransportError.Code, retryAfter: Duration? = nil)
-        /// Nothing comes until the attempt is cancelled.
+        /// The attempt stays open until it is cancelled.
         case hang
-        /// The peer accepts and closes.
+        /// The peer accepts the connection and closes it.
         case openAndClose
     }
 
@@ -28,7 +29,7 @@ package final class Script: Sendable {
     package let capabilities: Capabilities
     private let home: VirtualRuntime?
 
-    /// - Parameter home: where the connections live, if that is where the supervisor does.
+    /// - Parameter home: The runtime of the connections, if they share the supervisor's.
     package init(
         _ capabilities: Capabilities = Capabilities(maximumMessageSize: 1 << 20),
         at home: VirtualRuntime? = nil,
@@ -39,15 +40,13 @@ package final class Script: Sendable {
         state = Locked(State(answer: answer))
     }
 
-    /// All attempts so far.
     package var attempts: [Attempt] { state.withLock { $0.attempts } }
-    /// How many attempts that hung were cancelled.
+    /// The number of hanging attempts that were cancelled.
     package var cancelled: Int { state.withLock { $0.cancelled } }
-    /// All connections so far.
     package var connections: [ScriptedConnection] { state.withLock { $0.connections } }
     package var last: ScriptedConnection? { connections.last }
 
-    /// Forgets the connections, so that only the supervisor keeps them.
+    /// Releases the connections, so that only the supervisor keeps them.
     package func forget() { state.withLock { $0.connections = [] } }
 
     package func answer(_ answer: @escaping @Sendable (Attempt) -> Answer) { state.withLock { $0.answer = answer } }
@@ -86,7 +85,7 @@ package final class Script: Sendable {
         state.withLock { $0.cancelled += 1 }
     }
 
-    /// A setup for these endpoints, which this script answers for.
+    /// A setup for these endpoints, whose attempts this script answers.
     package func setup(
         _ endpoints: [String] = ["memory://server"],
         _ change: (inout SupervisorConfiguration) -> Void = { _ in }

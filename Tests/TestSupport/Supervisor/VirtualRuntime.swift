@@ -9,8 +9,8 @@ import Musl
 import Darwin
 #endif
 
-/// A runtime whose time stands still until a test moves it, and whose jobs run when the test says so, on the test's own
-/// thread: a day of attempts takes as long as its jobs.
+/// A runtime in virtual time. Time moves only when a test moves it, and jobs run only when the test says so, on the
+/// test's own thread. So a day of attempts takes only as long as its jobs.
 package final class VirtualRuntime: SupervisorRuntime, TaskExecutor {
     private enum Job {
         case task(UnownedJob)
@@ -32,7 +32,7 @@ package final class VirtualRuntime: SupervisorRuntime, TaskExecutor {
         var thread: pthread_t?
     }
 
-    /// What a test expected to be done is waiting for something that never comes.
+    /// An operation did not complete without a move of the time.
     package struct Stuck: Error {}
 
     private let state = Locked(State())
@@ -71,12 +71,12 @@ package final class VirtualRuntime: SupervisorRuntime, TaskExecutor {
         _ = consume gone
     }
 
-    /// How many timers are set.
+    /// The number of timers that are set.
     package var timerCount: Int { state.withLock { $0.timers.count } }
 
     // MARK: For tests
 
-    /// Runs what can run without the time going on.
+    /// Runs all jobs that can run without a move of the time.
     package func settle() {
         state.withLock { $0.thread = pthread_self() }
         defer { state.withLock { $0.thread = nil } }
@@ -88,7 +88,7 @@ package final class VirtualRuntime: SupervisorRuntime, TaskExecutor {
         }
     }
 
-    /// Lets time pass, and everything happen that falls due in it.
+    /// Moves the time by `duration` and runs every timer that is due on the way.
     package func advance(by duration: Duration) {
         settle()
         let end = clock.advanced(by: duration)
@@ -112,7 +112,7 @@ package final class VirtualRuntime: SupervisorRuntime, TaskExecutor {
         }
     }
 
-    /// Begins something here whose result a test asks for later.
+    /// Starts an operation whose result a test reads later.
     package func begin<Value: Sendable>(_ body: @escaping @Sendable () async -> Value) -> Pending<Value> {
         let pending = Pending<Value>()
         pending.task = Task(executorPreference: self) { pending.finish(await body()) }
@@ -120,7 +120,7 @@ package final class VirtualRuntime: SupervisorRuntime, TaskExecutor {
         return pending
     }
 
-    /// Does something that needs no time.
+    /// Runs an operation that needs no time.
     @discardableResult
     package func run<Value: Sendable>(_ body: @escaping @Sendable () async -> Value) throws -> Value {
         guard let value = begin(body).value else { throw Stuck() }
@@ -128,11 +128,11 @@ package final class VirtualRuntime: SupervisorRuntime, TaskExecutor {
     }
 }
 
-/// Something that was begun.
+/// An operation that was started.
 package final class Pending<Value: Sendable>: Sendable {
     private let state = Locked<(value: Value?, task: Task<Void, Never>?)>((nil, nil))
 
-    /// The result, once it is there.
+    /// The result, once the operation has ended.
     package var value: Value? { state.withLock { $0.value } }
 
     fileprivate var task: Task<Void, Never>? {

@@ -23,7 +23,7 @@ struct EndpointTests {
     }
 
     @Test(
-        "Host and port are told apart in every form of host",
+        "Host and port are separated in every form of host",
         arguments: [
             ("tcp://host", "host", nil),
             ("tcp://host:", "host", nil),
@@ -46,7 +46,7 @@ struct EndpointTests {
         #expect(endpoint.port == port)
     }
 
-    @Test("User and password may be missing, empty, or hold further colons")
+    @Test("User and password may be missing, be empty, or contain further colons")
     func credentials() throws {
         #expect(try Endpoint("ws://host").user == nil)
         let nameless = try Endpoint("ws://:secret@host")
@@ -58,7 +58,7 @@ struct EndpointTests {
         #expect(try Endpoint("ws://ann:a:b@host").password == "a:b")
     }
 
-    @Test("Options keep their order, empty pairs are left out, and a value may hold '=' and '?'")
+    @Test("Options keep their order, empty pairs are dropped, and a value may contain '=' and '?'")
     func options() throws {
         let options = try Endpoint("ws://host/?&b=1&&a=x=y?z&=v&").options
         #expect(
@@ -67,7 +67,7 @@ struct EndpointTests {
         #expect(try Endpoint("ws://host?").options.isEmpty)
     }
 
-    @Test("What begins a fragment elsewhere is a part of anything, escaped")
+    @Test("An escaped '#' is an ordinary character in any part")
     func escapedHash() throws {
         let endpoint = try Endpoint("mqtt://a%23n:s%23t@host/?subscribe=chat/%23")
         #expect(endpoint.user == "a#n" && endpoint.password == "s#t")
@@ -75,7 +75,7 @@ struct EndpointTests {
     }
 
     @Test(
-        "A bad URL is refused with the key that is wrong",
+        "A bad URL is refused with the name of the part that is wrong",
         arguments: [
             ("", "url"), ("host:80", "url"), ("://host", "url"), ("tcp:/host", "url"), ("tcp://ho st", "url"),
             ("tcp://host\u{7f}", "url"), ("tcp://host\n", "url"),
@@ -101,7 +101,7 @@ struct EndpointTests {
     }
 
     @Test(
-        "No error tells what was written where a password may stand",
+        "No error shows text that may be a password",
         arguments: [
             "//ann:hunter2@host:80", "ann:hunter2@host", "ann:hunter2@host/?next=http://x", "tcp://ann:hunter2/3@host",
             "tcp://ann:hun?hunter2%zz@host", "tcp://ann:x:hunter2/@host", "tcp://[hunter2/@host",
@@ -115,7 +115,7 @@ struct EndpointTests {
         #expect(error?.description.contains("hunter2") == false)
     }
 
-    @Test("Neither printing nor dumping an endpoint tells user or password")
+    @Test("The description and the dump of an endpoint show no user and no password")
     func descriptionKeepsPasswords() throws {
         let secrets = "header=Authorization:Bearer%20hunter2&proxy=http://ann:hunter2@[::1]:1"
         let endpoint = try Endpoint("mqtt://ann:hunter2@host:1883/p?q=v&\(secrets)")
@@ -130,7 +130,7 @@ struct EndpointTests {
     }
 
     @Test(
-        "What is printed reads back as the same endpoint",
+        "The description of an endpoint reads back as the same endpoint",
         arguments: [
             "tcp://host", "tcp://[fe80::1%25eth0]:1/x?a=b", "ws://h%2Fx:2/a%20b?x=%26%3D%25&y&z=1,2+3",
             "memory://a-b_c.d~e",
@@ -142,7 +142,7 @@ struct EndpointTests {
         #expect(try Endpoint(endpoint.description) == endpoint)
     }
 
-    @Test("A combining mark behind a delimiter does not hide it")
+    @Test("A combining mark behind a delimiter does not hide the delimiter")
     func combiningMarks() throws {
         let mark = "\u{301}"
         let endpoint = try Endpoint("tcp://ann:secret@\(mark)h:1/\(mark)p?\(mark)q=\(mark)v&\(mark)r")

@@ -9,8 +9,8 @@ struct AdaptiveIntervalTests {
         return configuration
     }()
 
-    /// Tries what is asked for on a NAT that forgets after `timeout`, losing each so many-th trial by chance. Gives how many
-    /// trials it took; `nil` if the search does not end.
+    /// Runs the trials of `interval` on a NAT that removes a mapping after `timeout`. `losses` is the share of trials
+    /// that fail by chance. Returns the number of trials, or `nil` if the search does not end.
     private func search(
         _ interval: inout AdaptiveInterval,
         on network: String = "home",
@@ -31,7 +31,7 @@ struct AdaptiveIntervalTests {
     }
 
     @Test(
-        "ends within the resolution below what the NAT bears",
+        "The search ends below the NAT's timeout, within the resolution",
         arguments: [31, 45, 60, 61, 119, 120, 180, 299, 300, 600, 1200]
     )
     func search(seconds: Int) throws {
@@ -44,19 +44,19 @@ struct AdaptiveIntervalTests {
         #expect(trials <= 20)
     }
 
-    @Test("ends at the maximum where the path bears it, and at the minimum where it bears no more")
+    @Test("The search ends at the maximum if the path allows it, and at the minimum if the path allows no more")
     func ends() throws {
         var random = RandomSource.seeded(1)
-        var patient = AdaptiveInterval(Self.configuration)
-        #expect(patient.current(on: "home") == Self.configuration.minimum)
-        try #require(search(&patient, timeout: .seconds(7200), random: &random) != nil)
-        #expect(patient.current(on: "home") == Self.configuration.maximum)
+        var lenient = AdaptiveInterval(Self.configuration)
+        #expect(lenient.current(on: "home") == Self.configuration.minimum)
+        try #require(search(&lenient, timeout: .seconds(7200), random: &random) != nil)
+        #expect(lenient.current(on: "home") == Self.configuration.maximum)
         var strict = AdaptiveInterval(Self.configuration)
         try #require(search(&strict, timeout: .seconds(30), random: &random) != nil)
         #expect(strict.current(on: "home") == Self.configuration.minimum)
     }
 
-    @Test("is not misled far by chance losses of one trial in twenty")
+    @Test("Chance losses of one trial in twenty seldom shorten the result much")
     func chance() throws {
         var isBelowHalf = 0
         for seed in 1...200 as ClosedRange<UInt64> {
@@ -72,7 +72,7 @@ struct AdaptiveIntervalTests {
         #expect(isBelowHalf <= 10)
     }
 
-    @Test("lets a single failure pass, and tries the same length again")
+    @Test("A single failure leads to another trial at the same length")
     func singleFailure() {
         var interval = AdaptiveInterval(Self.configuration)
         #expect(interval.nextTrial(on: "home") == .seconds(60))
@@ -86,19 +86,19 @@ struct AdaptiveIntervalTests {
         #expect(interval.nextTrial(on: "home") == .seconds(90))
     }
 
-    @Test("counts failures at shorter lengths against longer ones")
+    @Test("Failures at shorter lengths count against longer ones")
     func shorterFailures() {
         var interval = AdaptiveInterval(Self.configuration)
         interval.succeeded(.seconds(200), on: "home")
         interval.failed(.seconds(400), on: "home")
         interval.failed(.seconds(300), on: "home")
-        // Two at 400 or less: 400 is bad. One at 300: to be tried again.
+        // Two failures at 400 s or less rule out 400 s. One failure at 300 s leads to another trial there.
         #expect(interval.nextTrial(on: "home") == .seconds(300))
         interval.succeeded(.seconds(300), on: "home")
         #expect(interval.nextTrial(on: "home") == .seconds(400))
     }
 
-    @Test("knows each network by itself")
+    @Test("Each network has its own interval")
     func networks() throws {
         var random = RandomSource.seeded(1)
         var interval = AdaptiveInterval(Self.configuration)
@@ -111,21 +111,21 @@ struct AdaptiveIntervalTests {
         #expect(interval.nextTrial(on: "home") == nil)
     }
 
-    @Test("falls back to the minimum when the user's connection is lost, and finds the NAT's new limit")
+    @Test("A lost connection resets the interval to the minimum, and the search finds the NAT's new limit")
     func lost() throws {
         var random = RandomSource.seeded(1)
         var interval = AdaptiveInterval(Self.configuration)
         try #require(search(&interval, timeout: .seconds(600), random: &random) != nil)
         interval.lost(on: "home")
         #expect(interval.current(on: "home") == Self.configuration.minimum)
-        // From below again, not straight back to where the connection died.
+        // The search starts from below again and does not return at once to the length of the loss.
         #expect(interval.nextTrial(on: "home") == .seconds(60))
         try #require(search(&interval, timeout: .seconds(100), random: &random) != nil)
         let found = interval.current(on: "home")
         #expect(found < .seconds(100) && found >= .seconds(85))
     }
 
-    @Test("recovers when the loss was chance")
+    @Test("The search returns to its former result if the loss was chance")
     func lostByChance() throws {
         var random = RandomSource.seeded(1)
         var interval = AdaptiveInterval(Self.configuration)
@@ -136,7 +136,7 @@ struct AdaptiveIntervalTests {
         #expect(found < .seconds(600) && found >= .seconds(585))
     }
 
-    @Test("learns nothing from a loss at the minimum")
+    @Test("A loss at the minimum changes nothing")
     func lostAtMinimum() {
         var interval = AdaptiveInterval(Self.configuration)
         for _ in 0..<3 { interval.lost(on: "home") }
@@ -144,7 +144,7 @@ struct AdaptiveIntervalTests {
         #expect(interval.nextTrial(on: "home") == .seconds(60))
     }
 
-    @Test("gives up a good length that fails twice")
+    @Test("A good length that fails twice is given up")
     func goodTurnsBad() {
         var interval = AdaptiveInterval(Self.configuration)
         interval.succeeded(.seconds(480), on: "home")
@@ -154,7 +154,7 @@ struct AdaptiveIntervalTests {
         #expect(interval.current(on: "home") == Self.configuration.minimum)
     }
 
-    @Test("remembers sixteen networks, and forgets the one used least recently")
+    @Test("An adaptive interval remembers sixteen networks and forgets the least recently used one")
     func bound() {
         var interval = AdaptiveInterval(Self.configuration)
         for index in 0..<16 { interval.succeeded(.seconds(100 + index), on: "net \(index)") }
@@ -167,7 +167,7 @@ struct AdaptiveIntervalTests {
         #expect(interval.networks.count == AdaptiveInterval.networkLimit)
     }
 
-    @Test("stays within its bounds whatever it is told, and whatever its configuration")
+    @Test("An interval stays within its bounds for any input and any configuration")
     func nonsense() {
         var random = RandomSource.seeded(7)
         var odd = AdaptiveKeepaliveConfiguration()

@@ -3,7 +3,7 @@ import TransportAPI
 
 @Suite("Round-trip time")
 struct RoundTripTimeTests {
-    @Test("follows the equations of RFC 6298, section 2")
+    @Test("The estimate follows the equations of RFC 6298, section 2")
     func equations() {
         var time = RoundTripTime()
         #expect(time.smoothed == nil && time.timeout == .seconds(1))
@@ -20,7 +20,7 @@ struct RoundTripTimeTests {
         #expect(time.timeout == .nanoseconds(610_937_500))
     }
 
-    @Test("doubles the timeout up to a minute while no answer comes; an answer ends that")
+    @Test("The timeout doubles up to one minute while there is no answer, and an answer ends that")
     func backoff() {
         var time = RoundTripTime()
         for seconds in [2, 4, 8, 16, 32, 60, 60] {
@@ -34,7 +34,7 @@ struct RoundTripTimeTests {
         #expect(time.timeout == .milliseconds(1200))
     }
 
-    @Test("keeps a steady path's timeout above the granularity and the minimum")
+    @Test("The timeout of a steady path stays above the granularity and the minimum")
     func floor() {
         var bounds = RoundTripTime.Bounds()
         var time = RoundTripTime(bounds)
@@ -46,7 +46,7 @@ struct RoundTripTimeTests {
         #expect(time.timeout == .milliseconds(210))
     }
 
-    @Test("believes no negative and no endless round trip")
+    @Test("Negative and very large round-trip times do no harm")
     func nonsense() {
         var time = RoundTripTime()
         time.measured(.seconds(-3))

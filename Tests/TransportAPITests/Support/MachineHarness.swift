@@ -1,6 +1,6 @@
 @testable import TransportAPI
 
-/// A machine with a hand to feed it and a record of what it asked for.
+/// A supervisor's state machine with a clock and a record of its actions.
 struct MachineHarness {
     var machine: SupervisorStateMachine
     var random = RandomSource.seeded(1)
@@ -13,7 +13,7 @@ struct MachineHarness {
         machine = SupervisorStateMachine(configuration, endpoints: endpoints, using: &random)
     }
 
-    /// What the machine asks for, now that this has happened.
+    /// Handles the event and returns the new actions.
     @discardableResult
     mutating func tell(_ event: SupervisorStateMachine.Event) -> [SupervisorAction] {
         var new: [SupervisorAction] = []
@@ -32,7 +32,7 @@ struct MachineHarness {
 
     mutating func wait(_ duration: Duration) { now = now.advanced(by: duration) }
 
-    /// Opens the next connection of a session, as a server does that has received so many messages.
+    /// Opens the next connection of a session, whose server has received `received` messages.
     mutating func open(_ capabilities: Capabilities = .session, incarnation: UInt64 = 7, received: UInt64 = 0) {
         tell(.connect)
         tell(.connected(machine.connection, capabilities))
@@ -40,17 +40,17 @@ struct MachineHarness {
         tell(.received(machine.connection, welcome.payload))
     }
 
-    /// How the message has ended, each time that it has.
+    /// Every outcome that was reported for the message.
     func outcomes(_ id: MessageID) -> [SendOutcome] {
         actions.compactMap { if case .finish(id, let outcome) = $0 { outcome } else { nil } }
     }
 
-    /// The attempts so far: whether each asked for other credentials.
+    /// For each attempt so far, whether it requested fresh credentials.
     var attempts: [Bool] {
         actions.compactMap { if case .connect(_, _, _, let refreshing) = $0 { refreshing } else { nil } }
     }
 
-    /// Whether the machine has let go of this connection for its silence.
+    /// Whether the machine has abandoned this connection because it was silent.
     func hasAbandoned(_ connection: Int) -> Bool {
         actions.contains { if case .abandon(connection) = $0 { true } else { false } }
     }
@@ -63,7 +63,7 @@ extension Capabilities {
 }
 
 extension SupervisorConfiguration {
-    /// Sessions, and no pause before the next attempt.
+    /// Session mode, without a pause before the next attempt.
     static var session: SupervisorConfiguration {
         var configuration = SupervisorConfiguration()
         configuration.delivery.mode = .session

@@ -2,7 +2,7 @@ import SocketIO
 import TestSupport
 import TransportAPI
 
-/// A listener to which a test brings the clients.
+/// A listener whose clients a test connects.
 final class ScriptedListener: Listener {
     private struct State: Sendable {
         var waiting: [ScriptedConnection] = []
@@ -18,7 +18,7 @@ final class ScriptedListener: Listener {
         self.capabilities = capabilities
     }
 
-    /// A client connects; what the server sends is in the connection's `sent`.
+    /// Connects a client. The connection's `sent` has what the server sends.
     func connect(from network: UInt64? = nil) -> ScriptedConnection {
         let connection = ScriptedConnection(capabilities, from: network)
         state.withLock { state in
@@ -49,19 +49,19 @@ final class ScriptedListener: Listener {
 }
 
 extension ScriptedConnection {
-    /// What was sent over it, as frames of a session.
+    /// The sent messages, as frames of a session.
     var frames: [SessionFrame] {
         sent.compactMap { payload in
             do throws(TransportError) { return try SessionFrame(payload) } catch { return nil }
         }
     }
 
-    /// The messages among them.
+    /// The payloads of the message frames among them.
     var messages: [String] {
         frames.compactMap { if case .message(_, let payload) = $0 { payload.string } else { nil } }
     }
 
-    /// The incarnation that the server's welcome named.
+    /// The incarnation in the server's welcome.
     var incarnation: UInt64? {
         frames.lazy.compactMap { if case .welcome(let incarnation, _) = $0 { incarnation } else { nil } }.first
     }

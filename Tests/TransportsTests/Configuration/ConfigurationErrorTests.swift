@@ -6,10 +6,10 @@ private let intervals = #"allowed is "1s" to "24h", "automatic", or "off""#
 private let jitters = #"allowed is "none", "equal", "full""#
 private let policies = #"allowed is "wait", "refuse-newest", "drop-oldest""#
 
-@Suite("Mistakes in configuration files")
+@Suite("Errors in configuration files")
 struct ConfigurationErrorTests {
     @Test(
-        "A key that is not known is named with its line, its path, and the nearest one",
+        "The error of an unknown key has its line, its path and the nearest known key",
         arguments: [
             (
                 "\"keepalive\": {\n\"intervall\": \"3m\"}",
@@ -38,7 +38,7 @@ struct ConfigurationErrorTests {
     }
 
     @Test(
-        "A value that is not allowed is shown with what is",
+        "The error of a wrong value shows the value and the allowed values",
         arguments: [
             (
                 #""codec": "protobuff""#,
@@ -46,8 +46,8 @@ struct ConfigurationErrorTests {
             ),
             (
                 #""keepalive": {"payload": "heart"}, "delivery": {"mode": "session"}"#,
-                #""keepalive.payload" stands beside "delivery.mode": "session"; "#
-                    + "a session asks with frames of its own"
+                #""keepalive.payload" is not allowed with "delivery.mode": "session"; "#
+                    + "a session has its own probe"
             ),
             (#""codec": null"#, #""codec" is null; allowed is "json", "protobuf""#),
             (#""connect-timeout": 10"#, #""connect-timeout" is 10; allowed is "10ms" to "1h""#),
@@ -85,7 +85,7 @@ struct ConfigurationErrorTests {
     }
 
     @Test(
-        "Keys that do not go together are named",
+        "The error of keys that contradict each other names them",
         arguments: [
             (
                 #"{"policy": "fixed", "delay": "1s", "jitter": "full"}"#,
@@ -128,7 +128,7 @@ struct ConfigurationErrorTests {
         )
         #expect(
             refusal(with: "\"keepalive\": {\"interval\": \"off\",\n\"adaptive\": true}")
-                == #"config.json:3: "keepalive.adaptive" looks for an interval, but "interval" beside it is "off""#
+                == #"config.json:3: "keepalive.adaptive" searches an interval, but "interval" beside it is "off""#
         )
         #expect(
             refusal(with: #""keepalive": {"adaptive": {"minimum": "20m"}}"#)
@@ -137,7 +137,7 @@ struct ConfigurationErrorTests {
         )
     }
 
-    @Test("A file without endpoints, or that is no object, is refused")
+    @Test("A file is refused if it has no endpoints or is not an object")
     func missing() {
         #expect(refusal("\n{}") == #"config.json:2: "endpoints" is missing; allowed is a list of 1 to 64 URLs"#)
         #expect(
@@ -152,7 +152,7 @@ struct ConfigurationErrorTests {
     }
 
     @Test(
-        "An endpoint that cannot be used is named with the line of its URL",
+        "The error of an unusable endpoint has the line of its URL",
         arguments: [
             (
                 "tpc://b",
@@ -170,7 +170,7 @@ struct ConfigurationErrorTests {
     }
 
     @Test(
-        "No error quotes what may hold a password",
+        "No error quotes text that may hold a password",
         arguments: [
             #"{"endpoints": "ws://ann:secret@host"}"#, #"{"endpoints": [["ws://ann:secret@host"]]}"#,
             #"{"endpoints": ["ws//ann:secret@host"]}"#, #"{"endpoints": ["ws://ann:secret@ho st"]}"#,
@@ -183,7 +183,7 @@ struct ConfigurationErrorTests {
         #expect(refusal(json)?.contains("secret") == false)
     }
 
-    @Test("A session over servers and brokers is refused, in a file with its line, and in code")
+    @Test("A session over both servers and brokers is refused, in a file and in code")
     func mixedSession() throws {
         let session = #""delivery": {"mode": "session"}"#
         let allowed = #"allowed beside "delivery.mode": "session" are servers only, or brokers only"#
@@ -205,7 +205,7 @@ struct ConfigurationErrorTests {
         #expect(error?.code == .invalidConfiguration && error?.reason.contains(allowed) == true)
     }
 
-    @Test("A registry without a transport knows none of its endpoints")
+    @Test("A registry without a transport refuses its endpoints")
     func registry() throws {
         let json = #"{"endpoints": ["tcp://a"]}"#.utf8
         let error = #expect(throws: TransportError.self) {
@@ -217,7 +217,7 @@ struct ConfigurationErrorTests {
         )
     }
 
-    @Test("Headers are checked one by one, need a WebSocket, and are not quoted")
+    @Test("Each header is checked, headers need a WebSocket, and no error quotes their values")
     func headers() {
         func file(_ headers: String) -> String? {
             refusal("{\"endpoints\": [\"ws://a\"],\n\"headers\": {\"A\": \"x\",\n\(headers)}}")
@@ -233,8 +233,8 @@ struct ConfigurationErrorTests {
         #expect(file(#""a b": "c""#)?.hasPrefix(#"config.json:3: "headers.a b": "#) == true)
         #expect(
             refusal("{\"endpoints\": [\"tcp://a\", \"ws://ann@b\"],\n\"headers\": {\"authorization\": \"x\"}}")
-                == #"config.json:2: "headers.authorization" stands beside an endpoint with a user, "#
-                + "who is sent in the same header"
+                == #"config.json:2: "headers.authorization" is not allowed with an endpoint that has a user, "#
+                + "because the user is sent in the same header"
         )
         let many = String(repeating: "header=a:b&", count: 90)
         #expect(
@@ -243,7 +243,7 @@ struct ConfigurationErrorTests {
         )
         #expect(
             refusal(with: #""headers": {"A": "b"}"#)
-                == #"config.json:2: "headers" are for WebSocket, which none of the endpoints is"#
+                == #"config.json:2: "headers" are for WebSocket, but no endpoint uses WebSocket"#
         )
     }
 }

@@ -8,7 +8,7 @@ import Transports
 
 @Suite("Configuration files")
 struct ConfigurationFileTests {
-    @Test("A complete file gives every value")
+    @Test("A complete file sets every value")
     func complete() throws {
         let configuration = try configuration(completeFile)
         var supervisor = SupervisorConfiguration()
@@ -47,7 +47,7 @@ struct ConfigurationFileTests {
     }
 
     @Test(
-        "What a file leaves out is at its default",
+        "A missing key has its default",
         arguments: [
             "\"codec\": \"json\"", "\"backoff\": {}", "\"keepalive\": {}", "\"outbox\": {}", "\"delivery\": {}",
             "\"headers\": {}", "\"keepalive\": {\"adaptive\": false}", "\"maximum-attempts\": null",
@@ -81,7 +81,7 @@ struct ConfigurationFileTests {
         #expect(try configuration(with: "\"backoff\": \(json)").supervisor.backoff == policy)
     }
 
-    @Test("Keepalive and age can be off, and adaptive be on")
+    @Test("Keepalive and age can be off, and adaptive keepalive can be on")
     func offAndOn() throws {
         let off = try configuration(with: #""keepalive": {"interval": "off"}, "outbox": {"age": "off"}"#).supervisor
         #expect(off.keepalive.interval == .off && off.outbox.maximumAge == nil)
@@ -93,21 +93,21 @@ struct ConfigurationFileTests {
     }
 
     @Test(
-        "Whole numbers may be written in any way that JSON has, and the bounds are allowed",
+        "Whole numbers may have any form that JSON allows, and the bounds are allowed",
         arguments: [("1", 1), ("1024", 1024), ("64.0", 64), ("1e3", 1000), ("0.5e1", 5), ("1.0E+2", 100)]
     )
     func numbers(text: String, number: Int) throws {
         #expect(try configuration(with: "\"delivery\": {\"window\": \(text)}").supervisor.delivery.window == number)
     }
 
-    @Test("The recipes are those of the endpoints, and show no header")
+    @Test("The transports are those of the endpoints, and their descriptions show no header")
     func transports() throws {
         let configuration = try configuration(completeFile)
         #expect(try configuration.transports().map(\.endpoint) == configuration.endpoints)
         #expect(throws: TransportError.self) { try TransportConfiguration(endpoints: []).transports() }
     }
 
-    @Test("WebSocket gets the headers, and other transports work beside it", .timeLimit(.minutes(5)))
+    @Test("WebSocket sends the headers, and other transports work beside it", .timeLimit(.minutes(5)))
     func headers() async throws {
         let seen = Locked<[HTTPHeader]>([])
         var registry = TransportRegistry.standard
@@ -134,7 +134,7 @@ struct ConfigurationFileTests {
         for server in servers { await server.stop() }
     }
 
-    @Test("Neither print nor dump shows a header's value")
+    @Test("Neither printing nor dumping shows the value of a header")
     func reflection() throws {
         var text = ""
         dump(try configuration(completeFile), to: &text)
@@ -142,7 +142,7 @@ struct ConfigurationFileTests {
         #expect(text.contains("Authorization") && !text.contains("Bearer"))
     }
 
-    @Test("The documentation shows a file that works, and the table of keys as it is")
+    @Test("The documentation shows a file that works, and its table of keys is correct")
     func documentation() throws {
         let root = URL(fileURLWithPath: #filePath).pathComponents.dropLast(4).joined(separator: "/")
         let text = try String(contentsOfFile: "\(root)/Docs/reference/configuration.md", encoding: .utf8)

@@ -6,45 +6,45 @@ import TransportAPI
 @Suite("The text of configuration files")
 struct JSONDocumentTests {
     @Test(
-        "What is no JSON is refused with line and column",
+        "The error of invalid JSON has line and column",
         arguments: [
             ("", "1:1: the text ends before its last value does"),
             (" \n", "2:1: the text ends before its last value does"),
-            ("{\n  \"a\": 1,\n}", "3:1: a comma stands before a closing bracket"),
-            ("[1,]", "1:4: a comma stands before a closing bracket"),
+            ("{\n  \"a\": 1,\n}", "3:1: a comma before a closing bracket is not allowed"),
+            ("[1,]", "1:4: a comma before a closing bracket is not allowed"),
             ("{\r\n// x\r\n}", "2:1: JSON has no comments"),
             ("{\r\r'a': 1}", "3:1: JSON has double quotes only"),
-            ("{a: 1}", "1:2: 'a' stands where JSON does not allow it"),
-            ("{true: 1}", "1:2: only a name in double quotes may stand here"),
-            ("{\"ä\" 1}", "1:6: '1' stands where JSON does not allow it"),
+            ("{a: 1}", "1:2: 'a' is not allowed here in JSON"),
+            ("{true: 1}", "1:2: only a name in double quotes is allowed here"),
+            ("{\"ä\" 1}", "1:6: '1' is not allowed here in JSON"),
             ("{\"a\": 01}", "1:8: A number does not follow the grammar of JSON."),
             ("[1e999]", "1:2: the number is too large"),
-            ("[NaN]", "1:2: 'N' stands where JSON does not allow it"),
-            ("{} {}", "1:4: something follows the value that is the file"),
+            ("[NaN]", "1:2: 'N' is not allowed here in JSON"),
+            ("{} {}", "1:4: there is more text after the outermost value"),
             ("[\"a\tb\"]", "1:4: A string holds a control character that is not escaped."),
             ("[\"\\x\"]", "1:3: A string holds an escape that JSON does not know."),
             ("[\"\\ud800\"]", "1:9: A string holds half of a surrogate pair."),
-            ("\u{FEFF}{}", "1:1: a byte order mark stands before the value (RFC 8259, section 8.1)"),
+            ("\u{FEFF}{}", "1:1: a byte order mark before the value is not allowed (RFC 8259, section 8.1)"),
         ]
     )
     func syntax(text: String, expected: String) {
         #expect(refusal(text) == "config.json:\(expected)")
     }
 
-    @Test("A name that comes twice is refused with both lines, also inside of lists")
+    @Test("A repeated name is refused with both lines, also inside lists")
     func repeated() {
         #expect(
             refusal(with: "\"keepalive\": {\"timeout\": \"1s\",\n\n\"timeout\": \"2s\"}")
-                == #"config.json:4: "keepalive.timeout" stands in line 2 already; once is allowed"#
+                == #"config.json:4: "keepalive.timeout" is in line 2 already; once is allowed"#
         )
         #expect(
             refusal("[{\"a\": 1,\n\"\\u0061\": 2}]")
-                == #"config.json:2: "[0].a" stands in line 1 already; once is allowed"#
+                == #"config.json:2: "[0].a" is in line 1 already; once is allowed"#
         )
     }
 
     @Test(
-        "Broken UTF-8 is refused",
+        "Invalid UTF-8 is refused",
         arguments: [[0xFF], [0xC0, 0x80], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80]]
     )
     func encoding(bytes: [UInt8]) {
@@ -53,20 +53,20 @@ struct JSONDocumentTests {
         #expect(error?.reason == "x:2:3: The text is not valid UTF-8.")
     }
 
-    @Test("Names and values know their places")
+    @Test("Names and values know their positions")
     func places() throws {
         let document = try JSONDocument("{\r\n \"ä\": [true],\n\"b\": 2}".utf8, label: "x")
-        guard case .object(let members) = document.root.value else {
-            Issue.record("no object")
+        guard case .object(let members) = document.root.kind else {
+            Issue.record("the value is not an object")
             return
         }
         #expect(
             members.map { document.place(of: $0.offset) } == [.init(line: 2, column: 2), .init(line: 3, column: 1)]
         )
-        #expect(document.place(of: members[0].node.range.lowerBound) == .init(line: 2, column: 7))
+        #expect(document.place(of: members[0].value.range.lowerBound) == .init(line: 2, column: 7))
     }
 
-    @Test("Depth and length have bounds")
+    @Test("Depth and length are limited")
     func bounds() {
         func nested(_ depth: Int) -> String {
             String(repeating: "[", count: depth) + String(repeating: "]", count: depth)
@@ -89,7 +89,7 @@ struct JSONDocumentTests {
         #expect(refusal(with: "\"codec\": \"\(long)\"")?.utf8.count ?? .max < 300)
     }
 
-    @Test("Every beginning of a good file is refused with a typed error")
+    @Test("Every prefix of a valid file is refused with a typed error")
     func truncated() throws {
         let bytes = Array(completeFile.utf8)
         for count in 0..<bytes.count {

@@ -3,29 +3,51 @@ import SocketIO
 import TestSupport
 import Testing
 import TransportAPI
+import TransportContract
 
 @testable import Transports
 
-/// What every registered transport promises, whatever lies below it. A new transport is tested here by being registered.
+/// A transport in a mode, and an executor from which it is called.
+struct ContractCase: Sendable, CustomTestStringConvertible {
+    var subject: ContractSubject
+    var caller: Caller
+
+    var testDescription: String { "\(subject), \(caller)" }
+}
+
+/// Tests the guarantees of every registered transport. A transport that is registered is tested here without another
+/// change.
 @Suite("Every transport", .timeLimit(.minutes(5)), .ownThread)
 struct ContractTests {
-    /// The transports, and modes of them that promise more, by the options of their clients.
+    /// The transports, and those of their modes with further guarantees. The modes are given by client options.
     static let names = TransportRegistry.standard.transports.map(\.name) + ["udp?reliable=ordered"]
+    /// The same transports and one that uses only public API, each called from every executor.
+    static let cases = {
+        var subjects = TransportRegistry.standard.transports.map { ContractSubject($0) }
+        subjects.append(ContractSubject(.udp, options: [.init(name: "reliable", value: "ordered")]))
+        subjects.append(ContractSubject(.foreign))
+        return subjects.flatMap { subject in Caller.allCases.map { ContractCase(subject: subject, caller: $0) } }
+    }()
     var registry: TransportRegistry { .standard }
 
-    /// A listening URL of a transport, on a port of the system's choice.
+    @Test("A transport passes each check, called from any executor", arguments: cases, TransportContract.checks)
+    func contract(place: ContractCase, check: ContractCheck) async throws {
+        try await place.caller.run { try await check.run(place.subject) }
+    }
+
+    /// A listening URL of a transport, on a port that the system chooses.
     static func url(_ name: String) -> String {
         "\(name.prefix { $0 != "?" })://127.0.0.1:0"
     }
 
-    /// The options of a client whose messages shall come back to it.
+    /// The options of a client whose messages return to it.
     static func loopback(_ name: String, _ client: String) throws -> [Endpoint.Option] {
         let scheme = String(name.prefix { $0 != "?" })
         let mode = try Endpoint("\(scheme)://host\(name.dropFirst(scheme.count))").options
         return try TransportRegistry.standard.transport(named: scheme).loopback(client) + mode
     }
 
-    /// Two ends of one connection: the client's, and the server's as `accept` gives it.
+    /// The two ends of one connection: the client's, and the server's from `accept`.
     struct Pair {
         let listener: any Listener
         let client: any Connection
@@ -54,7 +76,7 @@ struct ContractTests {
         Payload(Array(text.utf8))
     }
 
-    @Test("has the keepalive interval of its descriptor at both ends, unless the URL says otherwise", arguments: names)
+    @Test("Both ends have the keepalive interval of the descriptor, unless the URL sets another one", arguments: names)
     func keepaliveInterval(name: String) async throws {
         let scheme = String(name.prefix { $0 != "?" })
         let interval = try registry.transport(named: scheme).keepaliveInterval
@@ -73,7 +95,7 @@ struct ContractTests {
         #expect(throws: TransportError.self) { try registry.transport(for: endpoint) }
     }
 
-    @Test("asks for a sign of life before what lies on its paths forgets the connection")
+    @Test("The default keepalive intervals are shorter than the idle timeouts on typical paths")
     func keepaliveDefaults() throws {
         let expected = ["udp": 25, "ws": 30, "mqtt+ws": 30, "tcp": 60, "mqtt": 60]
         for (name, seconds) in expected {
@@ -81,164 +103,7 @@ struct ContractTests {
         }
     }
 
-    @Test("carries messages both ways, in order while nothing is lost", arguments: names, Caller.allCases)
-    func bothWays(name: String, caller: Caller) async throws {
-        try await caller.run {
-            let pair = try await Pair(name)
-            for number in 0..<50 {
-                #expect(await pair.client.send(message("to server \(number)")) == .written)
-                #expect(try await pair.server.receive()?.bytes == Array("to server \(number)".utf8))
-                #expect(await pair.server.send(message("to client \(number)")).isSuccess)
-                #expect(try await pair.client.receive()?.bytes == Array("to client \(number)".utf8))
-            }
-            await pair.close()
-        }
-    }
-
-    @Test("keeps the order of a burst", arguments: names)
-    func burst(name: String) async throws {
-        let pair = try await Pair(name)
-        for number in 0..<200 { #expect(await pair.client.send(message("\(number)")).isSuccess) }
-        for number in 0..<200 { #expect(try await pair.server.receive()?.bytes == Array("\(number)".utf8)) }
-        await pair.close()
-    }
-
-    @Test("carries an empty message, one of every byte, and its largest", arguments: names)
-    func sizes(name: String) async throws {
-        let pair = try await Pair(name)
-        let largest = min(pair.client.capabilities.maximumMessageSize, 3_000_000)
-        for size in [0, 1, 256, largest] {
-            let bytes = longBytes(size)
-            async let outcome = pair.client.send(Payload(bytes))
-            #expect(try await pair.server.receive()?.bytes == bytes)
-            #expect(await outcome.isSuccess)
-        }
-        await pair.close()
-    }
-
-    @Test("refuses a message beyond its limit with a typed error, and lives on", arguments: names)
-    func tooLarge(name: String) async throws {
-        let pair = try await Pair(name, options: [.init(name: "max-message", value: "1000")])
-        guard case .rejected(let error) = await pair.client.send(Payload([UInt8](repeating: 1, count: 1001))) else {
-            Issue.record("was not rejected")
-            return
-        }
-        #expect(error.code == .messageTooLarge)
-        #expect(await pair.client.send(message("still here")).isSuccess)
-        #expect(try await pair.server.receive()?.bytes == Array("still here".utf8))
-        await pair.close()
-    }
-
-    @Test("never drops a topic that it can't carry", arguments: names)
-    func topics(name: String) async throws {
-        let pair = try await Pair(name)
-        let outcome = await pair.client.send(Payload([1], topic: "a/b"))
-        if pair.client.capabilities.routesByTopic {
-            #expect(outcome.isSuccess)
-            #expect(try await pair.server.receive()?.topic == "a/b")
-        } else {
-            guard case .rejected(let error) = outcome else {
-                Issue.record("was not rejected")
-                return
-            }
-            #expect(error.code == .unsupported)
-        }
-        await pair.close()
-    }
-
-    @Test("never drops the wish to retain a message", arguments: names)
-    func retained(name: String) async throws {
-        let pair = try await Pair(name)
-        let topic = pair.client.capabilities.routesByTopic ? "a/b" : nil
-        let outcome = await pair.client.send(Payload([1], topic: topic, isRetained: true))
-        if pair.client.capabilities.routesByTopic {
-            #expect(outcome.isSuccess)
-            #expect(try await pair.server.receive()?.isRetained == true)
-        } else {
-            guard case .rejected(let error) = outcome else {
-                Issue.record("was not rejected")
-                return
-            }
-            #expect(error.code == .unsupported)
-        }
-        await pair.close()
-    }
-
-    @Test("measures a round trip where it has a ping, and says so where it has none", arguments: names, Caller.allCases)
-    func ping(name: String, caller: Caller) async throws {
-        try await caller.run {
-            let pair = try await Pair(name)
-            for connection in [pair.client, pair.server] {
-                if connection.capabilities.hasNativePing {
-                    #expect(try await connection.ping() > .zero)
-                } else {
-                    let error = await #expect(throws: TransportError.self) { _ = try await connection.ping() }
-                    #expect(error?.code == .unsupported)
-                }
-            }
-            await pair.close()
-        }
-    }
-
-    @Test("counts what it sends and receives", arguments: names)
-    func statistics(name: String) async throws {
-        let pair = try await Pair(name)
-        let payload = Payload([UInt8](repeating: 5, count: 100))
-        for _ in 0..<10 {
-            #expect(await pair.client.send(payload).isSuccess)
-            _ = try await pair.server.receive()
-        }
-        let sent = await pair.client.statistics()
-        let received = await pair.server.statistics()
-        #expect(sent.messagesSent == 10 && received.messagesReceived == 10)
-        // A stateless server can't count what came before there was a session.
-        #expect(received.bytesReceived >= 1000 && sent.bytesSent >= received.bytesReceived)
-        #expect(sent.handshakeDuration > .zero)
-        await pair.close()
-    }
-}
-
-// Connecting, listening, and the servers that every transport has.
-
-extension ContractTests {
-    @Test("does not connect where nobody listens", arguments: names)
-    func refused(name: String) async throws {
-        let scheme = String(name.prefix { $0 != "?" })
-        let port = try ReservedPort.serving(scheme)
-        let listener = try await registry.listen("\(scheme)://127.0.0.1:\(port?.port ?? 0)")
-        let transport = try registry.transport(for: listener.endpoint)
-        await listener.close()
-        let error = await #expect(throws: TransportError.self) {
-            _ = try await transport.connect(timeout: .seconds(20))
-        }
-        #expect(error?.code == .refused)
-        #expect(error?.isRetryable == true)
-        withExtendedLifetime(port) {}
-    }
-
-    @Test("ends an attempt at once when its task is cancelled", arguments: names)
-    func cancelConnect(name: String) async throws {
-        let transport = try registry.transport(for: Endpoint(Self.url(name).replacing(":0", with: ":9")))
-        let task = Task {
-            withUnsafeCurrentTask { $0?.cancel() }
-            return try await transport.connect(timeout: .seconds(600))
-        }
-        let error = await #expect(throws: TransportError.self) { _ = try await task.value }
-        #expect(error?.code == .cancelled || error?.code == .refused)
-    }
-
-    @Test("stops accepting when the listener is closed, and accepted connections live on", arguments: names)
-    func listenerCloses(name: String) async throws {
-        let pair = try await Pair(name)
-        let waiting = Task { try await pair.listener.accept() }
-        await pair.listener.close()
-        #expect(try await waiting.value == nil)
-        #expect(await pair.client.send(message("after")).isSuccess)
-        #expect(try await pair.server.receive()?.bytes == Array("after".utf8))
-        await pair.close()
-    }
-
-    @Test("refuses an option that it does not have, and names those it has", arguments: names)
+    @Test("The error of an unknown option names the allowed ones", arguments: names)
     func unknownOption(name: String) async throws {
         var endpoint = try Endpoint(Self.url(name))
         endpoint.options = [.init(name: "colour", value: "red")]
@@ -247,24 +112,8 @@ extension ContractTests {
         #expect(error?.reason.contains("colour") == true && error?.reason.contains("max-message") == true)
     }
 
-    @Test("gives every message back through an embedded echo server", arguments: names, Caller.allCases)
-    func echo(name: String, caller: Caller) async throws {
-        let server = try await EmbeddedServer.start(Self.url(name), .echo)
-        try await caller.run {
-            var endpoint = server.endpoint
-            endpoint.options = try ContractTests.loopback(name, "echo")
-            let connection = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
-            for number in 0..<20 {
-                #expect(await connection.send(message("\(number)")).isSuccess)
-                #expect(try await connection.receive()?.bytes == Array("\(number)".utf8))
-            }
-            await connection.close()
-        }
-        await server.stop()
-    }
-
-    /// - Parameter jobs: how many stand in the loop's queue each time; more than one turn works off, or none.
-    @Test("serves an actor that lives on its loop without leaving the loop", arguments: names, [0, 5000])
+    /// - Parameter jobs: The number of jobs in the loop's queue each time: none, or more than one tick processes.
+    @Test("An actor on the loop of a connection is served without leaving the loop", arguments: names, [0, 5000])
     func resident(name: String, jobs: Int) async throws {
         let server = try await EmbeddedServer.start(Self.url(name), .echo)
         var endpoint = server.endpoint
@@ -280,39 +129,6 @@ extension ContractTests {
         await server.stop()
     }
 
-    @Test("fans a message out to all clients", arguments: names)
-    func fanOut(name: String) async throws {
-        let server = try await EmbeddedServer.start(Self.url(name), .fanOut)
-        var endpoint = server.endpoint
-        endpoint.options = try ContractTests.loopback(name, "room")
-        var connections: [any Connection] = []
-        for _ in 0..<5 {
-            connections.append(try await registry.transport(for: endpoint).connect(timeout: .seconds(10)))
-        }
-        // The last to connect may be known to the server later than its own handshake ends; its first message is not.
-        for connection in connections.reversed() {
-            #expect(await connection.send(message("hello")).isSuccess)
-            #expect(try await connection.receive()?.bytes == Array("hello".utf8))
-        }
-        await server.stop()
-        for connection in connections { await connection.close() }
-    }
-
-    @Test("tells its clients when an embedded server stops", arguments: names)
-    func serverStops(name: String) async throws {
-        let server = try await EmbeddedServer.start(Self.url(name), .echo)
-        var endpoint = server.endpoint
-        endpoint.options = try ContractTests.loopback(name, "stop")
-        let connection = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
-        await server.stop()
-        #expect(try await connection.receive() == nil)
-        await connection.close()
-    }
-}
-
-// Many messages: what becomes of those that wait for room or for their acknowledgement.
-
-extension ContractTests {
     /// Message number `number`, of `size` bytes.
     private static func numbered(_ number: Int, _ size: Int) -> Payload {
         let digits = Array("\(number)".utf8)
@@ -320,30 +136,7 @@ extension ContractTests {
     }
 
     @Test(
-        "holds messages back while there are more than it may keep, and keeps their order",
-        arguments: names,
-        Caller.allCases
-    )
-    func backpressure(name: String, caller: Caller) async throws {
-        try await caller.run {
-            let pair = try await Pair(name, options: [.init(name: "write-buffer", value: "10000")])
-            // Plain datagrams may be lost.
-            let count = pair.client.capabilities.isReliable ? 2000 : 0
-            let sending = Task {
-                var outcomes: [SendOutcome] = []
-                for number in 0..<count { outcomes.append(await pair.client.send(Self.numbered(number, 1000))) }
-                return outcomes
-            }
-            for number in 0..<count {
-                #expect(try await pair.server.receive()?.bytes == Self.numbered(number, 1000).bytes)
-            }
-            #expect(await sending.value.allSatisfy(\.isSuccess))
-            await pair.close()
-        }
-    }
-
-    @Test(
-        "keeps the order of messages that wait for their acknowledgement and for room in the window",
+        "Messages that wait for their acknowledgement and for the window keep their order",
         arguments: ["mqtt", "mqtt+ws"]
     )
     func window(name: String) async throws {
@@ -353,7 +146,7 @@ extension ContractTests {
         let sending = Task {
             await withTaskGroup(of: SendOutcome.self) { group in
                 for number in 0..<count {
-                    // Tasks of one loop begin in their order.
+                    // Tasks of one loop start in their order.
                     group.addTask(executorPreference: EventLoop.shared) {
                         await pair.client.send(Self.numbered(number, 0))
                     }
@@ -365,281 +158,45 @@ extension ContractTests {
         #expect(await sending.value)
         await pair.close()
     }
-
-    /// More than all buffers on the way take.
-    private static let (muchCount, muchSize) = (1500, 20_000)
-
-    @Test(
-        "rejects a message that waits for room when its task is cancelled, has sent all before, and lives on",
-        arguments: names,
-        Caller.allCases
-    )
-    func cancelSend(name: String, caller: Caller) async throws {
-        try await caller.run {
-            let pair = try await Pair(name)
-            guard pair.client.capabilities.isReliable else { return await pair.close() }
-            let sending = Task { () -> (sent: Int, failure: SendOutcome?) in
-                for number in 0..<Self.muchCount {
-                    let outcome = await pair.client.send(Self.numbered(number, Self.muchSize))
-                    guard outcome.isSuccess else { return (number, outcome) }
-                }
-                return (Self.muchCount, nil)
-            }
-            #expect(try await pair.server.receive()?.bytes == Self.numbered(0, Self.muchSize).bytes)
-            sending.cancel()
-            let (sent, failure) = await sending.value
-            var mayHaveLeft = false
-            switch failure {
-            case .rejected(let error): #expect(error.code == .cancelled)
-            // It waited for its acknowledgement, and not for room.
-            case .unknown(let error):
-                #expect(error.code == .cancelled)
-                mayHaveLeft = true
-            default: Issue.record("\(sent) messages were sent, and then one ended \(failure as Any)")
-            }
-            let next = Task { await pair.client.send(self.message("next")) }
-            var taken = 1
-            while let payload = try await pair.server.receive(), payload.bytes != Array("next".utf8) {
-                #expect(payload.bytes == Self.numbered(taken, Self.muchSize).bytes)
-                taken += 1
-            }
-            #expect(taken == sent || mayHaveLeft && taken == sent + 1)
-            #expect(await next.value.isSuccess)
-            await pair.close()
-        }
-    }
-
-    @Test("gives each message its outcome when the connection ends", arguments: names, Caller.allCases)
-    func endWhileSending(name: String, caller: Caller) async throws {
-        try await caller.run {
-            let pair = try await Pair(name)
-            let senders = (0..<8).map { _ in
-                Task {
-                    while true {
-                        let outcome = await pair.client.send(Self.numbered(0, 1000))
-                        if !outcome.isSuccess { return outcome }
-                    }
-                }
-            }
-            #expect(try await pair.server.receive()?.bytes == Self.numbered(0, 1000).bytes)
-            await pair.server.close()
-            for sender in senders {
-                switch await sender.value {
-                case .rejected, .unknown: break
-                case let outcome: Issue.record("a message ended \(outcome)")
-                }
-            }
-            await pair.close()
-        }
-    }
-}
-
-// How a connection ends, and what waits on it.
-
-extension ContractTests {
-    @Test("ends `receive` with nil on both sides after a goodbye, and rejects what is sent later", arguments: names)
-    func goodbye(name: String) async throws {
-        let pair = try await Pair(name)
-        #expect(await pair.client.send(message("last words")).isSuccess)
-        await pair.client.close()
-        #expect(try await pair.client.receive() == nil)
-        #expect(await pair.client.closed().initiator == .user)
-        #expect(try await pair.server.receive()?.bytes == Array("last words".utf8))
-        #expect(try await pair.server.receive() == nil)
-        #expect(await pair.server.closed().initiator == .peer)
-        for connection in [pair.client, pair.server] {
-            guard case .rejected = await connection.send(message("too late")) else {
-                Issue.record("was not rejected")
-                return
-            }
-            let error = await #expect(throws: TransportError.self) { _ = try await connection.ping() }
-            #expect(error != nil)
-        }
-        await pair.close()
-    }
-
-    @Test("closes although its inbox is full and nobody reads", arguments: names)
-    func closesUnread(name: String) async throws {
-        let pair = try await Pair(name, options: [.init(name: "inbox", value: "2")])
-        #expect(await pair.client.send(message("hello")).isSuccess)
-        _ = try await pair.server.receive()
-        for number in 0..<20 { #expect(await pair.server.send(message("\(number)")).isSuccess) }
-        // The answers to these are behind all that.
-        if pair.client.capabilities.hasNativePing, !pair.client.capabilities.isReliable {
-            _ = try await pair.client.ping()
-        }
-        await pair.client.close()
-        #expect(await pair.client.closed().initiator == .user)
-        await pair.close()
-    }
-
-    @Test("ends a waiting `receive` on both sides when one of them closes", arguments: names, Caller.allCases)
-    func closeWhileReceiving(name: String, caller: Caller) async throws {
-        try await caller.run {
-            let pair = try await Pair(name)
-            let waiting = [pair.client, pair.server].map { connection in
-                Task(executorPreference: EventLoop.shared) { try await connection.receive() }
-            }
-            await pair.client.close()
-            for task in waiting { #expect(try await task.value == nil) }
-            await pair.close()
-        }
-    }
-
-    @Test(
-        "ends a waiting `receive` at once when its task is cancelled, and lives on",
-        arguments: names,
-        Caller.allCases
-    )
-    func cancelReceive(name: String, caller: Caller) async throws {
-        let pair = try await Pair(name)
-        let error = try await caller.run {
-            let task = Task { try await pair.client.receive() }
-            task.cancel()
-            return await #expect(throws: TransportError.self) { _ = try await task.value }
-        }
-        #expect(error?.code == .cancelled)
-        // Something that this client has sent tells MQTT's server where to answer.
-        #expect(await pair.client.send(message("hello")).isSuccess)
-        _ = try await pair.server.receive()
-        #expect(await pair.server.send(message("alive")).isSuccess)
-        #expect(try await pair.client.receive()?.bytes == Array("alive".utf8))
-        await pair.close()
-    }
-
-    @Test("lets one task receive at a time, and tells a second one", arguments: names)
-    func busy(name: String) async throws {
-        let pair = try await Pair(name)
-        try await Caller.onLoop.run {
-            let first = Task(executorPreference: EventLoop.shared) { try await pair.client.receive() }
-            await Task.yield()
-            let error = await #expect(throws: TransportError.self) { _ = try await pair.client.receive() }
-            #expect(error?.code == .busy)
-            first.cancel()
-            _ = try? await first.value
-        }
-        await pair.close()
-    }
-}
-
-// Callers that are not on the connections' loop, which is lent to them while it sleeps.
-
-extension ContractTests {
-    @Test("takes the messages of many tasks elsewhere, each once, in its task's order", arguments: names)
-    func manySendersElsewhere(name: String) async throws {
-        let pair = try await Pair(name)
-        let senders = (0..<4).map { sender in
-            Task.detached {
-                var successes = 0
-                for number in 0..<50 {
-                    let outcome = await pair.client.send(message("\(sender * 1000 + number)"))
-                    if outcome.isSuccess { successes += 1 }
-                }
-                return successes
-            }
-        }
-        var seen: [Int] = []
-        for _ in 0..<200 {
-            let bytes = try #require(try await pair.server.receive()).bytes
-            seen.append(try #require(Int(String(decoding: bytes, as: UTF8.self))))
-        }
-        for sender in 0..<4 {
-            #expect(seen.filter { $0 / 1000 == sender } == (0..<50).map { sender * 1000 + $0 })
-        }
-        for sender in senders { #expect(await sender.value == 50) }
-        #expect(await pair.client.statistics().messagesSent == 200)
-        #expect(await pair.server.statistics().messagesReceived == 200)
-        await pair.close()
-    }
-
-    @Test("refuses the second of two receivers, and gives the first the message", arguments: names)
-    func secondReceiver(name: String) async throws {
-        let pair = try await Pair(name)
-        // Something that this client has sent tells MQTT's server where to answer.
-        #expect(await pair.client.send(message("hello")).isSuccess)
-        _ = try await pair.server.receive()
-        for number in 0..<50 {
-            await withTaskGroup(of: Result<Payload?, any Error>.self) { group in
-                for _ in 0..<2 {
-                    group.addTask {
-                        do { return .success(try await pair.client.receive()) } catch { return .failure(error) }
-                    }
-                }
-                // Which of them comes second is up to chance.
-                guard case .failure(let error)? = await group.next() else {
-                    Issue.record("a receiver ended before there was a message")
-                    return
-                }
-                #expect((error as? TransportError)?.code == .busy)
-                #expect(await pair.server.send(message("\(number)")).isSuccess)
-                #expect((try? await group.next()?.get())?.bytes == message("\(number)").bytes)
-            }
-        }
-        await pair.close()
-    }
-
-    @Test("gives a message to who waits elsewhere, or to the next one if his wait was cancelled", arguments: names)
-    func cancelReceiveElsewhere(name: String) async throws {
-        let pair = try await Pair(name)
-        // Something that this client has sent tells MQTT's server where to answer.
-        #expect(await pair.client.send(message("hello")).isSuccess)
-        _ = try await pair.server.receive()
-        for number in 0..<50 {
-            let payload = message("\(number)")
-            let waiting = Task.detached { try await pair.client.receive() }
-            let sending = Task.detached { await pair.server.send(payload) }
-            waiting.cancel()
-            #expect(await sending.value.isSuccess)
-            let received: Payload?
-            do {
-                received = try await waiting.value
-            } catch {
-                #expect((error as? TransportError)?.code == .cancelled)
-                received = try await pair.client.receive()
-            }
-            #expect(received?.bytes == payload.bytes)
-        }
-        await pair.close()
-    }
 }
 
 extension ContractTests {
-    @Test("serves an actor that lives on another loop, and never takes it away from there", arguments: names)
-    func stranger(name: String) async throws {
+    @Test("An actor on another loop is served and always stays on its own loop", arguments: names)
+    func otherLoop(name: String) async throws {
         let pair = try await Pair(name)
-        try await Stranger().exchange(pair)
+        try await OtherLoopActor().exchange(pair)
         await pair.close()
     }
 }
 
 /// An actor whose executor is another loop than the connections'.
-private actor Stranger {
-    private static let loop = try? EventLoop(name: "strange")
+private actor OtherLoopActor {
+    private static let loop = try? EventLoop(name: "im-other")
 
     nonisolated var unownedExecutor: UnownedSerialExecutor {
         (Self.loop ?? .shared).serialExecutor.asUnownedSerialExecutor()
     }
 
-    private var isAtHome: Bool { Self.loop?.isCurrent ?? false }
+    private var isOnOwnLoop: Bool { Self.loop?.isCurrent ?? false }
 
     func exchange(_ pair: ContractTests.Pair) async throws {
         for number in 0..<50 as Range<UInt8> {
-            #expect(await pair.client.send(Payload([number])).isSuccess && isAtHome)
+            #expect(await pair.client.send(Payload([number])).isSuccess && isOnOwnLoop)
             #expect(try await pair.server.receive()?.bytes == [number])
-            #expect(isAtHome)
+            #expect(isOnOwnLoop)
             #expect(await pair.client.statistics().messagesSent == UInt64(number) + 1)
-            #expect(isAtHome)
+            #expect(isOnOwnLoop)
         }
         await pair.client.close()
         #expect(try await pair.server.receive() == nil)
-        #expect(isAtHome)
+        #expect(isOnOwnLoop)
     }
 }
 
-// An actor that lives on the loop, called by a task that prefers another executor: at each of its suspensions the
-// system sends it through the queue of the loop once more, and what stands there already comes before.
+// Tests of an actor that lives on the loop and is called by a task that prefers another executor. At each suspension,
+// the actor goes through the queue of the loop again, so jobs that are already queued run first.
 extension ContractTests {
-    @Test("lets an actor on its loop wait for what comes just before that", arguments: names)
+    @Test("An actor on the loop can wait for an event that comes just before its wait", arguments: names)
     func waitBehindTheEnd(name: String) async throws {
         let pair = try await Pair(name)
         let connection = try #require(pair.client as? CoreConnection)
@@ -651,7 +208,7 @@ extension ContractTests {
         for pair in [pair, second] { await pair.close() }
     }
 
-    @Test("ends the waits of an actor on its loop whose task was cancelled before", arguments: names)
+    @Test("A wait of an actor on the loop ends if its task was cancelled before", arguments: names)
     func cancelledBefore(name: String) async throws {
         let pair = try await Pair(name)
         let connection = try #require(pair.client as? CoreConnection)
@@ -671,7 +228,7 @@ extension ContractTests {
         await pair.close()
     }
 
-    @Test("accepts for an actor on its loop what comes just before", arguments: names)
+    @Test("An `accept` of an actor on the loop ends if the listener closes just before", arguments: names)
     func acceptBehind(name: String) async throws {
         let listener = try await registry.listen(Self.url(name))
         let core = try #require(listener as? CoreListener)

@@ -6,10 +6,10 @@ import TransportAPI
 
 @testable import Transports
 
-@Suite("An app that waits for a send inside its receive loop", .timeLimit(.minutes(1)), .ownThread)
+@Suite("An app that waits for a send in its receive loop", .timeLimit(.minutes(1)), .ownThread)
 struct AnsweringTests {
     @Test(
-        "gets the broker's acknowledgement from behind more messages than its inbox holds",
+        "A connection receives PUBACK behind more messages than its inbox holds",
         arguments: ["on", "off"]
     )
     func acknowledgementBehindMessages(cleanSession: String) async throws {
@@ -25,23 +25,23 @@ struct AnsweringTests {
             #expect(await connection.send(Payload([1])) == .acknowledged)
         }
         #expect(received == (0..<40).map { [UInt8($0)] })
-        // In a kept session, what the app had not taken was not acknowledged to the broker before.
+        // In a kept session, the client sends no PUBACK for messages that the app has not taken.
         if cleanSession == "off" { #expect(broker.receiptsBeforeFirstAnswer <= 1) }
         await connection.close()
         broker.stop()
     }
 }
 
-/// Sends all its messages at QoS 1 behind CONNACK, and acknowledges what it is sent.
+/// Sends all its messages at QoS 1 after CONNACK, and acknowledges every message that it receives.
 private final class EagerBroker: Sendable {
-    private let listener: HandListener
+    private let listener: RawListener
     private let receipts = Locked<(seen: Int, beforeFirst: Int?)>((0, nil))
     var port: UInt16 { listener.port }
-    /// How many of its messages were acknowledged before the client's first message came.
+    /// The number of PUBACKs that came before the client's first message.
     var receiptsBeforeFirstAnswer: Int { receipts.withLock { $0.beforeFirst ?? $0.seen } }
 
     init(messages: Int) throws {
-        listener = try HandListener()
+        listener = try RawListener()
         listener.serve { [receipts] _, connection in
             guard Self.packet(connection) != nil else { return }
             var greeting: [UInt8] = [0x20, 2, 0, 0]
@@ -63,7 +63,7 @@ private final class EagerBroker: Sendable {
         }
     }
 
-    /// The next packet, of at most 127 bytes behind its head; `nil` at the end.
+    /// The next packet, whose body has at most 127 bytes. `nil` at the end of the input.
     private static func packet(_ connection: Int32) -> [UInt8]? {
         guard let head = read(connection, 2), head[1] < 128 else { return nil }
         return read(connection, Int(head[1])).map { head + $0 }

@@ -4,18 +4,18 @@ import TransportAPI
 
 @testable import Transports
 
-@Suite("Clients of MQTT sessions that outlive a connection", .timeLimit(.minutes(5)), .ownThread)
+@Suite("Clients with a kept MQTT session", .timeLimit(.minutes(5)), .ownThread)
 struct MQTTKeptSessionTests {
-    /// A listener's side of a client that subscribes at QoS 1; its `send` ends by the client's PUBACK.
+    /// Options of a client that subscribes at QoS 1. A `send` of the server ends with the client's PUBACK.
     private static func options(_ cleanSession: String) -> String {
         "subscribe=in&qos=1&client-id=ann&clean-session=\(cleanSession)"
     }
 
     @Test(
-        "asking for the next message confirms the one before; a clean session confirms at once",
+        "The next `receive` confirms a message in a kept session, and a clean session confirms at once",
         arguments: ["off", "on"]
     )
-    func asking(cleanSession: String) async throws {
+    func confirmation(cleanSession: String) async throws {
         let registry = TransportRegistry.standard
         let listener = try await registry.listen("mqtt://127.0.0.1:0/?qos=1")
         let port = try #require(listener.endpoint.port)
@@ -32,7 +32,7 @@ struct MQTTKeptSessionTests {
         await listener.close()
     }
 
-    /// A supervisor with room for one message, the server's side of its connection, and the server.
+    /// A supervisor with room for one message, the server's side of its connection, and the listener.
     private func connected() async throws -> (Supervisor, any Connection, any Listener) {
         let listener = try await TransportRegistry.standard.listen("mqtt://127.0.0.1:0/?qos=1")
         let port = try #require(listener.endpoint.port)
@@ -43,16 +43,16 @@ struct MQTTKeptSessionTests {
         var states = supervisor.states.makeAsyncIterator()
         supervisor.connect()
         let server = try #require(try await accepted)
-        // Until the client has subscribed, the server knows of no topic to send to.
+        // The server knows no topic to send to until the client has subscribed.
         while let state = await states.next(), !state.isOpen {}
         return (supervisor, server, listener)
     }
 
-    @Test("a supervisor confirms the message that fills its buffer, and not the one behind it")
+    @Test("A supervisor confirms the message that fills its buffer, and not the one behind it")
     func filling() async throws {
         let (supervisor, server, listener) = try await connected()
         var messages = supervisor.messages.makeAsyncIterator()
-        // Nobody takes it, yet the broker need not send it again over the next connection.
+        // The app has not taken the message, but the broker need not send it again over the next connection.
         #expect(await server.send(Payload(text: "1")) == .acknowledged)
         async let second = server.send(Payload(text: "2"))
         await supervisor.close()
@@ -62,7 +62,7 @@ struct MQTTKeptSessionTests {
         await listener.close()
     }
 
-    @Test("a suspended supervisor has confirmed no message that it does not hand on")
+    @Test("A suspended supervisor has confirmed only messages that it delivers")
     func suspended() async throws {
         let (supervisor, server, listener) = try await connected()
         var messages = supervisor.messages.makeAsyncIterator()

@@ -6,7 +6,7 @@ import TransportAPI
 
 @Suite("MQTT options of URLs")
 struct MQTTOptionsTests {
-    @Test("The URL sets the times that a broker may take, and both windows", arguments: ["mqtt", "mqtt+ws"])
+    @Test("The URL sets the timeouts and both windows", arguments: ["mqtt", "mqtt+ws"])
     func options(scheme: String) throws {
         let text = "\(scheme)://h/?ping-timeout=3s&acknowledgement-timeout=7s&in-flight=5"
         let endpoint = try Endpoint(text)
@@ -29,7 +29,7 @@ struct MQTTOptionsTests {
         #expect(try TransportConfiguration(json: file.utf8).endpoints == [endpoint])
     }
 
-    @Test("over WebSocket, the URL takes the options of MQTT and of the handshake, and no others")
+    @Test("Over WebSocket, the URL accepts only the options of MQTT and of the handshake")
     func overWebSocket() throws {
         let registry = TransportRegistry.standard
         let transport = try registry.transport(for: Endpoint("mqtt+ws://u:p@h/mqtt?publish=a&qos=1&header=X:1"))
@@ -39,7 +39,7 @@ struct MQTTOptionsTests {
         #expect(code == .invalidConfiguration)
     }
 
-    @Test("over WebSocket, the time for the handshake is that of both protocols")
+    @Test("Over WebSocket, both protocols share the handshake timeout")
     func handshakeTimeout() throws {
         let endpoint = try Endpoint("mqtt+ws://127.0.0.1/?handshake-timeout=3s")
         let options = try OptionReader(endpoint, allowed: TransportDescriptor.mqttWebSocket.options)

@@ -5,8 +5,9 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// One keepalive for a connection of MQTT: the protocol's, at the interval that the supervisor or the URL wants.
-@Suite("The rhythm of MQTT's keepalive")
+/// An MQTT connection has one keepalive. It is the protocol's own, and its interval comes from the supervisor or the
+/// URL.
+@Suite("The keepalive interval of MQTT")
 struct MQTTRhythmTests {
     private func configuration(_ url: String) throws -> MQTTConfiguration {
         let endpoint = try Endpoint(url)
@@ -16,7 +17,7 @@ struct MQTTRhythmTests {
     }
 
     @Test(
-        "The interval and what the broker is told follow from each other",
+        "The interval and the keep alive of CONNECT determine each other",
         arguments: [
             ("mqtt://h", 60_000, 80), ("mqtt+ws://h", 30_000, 40), ("mqtt://h/?keepalive-interval=2m", 120_000, 160),
             ("mqtt+ws://h/?keepalive-interval=100ms", 100, 1), ("mqtt://h/?keep-alive=60", 45_000, 60),
@@ -25,17 +26,17 @@ struct MQTTRhythmTests {
             ("mqtt://h/?keepalive-interval=30h", 49_151_250, 65_535),
         ] as [(String, Int64, Int)]
     )
-    func interval(url: String, milliseconds: Int64, told: Int) throws {
+    func interval(url: String, milliseconds: Int64, keepAlive: Int) throws {
         let configuration = try configuration(url)
         #expect(configuration.pingInterval == milliseconds * 1_000_000)
-        #expect(configuration.keepAlive == told)
+        #expect(configuration.keepAlive == keepAlive)
         let transport = try TransportRegistry.standard.transport(for: Endpoint(url))
         #expect(transport.capabilities.keepsItselfAlive)
         #expect(transport.capabilities.keepaliveInterval == .milliseconds(milliseconds))
     }
 
     @Test(
-        "Without a rhythm of its own, a connection leaves its keepalive to the supervisor",
+        "A connection without its own keepalive leaves it to the supervisor",
         arguments: ["mqtt", "mqtt+ws"]
     )
     func none(scheme: String) throws {
@@ -45,7 +46,7 @@ struct MQTTRhythmTests {
     }
 
     @Test(
-        "An idle connection under a supervisor pings once in each interval, and not twice",
+        "An idle connection under a supervisor pings once in each interval",
         arguments: [
             ("mqtt://h", .automatic, 10), ("mqtt+ws://h", .automatic, 20),
             ("mqtt://h", .seconds(180), 10), ("mqtt://h", .seconds(20), 30), ("mqtt://h", .off, 10),
@@ -61,7 +62,7 @@ struct MQTTRhythmTests {
         var machine = SupervisorStateMachine(supervising, endpoints: [try Endpoint(url)], using: &random)
         var now = Instant.zero
         var count = 0
-        /// How many pings the machine asks for.
+        /// The number of pings among the machine's actions.
         func pings(_ event: SupervisorStateMachine.Event) -> Int {
             var actions: [SupervisorAction] = []
             machine.handle(event, at: now, using: &random, &actions)
@@ -84,7 +85,7 @@ struct MQTTRhythmTests {
         #expect(client.failure == nil && count == expected)
     }
 
-    @Test("A supervisor sets the rhythm of its connections, unless their URL does")
+    @Test("A supervisor sets the keepalive of its connections unless their URL sets it")
     func paced() throws {
         func options(_ url: String, _ change: (inout KeepaliveConfiguration) -> Void) throws -> [String] {
             var keepalive = KeepaliveConfiguration()

@@ -9,7 +9,7 @@ import TransportAPI
 struct MemoryTests {
     private var registry: TransportRegistry { .standard }
 
-    @Test("is found by its name, which one listener can have at a time")
+    @Test("A listener is found by its name, and only one listener can have a name at a time")
     func names() async throws {
         let first = try await registry.listen("memory://names:7")
         let error = await #expect(throws: TransportError.self) { _ = try await registry.listen("memory://names:7") }
@@ -41,7 +41,7 @@ struct MemoryTests {
         #expect(gone?.code == .refused)
     }
 
-    @Test("carries messages between two loops")
+    @Test("A connection carries messages between two loops")
     func loops() async throws {
         let other = try EventLoop()
         let listener = try await registry.listen("memory://loops", on: other)
@@ -57,7 +57,7 @@ struct MemoryTests {
         await listener.close()
     }
 
-    @Test("makes a sender wait while nobody reads, and loses nothing")
+    @Test("A sender waits while the peer does not read, and nothing is lost")
     func backpressure() async throws {
         let listener = try await registry.listen("memory://pressure?inbox=2")
         var endpoint = listener.endpoint
@@ -72,7 +72,7 @@ struct MemoryTests {
             }
             return count
         }
-        // The bound of the inbox, of both pipes and of the write buffer hold less than a third of it all.
+        // The inbox, both pipes and the write buffer together hold less than a third of all messages.
         for number in 0..<count {
             let payload = try await server.receive()
             #expect(payload?.bytes.count == 10_000 && payload?.bytes.first == UInt8(truncatingIfNeeded: number))

@@ -28,7 +28,7 @@ struct MistakeOutcome: Sendable {
         supervisor.connect()
         if sends { _ = try? await supervisor.submit(bytes("hello")) }
         await recorder.wait { $0.contains { $0.decision != nil } }
-        let outcome = try #require(recorder.notes.lazy.compactMap(\.decision).first)
+        let outcome = try #require(recorder.events.lazy.compactMap(\.decision).first)
         await supervisor.close()
         return outcome
     }
@@ -80,11 +80,11 @@ func checkDocumented(_ rows: [MistakeRow]) throws {
 
 /// A TCP server that answers the first bytes of each connection with these bytes, and ends it.
 final class AnsweringServer: Sendable {
-    private let listener: HandListener
+    private let listener: RawListener
     var port: UInt16 { listener.port }
 
     init(_ answer: [UInt8]) throws {
-        listener = try HandListener()
+        listener = try RawListener()
         listener.serve { _, connection in
             var buffer = [UInt8](repeating: 0, count: 4096)
             _ = recv(connection, &buffer, buffer.count, 0)

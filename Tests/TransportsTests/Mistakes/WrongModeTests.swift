@@ -104,7 +104,7 @@ private final class MisunderstoodServer: Sendable {
         listener = try await TransportRegistry.standard.listen(
             at: Endpoint("\(name)://127.0.0.1:0"),
             on: .shared,
-            mode: .handle { Answering(behaviour) }
+            .handle { Answering(behaviour) }
         )
     }
 

@@ -188,7 +188,7 @@ struct ForeignClientTests {
     func datagram() async throws {
         let events = ServerEvents()
         let server = try await EmbeddedServer.start("udp://127.0.0.1:0", observer: events.observer)
-        let client = try DatagramStranger(port: server.endpoint.port)
+        let client = try RawDatagramClient(port: server.endpoint.port)
         client.send(Array("hello".utf8))
         let error = try #require(try await events.first().reason.error)
         #expect(error.code == .protocolViolation && error.reason.contains("plain=on"))

@@ -15,7 +15,7 @@ struct HTTPProxyTests {
         try HTTPProxy(url, to: host, port: port)
     }
 
-    /// What a proxy's answer comes to, and what is left of it for the tunnel.
+    /// The result of a proxy's answer, and the bytes behind it, which belong to the tunnel.
     static func answer(_ bytes: [UInt8], slice: Int = .max) throws -> (isOpen: Bool, rest: [UInt8]) {
         var handshake = ProxyHandshake(try proxy())
         var input = ByteBuffer()
@@ -30,7 +30,7 @@ struct HTTPProxyTests {
     }
 
     @Test(
-        "the request names the server with its port, IPv6 addresses in brackets",
+        "The request names the server with its port, and IPv6 addresses in brackets",
         arguments: [
             ("a.example", 80, "a.example:80"), ("127.0.0.1", 1883, "127.0.0.1:1883"), ("::1", 81, "[::1]:81"),
             ("fe80::1%eth0", 81, "[fe80::1]:81"),
@@ -41,7 +41,7 @@ struct HTTPProxyTests {
         #expect(request == "CONNECT \(target) HTTP/1.1\r\nHost: \(target)\r\n\r\n")
     }
 
-    @Test("user and password become Basic credentials")
+    @Test("User and password become Basic credentials")
     func credentials() throws {
         let proxy = try Self.proxy("http://Aladdin:open%20sesame@[::1]/")
         #expect(proxy.host == "::1" && proxy.port == 80)
@@ -49,7 +49,7 @@ struct HTTPProxyTests {
     }
 
     @Test(
-        "a URL that is none is refused, and nothing of it is told",
+        "An invalid URL is refused, and the error shows nothing of it",
         arguments: [
             "", "p:3128", "https://hunter2@p", "http://hunter2@p/path", "http://hunter2@p?a=b", "http://hunter2@p:x",
             "http://a%3Ab:hunter2@p", "http://hunter2\r\n@p", "http://",
@@ -62,14 +62,17 @@ struct HTTPProxyTests {
     }
 
     @Test(
-        "a server's host that could be read as more is refused",
+        "A host that could be read as more than a host is refused",
         arguments: ["a/b", "ü.example", "a@b", "a b", "a\r\nX: y"]
     )
     func host(host: String) {
         #expect(refusedKey { try Self.proxy(to: host) } == "host")
     }
 
-    @Test("any success opens the tunnel, and what follows its head belongs to that", arguments: [1, 7, .max])
+    @Test(
+        "Any success status opens the tunnel, and the bytes behind the head belong to the tunnel",
+        arguments: [1, 7, .max]
+    )
     func opens(slice: Int) throws {
         for head in [
             "HTTP/1.1 200 Connection established\r\n\r\n", "HTTP/1.0 200\r\n\r\n",
@@ -82,7 +85,7 @@ struct HTTPProxyTests {
     }
 
     @Test(
-        "a refusal says why",
+        "The error of a refusal has the reason",
         arguments: [
             (407, .authenticationFailed), (403, .forbidden), (405, .unsupported), (501, .unsupported), (408, .timedOut),
             (504, .timedOut), (429, .tooManyRequests), (502, .unreachable), (503, .serverUnavailable),
@@ -97,7 +100,7 @@ struct HTTPProxyTests {
     }
 
     @Test(
-        "what is no answer is refused, whole and byte by byte",
+        "An invalid answer is refused, whole and byte by byte",
         arguments: [
             "SSH-2.0-x\r\n\r\n", "HTTP/2 200 OK\r\n\r\n", "HTTP/1.1 2000\r\n\r\n", "HTTP/1.1 101 X\r\n\r\n",
             "HTTP/1.1 999 X\r\n\r\n", "HTTP/1.1 200 OK\n\n", "HTTP/1.1 200 OK\r\n X: y\r\n\r\n",
@@ -112,7 +115,7 @@ struct HTTPProxyTests {
         }
     }
 
-    @Test("a damaged answer opens the tunnel, waits for more, or ends in an error of the phase")
+    @Test("A damaged answer opens the tunnel, waits for more, or fails with an error of the phase")
     func damaged() throws {
         var random = RandomSource.seeded(7)
         var refused = 0
@@ -130,7 +133,7 @@ struct HTTPProxyTests {
         #expect(refused > 300 && refused < 2000)
     }
 
-    @Test("an answer without an end is refused", arguments: ["HTTP/1.1 102 X\r\n\r\n", "X: y\r\n", "x"])
+    @Test("An endless answer is refused", arguments: ["HTTP/1.1 102 X\r\n\r\n", "X: y\r\n", "x"])
     func endless(line: String) {
         let bytes = text("HTTP/1.1 102 X\r\n" + String(repeating: line, count: 16 << 10))
         for slice in [999, .max] {

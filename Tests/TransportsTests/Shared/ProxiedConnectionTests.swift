@@ -9,7 +9,7 @@ import TransportAPI
 struct ProxiedConnectionTests {
     private let registry = TransportRegistry.standard
 
-    /// With time enough for several connections on a machine that has much else to do.
+    /// The timeout is long enough for several connections on a busy machine.
     private func connect(_ url: String) async throws -> any Connection {
         try await registry.connect(url, timeout: .seconds(60))
     }
@@ -18,7 +18,7 @@ struct ProxiedConnectionTests {
         "\(endpoint.scheme)://127.0.0.1:\(endpoint.port ?? 0)/?\(options)proxy=http://\(user)127.0.0.1:\(port)"
     }
 
-    @Test("every stream transport echoes through a tunnel", arguments: ["ws", "tcp", "mqtt"])
+    @Test("Every stream transport echoes through a tunnel", arguments: ["ws", "tcp", "mqtt"])
     func echo(name: String) async throws {
         let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0")
         let proxy = try ProxyServer()
@@ -39,7 +39,7 @@ struct ProxiedConnectionTests {
         proxy.stop()
     }
 
-    @Test("what comes with the proxy's answer is the server's first message, and the end behind it the connection's")
+    @Test("Bytes behind the proxy's answer are the server's first messages, and an end behind them ends the connection")
     func early() async throws {
         let proxy = try RawServer(.http("HTTP/1.1 200 OK\r\n\r\n\0\u{2}hi\0\u{5}there"))
         let connection = try await connect("tcp://nowhere.invalid/?framing=u16&proxy=http://127.0.0.1:\(proxy.port)")
@@ -49,7 +49,7 @@ struct ProxiedConnectionTests {
         proxy.stop()
     }
 
-    @Test("a proxy's refusal is what connect throws")
+    @Test("The refusal of a proxy is the error of `connect`")
     func refused() async throws {
         let proxy = try RawServer(.http("HTTP/1.1 407 X\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n"))
         let error = await #expect(throws: TransportError.self) {
@@ -60,8 +60,8 @@ struct ProxiedConnectionTests {
     }
 
     @Test(
-        "a proxy that hangs up, resets, or is not there ends the attempt",
-        arguments: ["hangs up", "resets", "is away"]
+        "A proxy that closes, resets or does not exist ends the attempt",
+        arguments: ["closes", "resets", "is away"]
     )
     func lost(how: String) async throws {
         let proxy = try RawServer(how == "resets" ? .reset : .http(""))
@@ -71,14 +71,14 @@ struct ProxiedConnectionTests {
             _ = try await connect("ws://nowhere.invalid/?proxy=http://127.0.0.1:\(port)")
         }
         #expect(error?.phase == .connect && error?.isRetryable == true)
-        // A reset may be seen as the system's error or as an end.
+        // A reset may appear as the system's error or as an end of the input.
         #expect(how == "resets" || error?.reason.contains("the proxy") == true)
         proxy.stop()
         withExtendedLifetime(away) {}
     }
 
     @Test(
-        "a proxy that says nothing is given up at the deadline, or when the task is cancelled",
+        "An attempt through a silent proxy ends at the deadline or when its task is cancelled",
         arguments: [true, false]
     )
     func silent(isCancelled: Bool) async throws {
@@ -95,7 +95,7 @@ struct ProxiedConnectionTests {
         proxy.stop()
     }
 
-    @Test("redirects go through the proxy too")
+    @Test("Redirects go through the proxy too")
     func redirected() async throws {
         let listener = try await registry.listen("ws://127.0.0.1:0")
         let target = "ws://127.0.0.1:\(try #require(listener.endpoint.port))/"
@@ -110,7 +110,7 @@ struct ProxiedConnectionTests {
         proxy.stop()
     }
 
-    @Test("a listener has no proxy")
+    @Test("A listener has no proxy")
     func listener() async {
         let error = await #expect(throws: TransportError.self) {
             _ = try await registry.listen("ws://127.0.0.1:0/?proxy=http://127.0.0.1:1")

@@ -12,14 +12,14 @@ final class OperationRound: Sendable {
     private static let servers = 6
 
     private struct Connections {
-        /// `nil` where there is no connection, or one that has ended.
+        /// An element is `nil` if there is no connection or if it has ended.
         var clients: [(any Connection)?] = Array(repeating: nil, count: OperationRound.clients)
         var servers: [any Connection] = []
-        /// No connection is kept any more.
+        /// Whether connections are no longer kept.
         var isOver = false
     }
 
-    /// One of the connections.
+    /// The place of a connection.
     private enum Place: Sendable {
         case client(Int), server(Int)
     }
@@ -27,26 +27,26 @@ final class OperationRound: Sendable {
     private let mode: String
     private let number: Int
     private let seed: UInt64
-    private let ledger: OperationLedger
+    private let log: OperationLog
     private let drivers: LiveDrivers
     private let loops: [EventLoop]
     private let connections = Locked(Connections())
     private let path = Locked<(proxy: FaultProxy?, stop: (@Sendable () async -> Void)?)>((nil, nil))
 
-    /// - Parameter loops: of the clients, of the server, of the path, of the test's own timers.
+    /// - Parameter loops: The loops of the clients, of the server, of the path, and of the test's own timers.
     init(
         _ mode: String,
         _ number: Int,
         _ seed: UInt64,
-        _ ledger: OperationLedger,
+        _ log: OperationLog,
         _ drivers: LiveDrivers,
         _ loops: [EventLoop]
     ) {
-        (self.mode, self.number, self.seed, self.ledger, self.drivers) = (mode, number, seed, ledger, drivers)
+        (self.mode, self.number, self.seed, self.log, self.drivers) = (mode, number, seed, log, drivers)
         self.loops = loops
     }
 
-    /// Starts everything, and does so many operations.
+    /// Starts everything and runs `count` operations.
     @concurrent
     func run(_ count: Int) async {
         do {
@@ -63,7 +63,7 @@ final class OperationRound: Sendable {
             weather.cancel()
             await weather.value
         } catch {
-            ledger.problem("\(mode): a server does not start: \(error)")
+            log.problem("\(mode): a server does not start: \(error)")
         }
     }
 
@@ -72,7 +72,7 @@ final class OperationRound: Sendable {
         let scheme = String(mode.prefix { $0 != "?" })
         let settings = try Endpoint("\(scheme)://host\(mode.dropFirst(scheme.count))").options
         let descriptor = try registry.transport(named: scheme)
-        // Small buffers are full sooner.
+        // Small buffers fill sooner.
         let bounds = [Endpoint.Option(name: "write-buffer", value: "65536"), .init(name: "inbox", value: "16")]
         var served = Endpoint(scheme: scheme, host: "127.0.0.1", port: 0, options: bounds)
         served.options += settings.filter { option in descriptor.options.contains { $0.name == option.name } }
@@ -91,14 +91,14 @@ final class OperationRound: Sendable {
         }
         let proxy = try await FaultProxy.start(to: target, on: loops[2], seed: seed)
         path.withLock { $0.proxy = proxy }
-        ledger.note(port: target.port)
-        ledger.note(port: proxy.endpoint.port)
+        log.note(port: target.port)
+        log.note(port: proxy.endpoint.port)
         var endpoint = proxy.endpoint
         endpoint.options = settings + bounds + descriptor.loopback("round-\(number)")
         return endpoint
     }
 
-    /// Ends all connections over a path that heals, is cut or is gone, and then the server.
+    /// Ends all connections over a path that heals, is cut or is gone, and then ends the server.
     @concurrent
     func close() async {
         let what = "the end of round \(number), \(mode)"
@@ -110,7 +110,7 @@ final class OperationRound: Sendable {
             defer { (connections.clients, connections.servers, connections.isOver) = ([], [], true) }
             return connections.clients.compactMap { $0 } + connections.servers
         }
-        await ledger.expectEnd(of: what) {
+        await log.expectEnd(of: what) {
             switch seed % 3 {
             case 0: await proxy?.set(.none)
             case 1:
@@ -163,32 +163,32 @@ final class OperationRound: Sendable {
         for _ in 0..<count {
             let (place, connection) = pick(&random)
             guard let connection, random.next() % 40 > 0 else {
-                let patience = Int(random.next() % 300)
-                await carryOut("connect", cancelledAfter: .milliseconds(patience)) { [self, random] in
+                let milliseconds = Int(random.next() % 300)
+                await runCancellable("connect", cancelledAfter: .milliseconds(milliseconds)) { [self, random] in
                     await connect(endpoint, place, random)
                 }
                 continue
             }
             let kind = Kind(random.next() % 100)
             let microseconds = random.next() % 4 == 0 ? 0 : Int(random.next() % 5000)
-            await carryOut("\(kind)", cancelledAfter: .microseconds(microseconds)) { [self, random] in
+            await runCancellable("\(kind)", cancelledAfter: .microseconds(microseconds)) { [self, random] in
                 await perform(kind, connection, place, random)
             }
         }
     }
 
-    /// Runs an operation in a task of its own, and cancels that unless it has ended by then.
-    private func carryOut(
+    /// Runs an operation in its own task, and cancels that task after `delay`.
+    private func runCancellable(
         _ what: String,
         cancelledAfter delay: Duration,
         _ operation: @escaping @Sendable () async -> String
     ) async {
-        let task = Task.detached { [self] in await ledger.run("\(what), round \(number), \(mode)", operation) }
+        let task = Task.detached { [self] in await log.run("\(what), round \(number), \(mode)", operation) }
         if delay == .zero {
             task.cancel()
             return await task.value
         }
-        // What has ended by then is cancelled without effect.
+        // The cancellation has no effect if the operation has ended by then.
         loops[3].after(delay) { task.cancel() }
         await task.value
     }
@@ -208,7 +208,7 @@ final class OperationRound: Sendable {
     private enum Kind: Sendable {
         case send, receive, ping, closed, statistics, close
 
-        /// How often each is drawn, out of a hundred. A connection that is closed has nothing more to do.
+        /// The share of each operation in percent. A closed connection has nothing more to do.
         init(_ number: UInt64) {
             switch number {
             case 0..<35: self = .send
@@ -267,7 +267,7 @@ final class OperationRound: Sendable {
                 defer { connections.clients[place] = connection }
                 return connections.clients[place]
             }
-            // The other half ends by being let go.
+            // The other half of the connections ends when it is released.
             if random.next() % 2 == 0 { await former?.close() }
             return "connected"
         } catch {
@@ -284,7 +284,7 @@ final class OperationRound: Sendable {
         }
     }
 
-    // MARK: What came of it
+    // MARK: Results
 
     private func note(_ outcome: SendOutcome, _ connection: any Connection, _ place: Place) -> String {
         switch outcome {
@@ -327,7 +327,7 @@ final class OperationRound: Sendable {
     private static let sizes = [0, 1, 3, 4, 125, 126, 1000, 1190, 1200, 1201, 5000, 20_000, 65_535, 65_536, 100_000]
     private static let pattern = longBytes(100_000)
 
-    /// A message that says of itself what it holds.
+    /// A message that contains its own length.
     private func message(_ random: inout RandomSource, _ connection: any Connection) -> Payload {
         let bound = random.next() % 8 == 0 ? Self.sizes.count : 8
         let size = Self.sizes[Int(random.next() % UInt64(bound))]
@@ -346,6 +346,6 @@ final class OperationRound: Sendable {
             ? bytes.elementsEqual(Self.pattern[..<bytes.count])
             : bytes[..<4].reduce(0) { $0 << 8 | Int($1) } == bytes.count - 4
                 && bytes[4...].elementsEqual(Self.pattern[..<(bytes.count - 4)])
-        if !isGood { ledger.problem("\(mode): a message of \(bytes.count) bytes arrives changed") }
+        if !isGood { log.problem("\(mode): a message of \(bytes.count) bytes arrives changed") }
     }
 }

@@ -7,11 +7,12 @@ import TransportAPI
 
 @testable import Transports
 
-/// Many tasks on the global pool send, receive, ping, close, connect and cancel at random, on real sockets of every
-/// transport, over a path that stalls, drips, resets and vanishes. CONTRIBUTING.md says how to run many operations.
+/// Many tasks on the global pool send, receive, ping, close, connect and cancel at random. They use real sockets of
+/// every transport, over a path that stalls, drips, resets and vanishes. CONTRIBUTING.md says how to run many
+/// operations.
 @Suite("Random operations", .serialized, .ownThread)
 struct RandomOperationsTests {
-    @Test("on connections of every transport all end, and leave nothing behind")
+    @Test("All random operations on connections of every transport end, and leave nothing behind")
     func operations() async throws {
         let plan = OperationPlan()
         print("random operations: \(plan.count), IM_SEED=\(plan.seed)")
@@ -23,14 +24,13 @@ struct RandomOperationsTests {
     }
 }
 
-/// How many operations a run has, and which.
+/// The number of operations in a run, and their seed.
 struct OperationPlan {
-    /// From `IM_OPERATIONS`; 3,000 by default.
+    /// From `IM_OPERATIONS`. The default is 3,000.
     let count: Int
-    /// From `IM_SEED`; another one each time by default.
+    /// From `IM_SEED`. The default is a new random seed in each run.
     let seed: UInt64
-    /// Whether the run was asked for by itself, so that nothing else in the process opens descriptors or takes memory
-    /// meanwhile.
+    /// Whether this run is alone in the process, so that nothing else opens descriptors or allocates memory meanwhile.
     let isAlone: Bool
 
     init() {
@@ -41,22 +41,22 @@ struct OperationPlan {
         seed = environment["IM_SEED"].flatMap(UInt64.init) ?? UInt64.random(in: 0 ... .max)
     }
 
-    /// Every transport that has a network below it, and those of their modes that answer otherwise.
+    /// Every transport that has a network below it, and those of their modes that behave differently.
     static let modes: [String] =
         TransportRegistry.standard.transports.filter { $0.defaultPort != nil }.map(\.name) + [
             "udp?reliable=ordered", "ws?deflate=small", "mqtt?qos=1", "mqtt?qos=2", "tcp?framing=u32",
         ]
 
-    /// The operations of one round, all over one transport.
+    /// The number of operations in one round. A round uses one transport.
     var perRound: Int { max(min(count, 100), min(2000, count / (2 * Self.modes.count))) }
 }
 
-/// What a run came to.
+/// The results of a run.
 struct OperationReport: CustomStringConvertible {
     var ended = 0
     var pending = 0
     var tallies: [String: Int] = [:]
-    /// What must not be; empty if all is well.
+    /// Descriptions of the failures. Empty if there are none.
     var problems: [String] = []
     /// Bytes allocated and descriptors open after the first round of each mode, and at the end.
     var heap: (before: Int, after: Int)?
@@ -72,12 +72,12 @@ struct OperationReport: CustomStringConvertible {
 
 /// All rounds of one run.
 final class OperationRun: Sendable {
-    /// How long an operation may take; longer than a close handshake over the worst path.
-    private static let patience: Int64 = 120_000_000_000
-    /// What caches may grow by after the first rounds.
+    /// The longest time of an operation in nanoseconds. It is longer than a close handshake over the worst path.
+    private static let timeLimit: Int64 = 120_000_000_000
+    /// How much caches may grow after the first rounds.
     private static let heapAllowance = 4 << 20
     private let plan: OperationPlan
-    private let ledger = OperationLedger()
+    private let log = OperationLog()
     private let drivers = LiveDrivers()
     private let watch: EventLoop
     private let loops: [EventLoop]
@@ -88,7 +88,7 @@ final class OperationRun: Sendable {
         loops = try (0..<4).map { try EventLoop(name: "im-stress-\($0)") }
     }
 
-    /// Runs all rounds; returns early if an operation does not end.
+    /// Runs all rounds. Returns early if an operation does not end.
     func untilOverOrStuck() async -> OperationReport {
         await withCheckedContinuation { continuation in
             let waiting = Locked<CheckedContinuation<OperationReport, Never>?>(continuation)
@@ -96,19 +96,19 @@ final class OperationRun: Sendable {
                 let report = await self.run()
                 waiting.withLock { $0.take() }?.resume(returning: report)
             }
-            watch.execute { self.look(waiting) }
+            watch.execute { self.check(waiting) }
         }
     }
 
-    /// Looks each second, on a thread of its own: the global pool may be what is stuck.
-    private func look(_ waiting: Locked<CheckedContinuation<OperationReport, Never>?>) {
-        let stuck = ledger.pending(olderThan: Self.patience)
+    /// Checks each second, on its own thread, because the global pool itself may be stuck.
+    private func check(_ waiting: Locked<CheckedContinuation<OperationReport, Never>?>) {
+        let stuck = log.pending(olderThan: Self.timeLimit)
         if !stuck.isEmpty {
-            var report = ledger.report
+            var report = log.report
             report.problems += stuck.map { "does not end: \($0)" }
             waiting.withLock { $0.take() }?.resume(returning: report)
         } else if waiting.withLock({ $0 != nil }) {
-            _ = watch.schedule(at: MonotonicClock.now() + 1_000_000_000) { self.look(waiting) }
+            _ = watch.schedule(at: MonotonicClock.now() + 1_000_000_000) { self.check(waiting) }
         }
     }
 
@@ -122,9 +122,9 @@ final class OperationRun: Sendable {
         while left > 0 {
             let mode = OperationPlan.modes[rounds % OperationPlan.modes.count]
             let count = min(left, plan.perRound)
-            let round = OperationRound(mode, rounds, random.next(), ledger, drivers, loops)
+            let round = OperationRound(mode, rounds, random.next(), log, drivers, loops)
             await round.run(count)
-            // While the next round runs: a peer that is gone is waited for.
+            // Closing runs beside the next round, because it waits for peers that are gone.
             closing.append(Task.detached { await round.close() })
             left -= count
             rounds += 1
@@ -140,9 +140,9 @@ final class OperationRun: Sendable {
         for task in closing { await task.value }
         closing = []
         let alive = await untilGone()
-        var report = ledger.report
+        var report = log.report
         if alive > 0 { report.problems.append("\(alive) drivers of connections live on") }
-        let sockets = await OpenDescriptors.untilNone(of: ledger.ports, on: watch)
+        let sockets = await OpenDescriptors.untilNone(of: log.ports, on: watch)
         if sockets > 0 { report.problems.append("\(sockets) sockets of the run are open") }
         if let before, rounds > OperationPlan.modes.count {
             let after = (heap: HeapInUse.bytes, descriptors: OpenDescriptors.count)
@@ -154,17 +154,17 @@ final class OperationRun: Sendable {
         return report
     }
 
-    /// Waits until all drivers are gone, for as long as an operation may take; how many are not.
+    /// Waits until all drivers are released, up to the time limit. Returns the number of the others.
     @discardableResult
     private func untilGone() async -> Int {
-        let deadline = MonotonicClock.now() + Self.patience
+        let deadline = MonotonicClock.now() + Self.timeLimit
         while drivers.count > 0, MonotonicClock.now() < deadline { await watch.wait(.milliseconds(20)) }
         return drivers.count
     }
 }
 
-/// What is under way, and what has ended.
-final class OperationLedger: Sendable {
+/// The operations in flight, and those that have ended.
+final class OperationLog: Sendable {
     private struct State {
         var next = 0
         var pending: [Int: (what: String, since: Int64)] = [:]
@@ -185,7 +185,7 @@ final class OperationLedger: Sendable {
         }
     }
 
-    /// Runs something else that must end.
+    /// Runs other work that must end.
     func expectEnd(of what: String, _ work: () async -> Void) async {
         let id = begin(what)
         await work()
@@ -224,10 +224,10 @@ final class OperationLedger: Sendable {
     }
 }
 
-/// Knows of each driver whether it lives.
+/// Counts the drivers that are still alive.
 final class LiveDrivers: Sendable {
     private struct Weak: @unchecked Sendable {
-        // Unchecked, because nobody does more with the driver than to see whether it is there.
+        // Unchecked, because the reference is only compared with nil.
         weak var driver: ConnectionDriver?
     }
 
@@ -250,29 +250,29 @@ final class LiveDrivers: Sendable {
 }
 
 extension EventLoop {
-    /// Calls `action` on the loop when the time is over.
+    /// Calls `action` on the loop after `delay`.
     func after(_ delay: Duration, _ action: @escaping @Sendable () -> Void) {
         execute { _ = self.schedule(at: self.now + delay.wholeNanoseconds, action) }
     }
 
-    /// Waits on the loop, which has no thread of the global pool.
+    /// Waits on the loop, which uses no thread of the global pool.
     func wait(_ delay: Duration) async {
         await withCheckedContinuation { continuation in after(delay) { continuation.resume() } }
     }
 }
 
-/// What the allocator has given out.
+/// The memory in use according to the allocator.
 enum HeapInUse {
     static var bytes: Int { csocketio_heap_in_use() }
 }
 
-/// The descriptors of this process.
 enum OpenDescriptors {
     static var count: Int {
         (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count) ?? 0
     }
 
-    /// Waits until no socket of this process has one of these ports on either side, for a minute; how many have.
+    /// Waits for up to a minute until no socket of this process has one of these ports on either side. Returns the
+    /// number of the others.
     static func untilNone(of ports: Set<UInt16>, on loop: EventLoop) async -> Int {
         for _ in 0..<600 {
             if sockets(at: ports) == 0 { return 0 }

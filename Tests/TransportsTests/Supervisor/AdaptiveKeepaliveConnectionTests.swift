@@ -7,7 +7,7 @@ import Transports
 
 @Suite("Adaptive keepalive over real connections", .timeLimit(.minutes(5)), .ownThread)
 struct AdaptiveKeepaliveConnectionTests {
-    /// Those that have a network below them, on which a connection could be forgotten.
+    /// The transports that have a network below them, which could drop an idle connection.
     static let names = TransportRegistry.standard.transports.filter { $0.defaultPort != nil }.map(\.name)
 
     private func configuration(_ endpoint: Endpoint) throws -> TransportConfiguration {
@@ -34,7 +34,7 @@ struct AdaptiveKeepaliveConnectionTests {
         }
     }
 
-    @Test("reaches the longest interval that is allowed where nothing forgets connections", arguments: names)
+    @Test("The interval reaches its maximum if nothing on the path drops idle connections", arguments: names)
     func plain(name: String) async throws {
         let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0")
         let watch = Watch()
@@ -45,7 +45,7 @@ struct AdaptiveKeepaliveConnectionTests {
         await server.stop()
     }
 
-    @Test("reaches it in a session, on one connection", arguments: ["tcp", "ws", "udp"])
+    @Test("The interval reaches its maximum in a session, on one connection", arguments: ["tcp", "ws", "udp"])
     func session(name: String) async throws {
         let count = Locked(0)
         let server = SessionServer(on: EventLoop.shared) { _ in count.withLock { $0 += 1 } }

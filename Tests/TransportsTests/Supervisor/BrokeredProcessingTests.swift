@@ -3,15 +3,15 @@ import TestSupport
 import Testing
 import TransportAPI
 
-/// What an app has not acknowledged is the broker's still.
-@Suite("A supervisor whose app acknowledges messages, and a broker", .timeLimit(.minutes(5)), .ownThread)
+/// A message that the app has not acknowledged stays with the broker.
+@Suite("A supervisor whose app acknowledges messages of a broker", .timeLimit(.minutes(5)), .ownThread)
 struct BrokeredProcessingTests {
     private func endpoint(_ broker: EmbeddedServer, _ options: String) throws -> Endpoint {
         try Endpoint("mqtt://127.0.0.1:\(broker.endpoint.port ?? 0)/?\(options)")
     }
 
     @Test(
-        "is sent again by a broker what it has not acknowledged, by a process that is started again as well",
+        "A broker sends unacknowledged messages again, also to a process that has restarted",
         arguments: 1...2,
         ["plain", "session"]
     )
@@ -20,10 +20,10 @@ struct BrokeredProcessingTests {
         var configuration = SupervisorConfiguration.quick
         configuration.delivery.mode = mode == "session" ? .session : .plain
         let address = try endpoint(broker, "subscribe=t&client-id=ben&clean-session=off&qos=\(qos)")
-        var (ben, notes) = try Supervisor.recorded([address], configuration)
+        var (ben, recorder) = try Supervisor.recorded([address], configuration)
         var deliveries = ben.deliveries.makeAsyncIterator()
         ben.connect()
-        await notes.waitUntilOpen()
+        await recorder.waitUntilOpen()
         var sending = SupervisorConfiguration.quick
         sending.delivery.mode = configuration.delivery.mode
         let (ann, _) = try Supervisor.recorded([endpoint(broker, "publish=t&qos=\(qos)")], sending)
@@ -32,11 +32,11 @@ struct BrokeredProcessingTests {
         var messages: [ReceivedMessage] = []
         for _ in 1...4 { messages.append(try #require(await deliveries.next())) }
         #expect(messages.map(\.payload.string) == ["1", "2", "3", "4"])
-        // The third one waits for the second.
+        // The acknowledgement of the third message waits for the second.
         messages[0].acknowledge()
         messages[2].acknowledge()
         await ben.close()
-        (ben, notes) = try Supervisor.recorded([address], configuration)
+        (ben, recorder) = try Supervisor.recorded([address], configuration)
         deliveries = ben.deliveries.makeAsyncIterator()
         ben.connect()
         var again: [String] = []
@@ -46,7 +46,7 @@ struct BrokeredProcessingTests {
             message.acknowledge()
         }
         #expect(again == ["2", "3", "4"])
-        // All of them were acknowledged: the next one is new.
+        // All messages are acknowledged, so the next one is new.
         #expect(await ann.send(bytes("5")) == .acknowledged)
         #expect(await deliveries.next()?.payload.string == "5")
         await ann.close()

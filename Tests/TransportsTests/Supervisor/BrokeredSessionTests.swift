@@ -6,8 +6,8 @@ import TransportAPI
 
 @testable import Transports
 
-/// Sessions through a broker, which acknowledges each message itself.
-@Suite("A session through a broker", .timeLimit(.minutes(5)), .ownThread)
+/// Tests sessions through a broker, which acknowledges each message itself.
+@Suite("Sessions through a broker", .timeLimit(.minutes(5)), .ownThread)
 struct BrokeredSessionTests {
     private func configuration() -> SupervisorConfiguration {
         var configuration = SupervisorConfiguration.quick
@@ -19,32 +19,32 @@ struct BrokeredSessionTests {
         try Endpoint("mqtt://127.0.0.1:\(server.endpoint.port ?? 0)/?qos=1&\(options)")
     }
 
-    @Test("is acknowledged by the broker, and delivered once and in order")
+    @Test("A broker acknowledges each message, and each is delivered once and in order")
     func acknowledged() async throws {
         let broker = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let (ann, _) = try Supervisor.recorded([endpoint(broker, "publish=room")], configuration())
-        let (ben, notes) = try Supervisor.recorded([endpoint(broker, "subscribe=room")], configuration())
+        let (ben, recorder) = try Supervisor.recorded([endpoint(broker, "subscribe=room")], configuration())
         var messages = ben.messages.makeAsyncIterator()
         ben.connect()
-        await notes.waitUntilOpen()
+        await recorder.waitUntilOpen()
         ann.connect()
         for number in 0..<50 {
             #expect(await ann.send(bytes("\(number)")) == .acknowledged)
             #expect(await messages.next()?.string == "\(number)")
         }
-        #expect(!notes.notes.contains(.duplicate))
+        #expect(!recorder.events.contains(.duplicate))
         await ann.close()
         await ben.close()
         await broker.stop()
     }
 
-    @Test("drops what comes twice, and delivers what others publish without an envelope")
+    @Test("A supervisor drops repeated messages and delivers messages without an envelope")
     func duplicates() async throws {
         let broker = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
-        let (ben, notes) = try Supervisor.recorded([endpoint(broker, "subscribe=room")], configuration())
+        let (ben, recorder) = try Supervisor.recorded([endpoint(broker, "subscribe=room")], configuration())
         var messages = ben.messages.makeAsyncIterator()
         ben.connect()
-        await notes.waitUntilOpen()
+        await recorder.waitUntilOpen()
         let connection = try await TransportRegistry.standard.connect("\(endpoint(broker, "publish=room"))")
         let sender = SessionID(high: 1, low: 2)
         for sequence: UInt64 in [1, 2, 1, 2, 3] {
@@ -55,19 +55,19 @@ struct BrokeredSessionTests {
         }
         #expect(await connection.send(bytes("bare")) == .acknowledged)
         for expected in ["1", "2", "3", "bare"] { #expect(await messages.next()?.string == expected) }
-        #expect(notes.notes.count { $0 == .duplicate } == 2)
+        #expect(recorder.events.count { $0 == .duplicate } == 2)
         await connection.close()
         await ben.close()
         await broker.stop()
     }
 
-    @Test("is not silenced by another client that publishes under its identifier, with higher numbers or the same")
+    @Test("Messages that another client publishes under the sender's identifier do not suppress the sender's messages")
     func forged() async throws {
         let broker = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
-        let (ben, notes) = try Supervisor.recorded([endpoint(broker, "subscribe=room")], configuration())
+        let (ben, recorder) = try Supervisor.recorded([endpoint(broker, "subscribe=room")], configuration())
         var messages = ben.messages.makeAsyncIterator()
         ben.connect()
-        await notes.waitUntilOpen()
+        await recorder.waitUntilOpen()
         let connection = try await TransportRegistry.standard.connect("\(endpoint(broker, "publish=room"))")
         let sender = SessionID(high: 1, low: 2)
         for sequence: UInt64 in [1, 2, 3, 5000, 1 << 40] {
@@ -85,16 +85,19 @@ struct BrokeredSessionTests {
         await broker.stop()
     }
 
-    @Test("sends what the broker had not acknowledged when it went away, in order")
+    @Test("A supervisor sends the messages that the stopped broker had not acknowledged, in order")
     func restart() async throws {
         let port = try ReservedPort(isDatagram: false)
         let broker = try await EmbeddedServer.start("mqtt://\(port.address)")
-        let (ann, notes) = try Supervisor.recorded([endpoint(broker, "publish=room&subscribe=room")], configuration())
+        let (ann, recorder) = try Supervisor.recorded(
+            [endpoint(broker, "publish=room&subscribe=room")],
+            configuration()
+        )
         let messages = ann.messages
         ann.connect()
-        await notes.waitUntilOpen()
+        await recorder.waitUntilOpen()
         await broker.stop()
-        await notes.wait { $0.contains { if case .attemptFailed = $0 { true } else { false } } }
+        await recorder.wait { $0.contains { if case .attemptFailed = $0 { true } else { false } } }
         let sends = (0..<100).map { number in
             Task(executorPreference: EventLoop.shared) { await ann.send(bytes("\(number)")) }
         }

@@ -5,13 +5,13 @@ import TransportAPI
 
 @testable import Transports
 
-/// A loop whose thread has a network namespace of its own, without any network: nothing that happens in it leaves it.
+/// A loop whose thread has its own network namespace without any network. Nothing that happens in it leaves it.
 private enum Namespace {
-    /// `nil` where this process may not have one, or where there is no `ip` to set it up.
+    /// `nil` if this process may not create a namespace, or if there is no `ip` to set it up.
     static let loop = Task { () -> EventLoop? in
         guard let loop = try? EventLoop(name: "im-namespace") else { return nil }
         let isAllowed = await on(loop) {
-            // sched.h declares it with _GNU_SOURCE only.
+            // sched.h declares `unshare` only with _GNU_SOURCE.
             typealias Unshare = @convention(c) (Int32) -> Int32
             guard let symbol = dlsym(nil, "unshare") else { return false }
             let newNetwork: Int32 = 0x4000_0000
@@ -25,7 +25,7 @@ private enum Namespace {
         await withCheckedContinuation { continuation in loop.execute { continuation.resume(returning: body()) } }
     }
 
-    /// Runs a line of shell in the namespace of the calling thread; `false` if it failed.
+    /// Runs a shell command in the namespace of the calling thread. Returns `false` if it failed.
     static func run(_ line: String) -> Bool {
         let text = ["/bin/sh", "-c", line]
         var words: [UnsafeMutablePointer<CChar>?] = text.map { strdup($0) } + [nil]
@@ -49,7 +49,7 @@ struct NetlinkPathMonitorTests {
         #expect(await Namespace.on(loop) { Namespace.run(line) }, "\(line)")
     }
 
-    @Test("follows interfaces, addresses and routes", .timeLimit(.minutes(5)))
+    @Test("A monitor follows interfaces, addresses and routes", .timeLimit(.minutes(5)))
     func follows() async throws {
         let loop = try #require(await Namespace.loop.value)
         let (paths, feed) = AsyncStream.makeStream(of: NetworkPath.self)
@@ -60,17 +60,17 @@ struct NetlinkPathMonitorTests {
         var path = paths.makeAsyncIterator()
         let none = NetworkPath(isUsable: false)
         #expect(await path.next() == none)
-        // Loopback and an address without a route make no network: the next path is the one with the route.
+        // Loopback and an address without a route are not a network. The next path is the one with the route.
         await setUp("ip link set lo up; ip addr add 192.0.2.5/24 dev v0; ip link set v0 up; ip link set v1 up", loop)
         await setUp("ip route add default via 192.0.2.1", loop)
         let home = NetworkPath(isUsable: true, network: "v0 192.0.2.1 192.0.2.0/24")
         #expect(await path.next() == home)
-        // The cable is pulled, and put in again.
+        // The cable is unplugged and plugged in again.
         await setUp("ip link set v1 down", loop)
         #expect(await path.next() == none)
         await setUp("ip link set v1 up", loop)
         #expect(await path.next() == home)
-        // Another address of the same network is no news; another network is.
+        // Another address of the same network is not reported. Another network is.
         await setUp("ip addr add 192.0.2.6/24 dev v0; ip addr add 198.51.100.7/25 dev v0", loop)
         await setUp("ip route replace default via 198.51.100.1", loop)
         #expect(await path.next()?.network == "v0 198.51.100.1 198.51.100.0/25")
@@ -83,7 +83,10 @@ struct NetlinkPathMonitorTests {
         withExtendedLifetime(held) {}
     }
 
-    @Test("survives more changes than its socket holds, and reports their outcome once", .timeLimit(.minutes(5)))
+    @Test(
+        "A monitor survives more changes than its socket holds and reports their result once",
+        .timeLimit(.minutes(5))
+    )
     func overflow() async throws {
         let loop = try #require(await Namespace.loop.value)
         await setUp("ip addr flush dev v0; ip link set v0 up; ip link set v1 up; ip addr add 192.0.2.5/24 dev v0", loop)
@@ -94,7 +97,7 @@ struct NetlinkPathMonitorTests {
         let held = try watch.get()
         var path = paths.makeAsyncIterator()
         #expect(await path.next()?.isUsable == false)
-        // The loop waits for the shell, so that all of this is one turn to it.
+        // The loop waits for the shell, so all changes happen within one tick.
         await setUp(
             """
             { for i in $(seq 2000); do echo "route add 10.0.$((i / 250)).$((i % 250))/32 dev v0"; done

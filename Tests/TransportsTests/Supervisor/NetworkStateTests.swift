@@ -15,13 +15,13 @@ struct NetworkStateTests {
         Bytes.address(1, [127, 0, 0, 1], 8, scope: 254) + Bytes.address(2, [192, 0, 2, 77], 24),
     ]
 
-    @Test("A machine with a default route is on the network that its gateway and prefix name")
+    @Test("The name of a network has the interface, the gateway and the prefix of the default route")
     func home() {
         let path = Bytes.state(Self.home[0], Self.home[1], Self.home[2]).path
         #expect(path == NetworkPath(isUsable: true, network: "eth0 192.0.2.1 192.0.2.0/24"))
     }
 
-    @Test("The host's own part of the address and the order of addresses do not matter")
+    @Test("The host part of an address and the order of addresses do not change the name")
     func stable() {
         let addresses = [
             Bytes.address(2, [10, 0, 0, 9], 8), Bytes.address(2, [192, 0, 2, 130], 25),
@@ -38,24 +38,24 @@ struct NetworkStateTests {
         #expect(!Bytes.state(links, addresses).path.isUsable)
         #expect(!Bytes.state(routes, addresses).path.isUsable)
         #expect(!Bytes.state(routes, links, Bytes.address(1, [127, 0, 0, 1], 8, scope: 254)).path.isUsable)
-        // Switched off; without a carrier; loopback.
+        // The interface is off, has no carrier, or is loopback.
         for flags: UInt32 in [0x1002, 0x1003, 0x49] {
             #expect(!Bytes.state(routes, Bytes.link(2, "eth0", flags: flags), addresses).path.isUsable)
         }
-        // Dead; linked down; unreachable; of the local table; not a default route.
+        // The route is dead, down, unreachable, of the local table, or not a default route.
         let useless = [
             Bytes.route(flags: 1), Bytes.route(flags: 16), Bytes.route(kind: 7), Bytes.route(table: 255),
             Bytes.route(length: 8), Bytes.route(family: 28),
         ]
         for route in useless { #expect(!Bytes.state(route, links, addresses).path.isUsable) }
-        // An address of IPv6 that is tentative, or link-local.
+        // The IPv6 address is tentative or link-local.
         for (flags, scope): (UInt8, UInt8) in [(0x40, 0), (0x08, 0), (0x80, 253)] {
             let address = Bytes.address(2, Self.v6, 64, flags: flags, scope: scope)
             #expect(!Bytes.state(Bytes.route(family: 10, gateway: Self.v6), links, address).path.isUsable)
         }
     }
 
-    @Test("The best route that works gives the name: main table, IPv4, lowest metric")
+    @Test("The best working route gives the name: main table first, then IPv4, then the lowest metric")
     func preference() {
         let links = Bytes.link(2, "eth0", flags: 0x1003) + Bytes.link(3, "wlan0") + Bytes.link(4, "tun0")
         let routes = [
@@ -73,7 +73,7 @@ struct NetworkStateTests {
         #expect(Bytes.state(routes[0], links, addresses).path.network == "tun0")
     }
 
-    @Test("Routes with several ways, or with a gateway of the other family, are understood")
+    @Test("Routes with several next hops, or with a gateway of the other address family, are understood")
     func oddRoutes() {
         func way(_ flags: UInt8, _ interface: Int32, _ attributes: [UInt8]) -> [UInt8] {
             Bytes.number(UInt16(8 + attributes.count)) + [flags, 0] + Bytes.number(interface) + attributes
@@ -86,7 +86,7 @@ struct NetworkStateTests {
         #expect(Bytes.state(via, Self.home[1], Self.home[2]).path.network == "eth0 2001:db8::1 192.0.2.0/24")
     }
 
-    @Test("Of many default routes the best are kept")
+    @Test("The best of many default routes are kept")
     func bound() {
         var routes: [UInt8] = []
         for index in (0..<1000 as Range<Int32>).reversed() {
@@ -97,7 +97,7 @@ struct NetworkStateTests {
         #expect(!Bytes.state(routes, Bytes.link(900, "eth0"), addresses).path.isUsable)
     }
 
-    @Test("Only changes that can matter lead to a new reading")
+    @Test("Only changes that can matter cause a new reading")
     func matters() {
         #expect(!NetworkReader.matters(Bytes.route(length: 24)[...]))
         #expect(!NetworkReader.matters((Bytes.route(length: 24) + Bytes.message(28, []))[...]))
@@ -108,7 +108,7 @@ struct NetworkStateTests {
         for reason in reasons { #expect(NetworkReader.matters(reason[...])) }
     }
 
-    @Test("A datagram that was cut off anywhere is noticed, and what is before the cut is understood")
+    @Test("A truncated datagram is detected, and the messages before the cut are understood")
     func truncation() {
         for whole in Self.home {
             for length in 0..<whole.count {
@@ -121,12 +121,12 @@ struct NetworkStateTests {
                 #expect(messages.isMalformed == (read < length))
             }
         }
-        // Cut off inside of a message that claims to be whole.
+        // The datagram is cut inside a message whose length claims to be complete.
         let body = Self.home[2].dropFirst(16).prefix(24)
         for length in body.indices.dropFirst(8) where !(length - body.startIndex).isMultiple(of: 8) {
             let cut = Bytes.message(20, Array(body[..<length]))
             if case .malformed = NetlinkMessages(cut[...]).first(where: { _ in true })?.content { continue }
-            Issue.record("\(length)")
+            Issue.record("accepted at \(length) bytes")
         }
     }
 

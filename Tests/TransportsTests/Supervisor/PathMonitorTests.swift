@@ -16,7 +16,7 @@ struct PathMonitorTests {
     private static let train = NetworkPath(isUsable: true, network: "train")
     private static let none = NetworkPath(isUsable: false)
 
-    @Test("A watcher is told of the present path, and then of each change until it is let go")
+    @Test("A watcher receives the present path, and then each change until it is released")
     func manual() {
         let monitor = ManualPathMonitor(Self.home)
         let (early, late) = (Log(), Log())
@@ -33,7 +33,7 @@ struct PathMonitorTests {
         withExtendedLifetime(other) { #expect(late.all == [Self.none, Self.train, Self.home]) }
     }
 
-    @Test("A watcher may set, watch and let go while it is being told")
+    @Test("A watcher may set, watch and release during a notification")
     func reentrant() {
         let monitor = ManualPathMonitor(Self.home)
         let log = Log()
@@ -50,7 +50,7 @@ struct PathMonitorTests {
         withExtendedLifetime(watch) {}
     }
 
-    @Test("Whatever threads set the path, each watcher ends with the last one")
+    @Test("Each watcher ends with the last path, whichever threads set it")
     func threads() async {
         let monitor = ManualPathMonitor(Self.none)
         let log = Log()
@@ -68,7 +68,7 @@ struct PathMonitorTests {
     }
 
     #if os(Linux)
-    @Test("The system's monitor tells at once how things are")
+    @Test("The system's monitor reports the present path at once")
     func system() async throws {
         let log = Log()
         let watch = try SystemPathMonitor.make().watch { log.add($0) }
@@ -77,7 +77,7 @@ struct PathMonitorTests {
         withExtendedLifetime(watch) {}
     }
     #else
-    @Test("There is no monitor for this system")
+    @Test("This system has no path monitor")
     func system() throws {
         let error = #expect(throws: TransportError.self) { _ = try SystemPathMonitor.make() }
         #expect(error?.code == .unsupported)

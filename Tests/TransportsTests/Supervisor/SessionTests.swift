@@ -5,10 +5,11 @@ import TransportAPI
 
 @testable import Transports
 
-/// Sessions between a supervisor and a session server over every transport that leaves acknowledging to them.
-@Suite("A session over a real server", .timeLimit(.minutes(5)), .ownThread)
+/// Tests sessions between a supervisor and a session server, over every transport that does not acknowledge messages
+/// itself.
+@Suite("Sessions over a real server", .timeLimit(.minutes(5)), .ownThread)
 struct SessionTests {
-    /// Brokers come between clients, and have no sessions of their own.
+    /// Transports with a broker are left out, because a broker has no sessions of its own.
     static let names = TransportRegistry.standard.transports.map(\.name).filter { name in
         let endpoint = Endpoint(scheme: name, host: "127.0.0.1", port: 1)
         return (try? TransportRegistry.standard.transport(for: endpoint).capabilities.routesByTopic) == false
@@ -31,7 +32,7 @@ struct SessionTests {
         }
     }
 
-    @Test("acknowledges each message", arguments: names)
+    @Test("A session acknowledges each message", arguments: names)
     func acknowledged(name: String) async throws {
         let host = try await SessionHost(name)
         let (supervisor, _) = try Supervisor.recorded([host.endpoint], Self.configuration)
@@ -43,7 +44,10 @@ struct SessionTests {
         await host.stop()
     }
 
-    @Test("delivers each message once and in order, though its connections are cut again and again", arguments: names)
+    @Test(
+        "A session delivers each message once and in order although its connections are cut repeatedly",
+        arguments: names
+    )
     func cut(name: String) async throws {
         let host = try await SessionHost(name)
         let (supervisor, recorder) = try Supervisor.recorded([host.endpoint], Self.configuration)
@@ -62,7 +66,7 @@ struct SessionTests {
         await host.stop()
     }
 
-    @Test("outlives the server's listener", arguments: names)
+    @Test("A session continues after a restart of the server's listener", arguments: names)
     func restart(name: String) async throws {
         let host = try await SessionHost(name)
         let (supervisor, recorder) = try Supervisor.recorded([host.endpoint], Self.configuration)
@@ -76,12 +80,12 @@ struct SessionTests {
         await host.wait(for: 50)
         #expect(host.received == (0..<50).map(String.init))
         #expect(recorder.states.last(where: \.isOpen) == .open(host.endpoint, isResumed: true))
-        #expect(!recorder.notes.contains(.sessionLost))
+        #expect(!recorder.events.contains(.sessionLost))
         await supervisor.close()
         await host.stop()
     }
 
-    @Test("begins anew with a server that has lost it, and says so", arguments: names)
+    @Test("A supervisor starts a new session with a server that lost the old one, and reports it", arguments: names)
     func lost(name: String) async throws {
         let host = try await SessionHost(name)
         let (supervisor, recorder) = try Supervisor.recorded([host.endpoint], Self.configuration)
@@ -95,13 +99,13 @@ struct SessionTests {
         #expect(await outcomes.value.allSatisfy { $0 == .acknowledged })
         await host.wait(for: 50)
         #expect(host.received == (0..<50).map(String.init))
-        #expect(recorder.notes.contains(.sessionLost))
+        #expect(recorder.events.contains(.sessionLost))
         #expect(host.sessions.count == 2)
         await supervisor.close()
         await host.stop()
     }
 
-    @Test("carries messages to the client, over all its connections", arguments: names)
+    @Test("A session carries messages to the client over all its connections", arguments: names)
     func toTheClient(name: String) async throws {
         let host = try await SessionHost(name)
         let (supervisor, recorder) = try Supervisor.recorded([host.endpoint], Self.configuration)
@@ -124,11 +128,11 @@ struct SessionTests {
         #expect(await sends.value == Array(repeating: .acknowledged, count: 200))
         await supervisor.close()
         await host.stop()
-        #expect(!recorder.notes.contains(.sessionLost))
+        #expect(!recorder.events.contains(.sessionLost))
     }
 
-    @Test("ends for the server when the client is closed", arguments: names)
-    func bye(name: String) async throws {
+    @Test("A session ends at the server when the client is closed", arguments: names)
+    func clientCloses(name: String) async throws {
         let host = try await SessionHost(name)
         let (supervisor, _) = try Supervisor.recorded([host.endpoint], Self.configuration)
         supervisor.connect()

@@ -5,12 +5,12 @@ import Testing
 import TransportAPI
 import Transports
 
-/// The same chat through every transport and format, by configuration alone.
+/// Runs the same chat code over every transport and format. Only the configuration differs.
 @Suite("A supervised chat", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisedChatTests {
     static let names = TransportRegistry.standard.transports.map(\.name)
 
-    /// A configuration file for a server.
+    /// A configuration with the URL of a server.
     private func file(_ server: EmbeddedServer, _ codec: WireFormat) throws -> TransportConfiguration {
         var endpoint = server.endpoint
         endpoint.options += try TransportRegistry.standard.transport(named: endpoint.scheme).loopback("ann")
@@ -20,7 +20,7 @@ struct SupervisedChatTests {
         return try TransportConfiguration(json: text.utf8)
     }
 
-    @Test("is the same code for every transport and format", arguments: names, WireFormat.allCases)
+    @Test("The same code runs over every transport and format", arguments: names, WireFormat.allCases)
     func chat(name: String, codec: WireFormat) async throws {
         let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0")
         let configuration = try file(server, codec)

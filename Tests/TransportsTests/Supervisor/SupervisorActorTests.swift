@@ -3,23 +3,23 @@ import TestSupport
 import Testing
 import TransportAPI
 
-/// An actor that lives on the supervisor's loop, in a task that prefers another executor: between the beginning of each
-/// wait and the wait itself, others may run on the loop.
+/// Tests an actor that lives on the supervisor's loop, called by a task that prefers another executor. Other jobs may
+/// run on the loop between the start of each wait and its suspension.
 @Suite("A supervisor and an actor on its loop", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorActorTests {
-    /// One that has no connection and room for one message.
+    /// A supervisor that has no connection and room for one message.
     private static func supervisor() throws -> Supervisor {
         var configuration = SupervisorConfiguration.quick
         configuration.outbox.maximumCount = 1
-        return try Supervisor.recorded([try Endpoint("memory://nobody")], configuration).0
+        return try Supervisor.recorded([try Endpoint("memory://away")], configuration).0
     }
 
-    @Test("agree about a message that ends before the actor waits for it")
+    @Test("An actor receives the outcome of a message that ended before the actor waited")
     func outcomes() async throws {
         let resident = Resident()
         let (first, second) = (try Self.supervisor(), try Self.supervisor())
         guard case .rejected(let error) = await resident.send(by: first, behind: { close(first) }) else {
-            Issue.record("was not rejected")
+            Issue.record("the send was not rejected")
             return
         }
         #expect(error.code == .closedByUser)
@@ -29,7 +29,7 @@ struct SupervisorActorTests {
         #expect(thrown?.code == .closedByUser)
     }
 
-    @Test("agree about the end, and about states that come before the actor waits for them")
+    @Test("An actor receives the end and the states that came before it waited")
     func ends() async throws {
         let resident = Resident()
         let (first, second) = (try Self.supervisor(), try Self.supervisor())
@@ -37,7 +37,7 @@ struct SupervisorActorTests {
         #expect(await resident.states(of: second) { close(second) }.map(\.isFinal) == [false, true])
     }
 
-    @Test("agree about a wait of a task that was cancelled before")
+    @Test("A wait ends at once if the actor's task was cancelled before")
     func cancelled() async throws {
         let supervisor = try Self.supervisor()
         let task = Task(executorPreference: try EventLoop(name: "im-aside")) {
@@ -45,7 +45,7 @@ struct SupervisorActorTests {
             return await Resident().send(by: supervisor) {}
         }
         guard case .rejected(let error) = await task.value else {
-            Issue.record("was not rejected")
+            Issue.record("the send was not rejected")
             return
         }
         #expect(error.code == .cancelled)
@@ -53,7 +53,7 @@ struct SupervisorActorTests {
     }
 }
 
-/// Closes at once, on the loop.
+/// Closes the supervisor at once, on the loop.
 private func close(_ supervisor: Supervisor) {
     _ = Task.immediate { await supervisor.close() }
 }
@@ -79,7 +79,7 @@ extension Resident {
         await supervisor.closed()
     }
 
-    /// The first two.
+    /// Returns the first two states.
     fileprivate func states(
         of supervisor: Supervisor,
         behind job: @escaping @Sendable () -> Void

@@ -6,17 +6,17 @@ import TransportAPI
 
 @testable import Transports
 
-/// Many tasks on many threads, and one supervisor.
-@Suite("A supervisor that many use", .timeLimit(.minutes(5)), .ownThread)
+/// Tests one supervisor that many tasks on many threads use.
+@Suite("Many tasks with one supervisor", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorConcurrencyTests {
     static let names = TransportRegistry.standard.transports.map(\.name)
 
-    @Test("ends each message once and keeps each task's order", arguments: names, Caller.allCases)
+    @Test("Each message ends once, and the order of each task is kept", arguments: names, Caller.allCases)
     func manyTasks(name: String, caller: Caller) async throws {
         let (tasks, count) = (8, 250)
         let server = try await PlainServer(name)
         var configuration = SupervisorConfiguration.quick
-        // Datagrams that nobody reads in time are lost: only the order is promised of those that come.
+        // Datagrams that are not read in time are lost. Only the order of those that arrive is guaranteed.
         let isReliable = try TransportRegistry.standard.transport(for: server.endpoint).capabilities.isReliable
         configuration.outbox.maximumCount = 500
         let (supervisor, recorder) = try Supervisor.recorded([server.endpoint], configuration)
@@ -43,19 +43,19 @@ struct SupervisorConcurrencyTests {
             #expect(zip(numbers, numbers.dropFirst()).allSatisfy { $0 < $1 })
             if isReliable { #expect(numbers.count == count) }
         }
-        let ends = recorder.notes.compactMap { if case .finished(let id, _) = $0 { id.number } else { nil } }
+        let ends = recorder.events.compactMap { if case .finished(let id, _) = $0 { id.number } else { nil } }
         #expect(ends.sorted() == (1...UInt64(tasks * count)).map { $0 })
         await supervisor.close()
         await server.stop()
     }
 
-    @Test("and its connections may live on different loops", arguments: names)
+    @Test("A supervisor and its connections may live on different loops", arguments: names)
     func loops(name: String) async throws {
         let loop = try EventLoop(name: "im-other")
         let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0")
         var endpoint = server.endpoint
         endpoint.options = try TransportRegistry.standard.transport(named: name).loopback("loops")
-        // The connections are made on the shared loop.
+        // The connections live on the shared loop.
         let setup = Supervisor.Setup(endpoints: [endpoint]) { (endpoint) throws(TransportError) in
             try TransportRegistry.standard.transport(for: endpoint)
         }
@@ -70,7 +70,7 @@ struct SupervisorConcurrencyTests {
         await server.stop()
     }
 
-    @Test("can be closed while they do", arguments: names)
+    @Test("A supervisor can be closed while many tasks use it", arguments: names)
     func close(name: String) async throws {
         let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0")
         var endpoint = server.endpoint
@@ -92,8 +92,8 @@ struct SupervisorConcurrencyTests {
             }
         }
         #expect(await supervisor.state() == .closed(.user))
-        let begun = recorder.notes.compactMap { if case .submitted(let id, _) = $0 { id } else { nil } }
-        let ended = recorder.notes.compactMap { if case .finished(let id, _) = $0 { id } else { nil } }
+        let begun = recorder.events.compactMap { if case .submitted(let id, _) = $0 { id } else { nil } }
+        let ended = recorder.events.compactMap { if case .finished(let id, _) = $0 { id } else { nil } }
         #expect(begun.sorted() == ended.sorted())
         await server.stop()
     }

@@ -5,14 +5,14 @@ import TransportAPI
 
 @testable import Transports
 
-/// What a supervisor makes of a web server's answers, and of a server that does not answer.
-@Suite("A supervisor and a server that says no", .timeLimit(.minutes(5)), .ownThread)
+/// Tests how a supervisor reacts to the answers of a web server, and to a server that does not answer.
+@Suite("A supervisor and a server that refuses", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorHandshakeTests {
     private func endpoint(_ server: RawServer, _ scheme: String = "ws") -> Endpoint {
         Endpoint(scheme: scheme, host: "127.0.0.1", port: server.port, path: scheme == "ws" ? "/" : "")
     }
 
-    @Test("waits as long as a 503 asks")
+    @Test("A supervisor waits for the time that a 503 response gives")
     func retryAfter() async throws {
         let busy = try RawServer(
             .http("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n")
@@ -21,7 +21,7 @@ struct SupervisorHandshakeTests {
         supervisor.connect()
         await recorder.wait { $0.contains { if case .state(.waiting) = $0 { true } else { false } } }
         guard case .waiting(let delay, let reason) = recorder.states.last else {
-            Issue.record("it is \(String(describing: recorder.states.last))")
+            Issue.record("last state: \(String(describing: recorder.states.last))")
             return
         }
         #expect(delay == .seconds(7))
@@ -30,7 +30,7 @@ struct SupervisorHandshakeTests {
         busy.stop()
     }
 
-    @Test("asks for fresh credentials after a 401, once", arguments: [true, false])
+    @Test("A supervisor requests fresh credentials once after a 401 response", arguments: [true, false])
     func unauthorized(works: Bool) async throws {
         let strict = try RawServer(.http("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"))
         let server = try await PlainServer("ws")
@@ -57,7 +57,7 @@ struct SupervisorHandshakeTests {
         await server.stop()
     }
 
-    @Test("does not come back to where it is answered 404")
+    @Test("A supervisor does not return to an endpoint that answers 404")
     func notFound() async throws {
         let wrong = try RawServer(.http("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"))
         let (lost, recorder) = try Supervisor.recorded([endpoint(wrong)])
@@ -67,16 +67,16 @@ struct SupervisorHandshakeTests {
         #expect(reason.error?.code == .notFound)
 
         let server = try await PlainServer("tcp")
-        let (supervisor, notes) = try Supervisor.recorded([endpoint(wrong), server.endpoint])
+        let (supervisor, secondRecorder) = try Supervisor.recorded([endpoint(wrong), server.endpoint])
         supervisor.connect()
         #expect(await supervisor.send(bytes("hello")).isSuccess)
-        #expect(notes.notes.count { if case .attemptFailed = $0 { true } else { false } } == 1)
+        #expect(secondRecorder.events.count { if case .attemptFailed = $0 { true } else { false } } == 1)
         await supervisor.close()
         wrong.stop()
         await server.stop()
     }
 
-    @Test("finds out that a server swallows everything", arguments: ["tcp"])
+    @Test("A supervisor detects a server that receives everything and answers nothing", arguments: ["tcp"])
     func blackHole(name: String) async throws {
         let hole = try RawServer(.silent)
         var configuration = SupervisorConfiguration.quick
@@ -92,7 +92,7 @@ struct SupervisorHandshakeTests {
         hole.stop()
     }
 
-    @Test("keeps a connection alive by a heartbeat of the server's own, over plain TCP", arguments: [true, false])
+    @Test("A payload keepalive over plain TCP keeps a connection whose server answers it", arguments: [true, false])
     func heartbeat(answers: Bool) async throws {
         let listener = try await TransportRegistry.standard.listen("tcp://127.0.0.1:0?framing=u16")
         let (pinged, ping) = AsyncStream<Void>.makeStream()
@@ -116,14 +116,14 @@ struct SupervisorHandshakeTests {
         let messages = supervisor.messages
         supervisor.connect()
         if answers {
-            var heard = 0
-            for await _ in pinged.prefix(5) { heard += 1 }
-            #expect(heard == 5)
+            var answered = 0
+            for await _ in pinged.prefix(5) { answered += 1 }
+            #expect(answered == 5)
             #expect(recorder.states.count(where: \.isOpen) == 1)
         } else {
             await recorder.waitUntilOpen(2)
             #expect(
-                recorder.notes.contains {
+                recorder.events.contains {
                     if case .connectionEnded(_, let why) = $0 { why.initiator == .keepalive } else { false }
                 }
             )

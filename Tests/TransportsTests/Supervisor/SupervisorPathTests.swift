@@ -4,8 +4,8 @@ import Testing
 import TransportAPI
 import Transports
 
-/// What a supervisor makes of the network's coming and going, and of the app's.
-@Suite("A supervisor and its path", .timeLimit(.minutes(5)), .ownThread)
+/// Tests how a supervisor reacts to changes of the network and to the app's `suspend` and `resume`.
+@Suite("A supervisor and its network path", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorPathTests {
     private let runtime = VirtualRuntime()
     private let paths = ManualPathMonitor()
@@ -17,7 +17,7 @@ struct SupervisorPathTests {
         return try Supervisor(setup, on: runtime)
     }
 
-    @Test("tries nothing without a network, and connects as soon as there is one")
+    @Test("A supervisor makes no attempt without a network and connects as soon as there is one")
     func offline() throws {
         paths.set(NetworkPath(isUsable: false))
         let supervisor = try supervisor()
@@ -32,7 +32,7 @@ struct SupervisorPathTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("does not wait for the backoff on another network")
+    @Test("A supervisor skips the backoff when the network changes")
     func another() throws {
         script.answer { $0.number == 0 ? .fail(.refused) : .open }
         let supervisor = try supervisor { $0.backoff = .fixed(.seconds(600)) }
@@ -44,7 +44,7 @@ struct SupervisorPathTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("keeps an open connection through a short absence of the network")
+    @Test("A supervisor keeps an open connection during a short absence of the network")
     func shortAbsence() throws {
         let supervisor = try supervisor()
         supervisor.connect()
@@ -60,7 +60,7 @@ struct SupervisorPathTests {
         try runtime.run { await supervisor.close() }
     }
 
-    /// A monitor that knows whether anybody watches it.
+    /// A monitor that reports whether it is watched.
     private final class Watched: PathMonitor {
         private final class Watch: Sendable {}
         private let watch = Locked<Weak>(Weak())
@@ -75,8 +75,8 @@ struct SupervisorPathTests {
         }
     }
 
-    @Test("watches no longer when it has ended")
-    func letGo() throws {
+    @Test("A closed supervisor stops watching the path")
+    func stopsWatching() throws {
         let paths = Watched()
         var setup = try script.setup()
         setup.paths = paths
@@ -88,7 +88,7 @@ struct SupervisorPathTests {
         #expect(!paths.isWatched)
     }
 
-    @Test("is silent while suspended, and keeps its messages")
+    @Test("A suspended supervisor makes no attempt and keeps its messages")
     func suspended() throws {
         let supervisor = try supervisor()
         supervisor.connect()

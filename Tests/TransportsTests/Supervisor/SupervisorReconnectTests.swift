@@ -5,13 +5,13 @@ import TransportAPI
 
 @testable import Transports
 
-/// One supervisor over every registered transport, and servers that come and go.
+/// Tests one supervisor over every registered transport, with servers that stop and start again.
 @Suite("A supervisor over a real server", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorReconnectTests {
     static let names = TransportRegistry.standard.transports.map(\.name)
 
-    @Test("connects again after the server's goodbye", arguments: names)
-    func goodbye(name: String) async throws {
+    @Test("A supervisor connects again after the server has closed the connection", arguments: names)
+    func serverCloses(name: String) async throws {
         let server = try await PlainServer(name)
         let (supervisor, recorder) = try Supervisor.recorded([server.endpoint])
         supervisor.connect()
@@ -27,7 +27,10 @@ struct SupervisorReconnectTests {
         await server.stop()
     }
 
-    @Test("keeps messages while the server is away, and sends them in order when it is back", arguments: names)
+    @Test(
+        "A supervisor keeps messages while the server is away and sends them in order when it is back",
+        arguments: names
+    )
     func restart(name: String) async throws {
         let server = try await PlainServer(name)
         let (supervisor, recorder) = try Supervisor.recorded([server.endpoint])
@@ -48,13 +51,13 @@ struct SupervisorReconnectTests {
         await server.stop()
     }
 
-    @Test("goes on after a reset")
+    @Test("A supervisor continues after a reset")
     func reset() async throws {
         let bad = try RawServer(.reset)
         let server = try await PlainServer("tcp")
         let endpoints = [Endpoint(scheme: "tcp", host: "127.0.0.1", port: bad.port), server.endpoint]
         let (supervisor, _) = try Supervisor.recorded(endpoints) { setup in
-            // First to the one that resets, and then to the other.
+            // The first attempt goes to the server that resets, and the later ones to the other server.
             let attempts = Locked(0)
             setup.preparation = { _, _ in
                 endpoints[
@@ -74,7 +77,7 @@ struct SupervisorReconnectTests {
         await server.stop()
     }
 
-    @Test("goes from a transport that is refused to one that works, and stays there", arguments: names, names)
+    @Test("A supervisor changes from a refused transport to one that works, and stays there", arguments: names, names)
     func mixed(first: String, second: String) async throws {
         let away = try Away(first)
         let server = try await PlainServer(second)
@@ -97,13 +100,13 @@ struct SupervisorReconnectTests {
         withExtendedLifetime(away) {}
     }
 
-    @Test("does not come back after it was closed", arguments: names)
+    @Test("A closed supervisor does not connect again", arguments: names)
     func closed(name: String) async throws {
         let server = try await PlainServer(name)
         let (supervisor, recorder) = try Supervisor.recorded([server.endpoint])
         supervisor.connect()
         await recorder.waitUntilOpen()
-        let connection = try await ended(server, supervisor)
+        let connection = try await serverConnection(server, supervisor)
         await supervisor.close()
         await supervisor.closed()
         #expect(await connection.closed().initiator == .peer)
@@ -114,14 +117,14 @@ struct SupervisorReconnectTests {
         await server.stop()
     }
 
-    /// The server's side of the connection, once it is there.
-    private func ended(_ server: PlainServer, _ supervisor: Supervisor) async throws -> any Connection {
+    /// Returns the server's side of the connection when it is open.
+    private func serverConnection(_ server: PlainServer, _ supervisor: Supervisor) async throws -> any Connection {
         #expect(await supervisor.send(bytes("hello")).isSuccess)
         await server.wait(for: 1)
         return try #require(server.connections.first)
     }
 
-    @Test("tells an observer of states, failed attempts, ends of connections, and each message's beginning and end")
+    @Test("An observer receives states, failed attempts, ends of connections, and the start and end of each message")
     func observer() async throws {
         let away = try Away("tcp")
         let server = try await PlainServer("ws")
@@ -135,9 +138,9 @@ struct SupervisorReconnectTests {
         await server.dropConnections()
         await recorder.waitUntilOpen(2)
         await supervisor.close()
-        let notes = recorder.notes
+        let events = recorder.events
         #expect(
-            notes.contains {
+            events.contains {
                 if case .attemptFailed(let to, let why) = $0 {
                     to == away.endpoint && why.code == .refused
                 } else {
@@ -146,7 +149,7 @@ struct SupervisorReconnectTests {
             }
         )
         #expect(
-            notes.contains {
+            events.contains {
                 if case .connectionEnded(let to, let why) = $0 {
                     to == server.endpoint && why.initiator == .peer
                 } else {
@@ -154,9 +157,9 @@ struct SupervisorReconnectTests {
                 }
             }
         )
-        #expect(notes.contains(.submitted(MessageID(1), bytes: 5)))
-        #expect(notes.contains(.finished(MessageID(1), .written)))
-        #expect(notes.last == .state(.closed(.user)))
+        #expect(events.contains(.submitted(MessageID(1), bytes: 5)))
+        #expect(events.contains(.finished(MessageID(1), .written)))
+        #expect(events.last == .state(.closed(.user)))
         await server.stop()
         withExtendedLifetime(away) {}
     }

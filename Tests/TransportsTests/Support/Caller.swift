@@ -2,7 +2,7 @@ import SocketIO
 import Testing
 import TransportAPI
 
-/// Where a test's caller runs: each promise must hold on the connection's own loop and away from it.
+/// Where the caller of a test runs. Each guarantee must hold on the connection's own loop and outside it.
 enum Caller: CaseIterable {
     case onLoop, elsewhere
     /// In an actor that lives on the loop.

@@ -2,17 +2,17 @@ import Testing
 import TransportAPI
 import Transports
 
-/// Reads a file called config.json.
+/// Reads the text as a file called config.json.
 func configuration(_ json: String) throws(TransportError) -> TransportConfiguration {
     try TransportConfiguration(json: json.utf8, label: "config.json")
 }
 
-/// Reads a file with an endpoint and these further keys, from its second line on.
+/// Reads a file with an endpoint. The further keys start in its second line.
 func configuration(with keys: String) throws(TransportError) -> TransportConfiguration {
     try configuration("{\"endpoints\": [\"tcp://host\"],\n\(keys)\n}")
 }
 
-/// The sentence with which a file is refused; `nil` if it is not.
+/// The error with which a file is refused, or `nil` if it is accepted.
 func refusal(_ json: String) -> String? {
     do throws(TransportError) {
         _ = try configuration(json)
@@ -23,10 +23,10 @@ func refusal(_ json: String) -> String? {
     }
 }
 
-/// The same for further keys beside an endpoint.
+/// The error with which a file with an endpoint and these further keys is refused.
 func refusal(with keys: String) -> String? { refusal("{\"endpoints\": [\"tcp://host\"],\n\(keys)\n}") }
 
-/// A file that uses every key but those of other backoff policies.
+/// A file that uses every key, except those of other backoff policies.
 let completeFile = #"""
     {
       "endpoints": ["ws://chat.example/socket", "tcp://chat.example:7000?framing=u16"],

@@ -5,7 +5,7 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// A byte stream that does what a test says. Lives on the loop of its driver.
+/// A byte stream that a test controls. It lives on the loop of its driver.
 final class ScriptedChannel: ByteChannel {
     enum Arrival {
         case bytes([UInt8])
@@ -14,15 +14,15 @@ final class ScriptedChannel: ByteChannel {
         case failure(Int32)
     }
 
-    /// What the next reads give; "would block" behind the last.
+    /// The results of the next reads. After the last one, a read would block.
     var arriving: [Arrival] = []
-    /// How many bytes are taken yet.
+    /// The number of bytes that the channel still takes.
     var room = Int.max
-    /// The errno that the next write fails with.
+    /// The errno of the next write.
     var writeFailure: Int32?
     private(set) var bytesSent: UInt64 = 0
     private(set) var bytesReceived: UInt64 = 0
-    /// All that was taken.
+    /// All bytes that the channel has taken.
     private(set) var sent: [UInt8] = []
 
     var isDatagram: Bool { false }
@@ -51,7 +51,7 @@ final class ScriptedChannel: ByteChannel {
         guard !context.output.isEmpty else { return .bytes(0) }
         if let number = writeFailure { return .failed(SystemError("send", number)) }
         let count = min(room, context.output.count)
-        // Large messages are not looked at.
+        // Large messages are not recorded.
         if count <= 1 << 16 { sent += context.output.bytes(at: 0, count: count) ?? [] }
         context.output.consume(count)
         bytesSent += UInt64(count)
@@ -64,12 +64,13 @@ final class ScriptedChannel: ByteChannel {
     func close(abort _: Bool) {}
 }
 
-/// A driver over such a channel, whose loop is the test itself. It may be its own owner, as an acceptor is on a server.
+/// A driver over such a channel. The test acts as its loop. The object can be its own owner, as an acceptor is on a
+/// server.
 final class DrivenConnection: DriverOwner {
     let channel = ScriptedChannel()
     let driver: ConnectionDriver
-    /// What the owner was told that the connection keeps.
-    private(set) var told = 0
+    /// The sum of the memory changes that the owner was notified of.
+    private(set) var reportedMemory = 0
 
     init(_ core: any ProtocolCore, on loop: EventLoop) {
         driver = ConnectionDriver(core, over: channel, on: loop)
@@ -87,28 +88,28 @@ final class DrivenConnection: DriverOwner {
         }
     }
 
-    /// Lets this arrive, and the turn end.
+    /// Delivers the arrivals and ends the tick.
     func arrive(_ arrivals: ScriptedChannel.Arrival...) {
         channel.arriving += arrivals
         driver.ready(.read)
-        // Who has more than fits in one read waits in line.
+        // A driver with more input than one read takes is deferred.
         if driver.isDeferred { driver.loop.runNow(driver, for: .deferred) }
         driver.flushIfRequested()
     }
 
-    /// Takes so many bytes of what waits.
+    /// Takes `count` bytes of the buffered output.
     func take(_ count: Int) {
         channel.room = count
         driver.ready(.write)
         driver.flushIfRequested()
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes without encoding them.
     func write(_ bytes: [UInt8]) {
         bytes.withUnsafeBytes { driver.sendEncoded($0) }
         driver.flushIfRequested()
     }
 
-    func memoryChanged(by bytes: Int) { told += bytes }
+    func memoryChanged(by bytes: Int) { reportedMemory += bytes }
     func closed(_: ConnectionDriver) {}
 }

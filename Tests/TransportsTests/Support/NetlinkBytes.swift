@@ -3,7 +3,7 @@ import SocketIO
 
 @testable import Transports
 
-/// Netlink messages by hand, as the kernel would write them.
+/// Netlink messages as the kernel would write them.
 enum NetlinkBytes {
     static func number<Number: FixedWidthInteger>(_ value: Number) -> [UInt8] {
         withUnsafeBytes(of: value) { Array($0) }
@@ -55,7 +55,7 @@ enum NetlinkBytes {
         return message(20, header + attribute(1, bytes) + attribute(2, bytes))
     }
 
-    /// What the lists in `datagrams` come to.
+    /// The state that the lists in `datagrams` describe.
     static func state(_ datagrams: [UInt8]...) -> NetworkState {
         var state = NetworkState()
         for datagram in datagrams {

@@ -4,7 +4,7 @@ import TransportAPI
 
 @testable import Transports
 
-/// A server of any transport that keeps what it receives, and can be stopped and started again on the same port.
+/// A server of any transport that keeps what it receives, and that can be stopped and started again on the same port.
 final class PlainServer: Sendable {
     private struct State: Sendable {
         var listener: (any Listener)?
@@ -15,7 +15,7 @@ final class PlainServer: Sendable {
     private let texts = ReceivedTexts()
     private let listening: Endpoint
     private let port: ReservedPort?
-    /// Where clients reach it.
+    /// The endpoint for clients.
     let endpoint: Endpoint
 
     init(_ name: String) async throws {
@@ -29,7 +29,7 @@ final class PlainServer: Sendable {
         take(listener)
     }
 
-    /// Everything received so far.
+    /// All messages received so far.
     var received: [String] { texts.all }
     var connections: [any Connection] { state.withLock { $0.connections } }
 
@@ -47,12 +47,12 @@ final class PlainServer: Sendable {
         }
     }
 
-    /// Waits until so many messages have come in all.
+    /// Waits until `count` messages have arrived in total.
     func wait(for count: Int) async {
         await texts.wait(for: count)
     }
 
-    /// Says goodbye to all clients.
+    /// Closes all connections.
     func dropConnections() async {
         let connections = state.withLock { state in
             defer { state.connections = [] }
@@ -61,7 +61,7 @@ final class PlainServer: Sendable {
         for connection in connections { await connection.close() }
     }
 
-    /// Stops listening, and says goodbye.
+    /// Stops listening and closes all connections.
     func stop() async {
         await state.withLock { $0.listener.take() }?.close()
         await dropConnections()
@@ -69,7 +69,7 @@ final class PlainServer: Sendable {
 }
 
 extension SupervisorConfiguration {
-    /// For tests over real sockets: attempts follow each other at once, and nothing is given up.
+    /// A configuration for tests over real sockets, with a short pause between attempts.
     static var quick: SupervisorConfiguration {
         var configuration = SupervisorConfiguration()
         configuration.backoff = .fixed(.milliseconds(10))
@@ -78,7 +78,7 @@ extension SupervisorConfiguration {
 }
 
 extension Supervisor {
-    /// A supervisor for tests over real sockets, and what it reports.
+    /// A supervisor for tests over real sockets, and its recorder.
     static func recorded(
         _ endpoints: [Endpoint],
         _ configuration: SupervisorConfiguration = .quick,
@@ -96,21 +96,21 @@ extension Supervisor {
 }
 
 extension ReservedPort {
-    /// A port for the servers of this transport; `nil` if it has no ports.
+    /// A reserved port for the servers of this transport, or `nil` if the transport has no ports.
     static func serving(_ name: String) throws -> ReservedPort? {
         let transport = try TransportRegistry.standard.transport(named: name)
         return transport.defaultPort == nil ? nil : try ReservedPort(isDatagram: transport.isDatagram)
     }
 }
 
-/// A place where no server ever was, and none will be as long as this is kept.
+/// An endpoint where no server has listened and none will listen as long as this object lives.
 final class Away: Sendable {
     let endpoint: Endpoint
     private let reserved: ReservedPort?
 
     init(_ name: String) throws {
         reserved = try .serving(name)
-        var endpoint = try Endpoint("\(name)://\(reserved?.address.description ?? "nobody")")
+        var endpoint = try Endpoint("\(name)://\(reserved?.address.description ?? "away")")
         endpoint.options = try TransportRegistry.standard.transport(named: name).loopback("away")
         self.endpoint = endpoint
     }

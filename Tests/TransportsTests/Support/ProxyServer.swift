@@ -1,17 +1,17 @@
 import Foundation
 import SocketIO
 
-/// An HTTP proxy that opens tunnels to this machine, on a thread for each direction of each.
+/// An HTTP proxy that opens tunnels to this machine. Each direction of a tunnel has its own thread.
 final class ProxyServer: Sendable {
-    private let listener: HandListener
-    private let heard = Locked<[String]>([])
+    private let listener: RawListener
+    private let requests = Locked<[String]>([])
     /// The requests, each up to its empty line.
-    var heads: [String] { heard.withLock { $0 } }
+    var heads: [String] { requests.withLock { $0 } }
 
     var port: UInt16 { listener.port }
 
     init() throws {
-        listener = try HandListener()
+        listener = try RawListener()
         listener.serve { [self] in serve($1) }
     }
 
@@ -26,7 +26,7 @@ final class ProxyServer: Sendable {
             head.append(byte)
         }
         let text = String(decoding: head, as: UTF8.self)
-        heard.withLock { $0.append(text) }
+        requests.withLock { $0.append(text) }
         // CONNECT host:port HTTP/1.1
         let target = text.split(separator: " ").dropFirst().first ?? ""
         var address = sockaddr_in.loopback(UInt16(target.split(separator: ":").last ?? "") ?? 0)

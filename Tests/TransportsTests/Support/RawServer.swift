@@ -1,28 +1,28 @@
 import Foundation
 import SocketIO
 
-/// A TCP server of few words: each connection gets the next of its answers, the last one again and again, on a thread
-/// of its own, so that one who says nothing keeps nobody waiting.
+/// A TCP server with fixed answers. Each connection gets the next answer, and later connections get the last one. Each
+/// connection has its own thread, so a silent client blocks no other.
 final class RawServer: Sendable {
     enum Answer: Sendable {
-        /// Says this to whatever ends in an empty line, and ends.
+        /// Sends this text when the request has ended with an empty line, and closes.
         case http(String)
-        /// Breaks the connection.
+        /// Resets the connection.
         case reset
-        /// Takes the connection and never says a word.
+        /// Accepts the connection and sends nothing.
         case silent
     }
 
-    private let listener: HandListener
+    private let listener: RawListener
     private let held = Locked<[Int32]>([])
-    private let heard = Locked<[String]>([])
-    /// What was said to the answers of HTTP, each up to its empty line.
-    var heads: [String] { heard.withLock { $0 } }
+    private let requests = Locked<[String]>([])
+    /// The requests of the HTTP answers, each up to its empty line.
+    var heads: [String] { requests.withLock { $0 } }
 
     var port: UInt16 { listener.port }
 
     init(_ answers: Answer...) throws {
-        listener = try HandListener()
+        listener = try RawListener()
         listener.serve { [self] in answer(answers[min($0, answers.count - 1)], $1) }
     }
 
@@ -34,21 +34,21 @@ final class RawServer: Sendable {
             setsockopt(connection, SOL_SOCKET, SO_LINGER, &lingering, socklen_t(MemoryLayout<linger>.size))
         case .http(let text):
             let head = readHead(from: connection)
-            heard.withLock { $0.append(head) }
+            requests.withLock { $0.append(head) }
             let bytes = Array(text.utf8)
             _ = send(connection, bytes, bytes.count, Int32(MSG_NOSIGNAL))
         }
         close(connection)
     }
 
-    /// Ends the server and all that it holds.
+    /// Stops the server and closes its open connections.
     func stop() {
         listener.stop()
         for connection in held.withLock({ $0 }) { close(connection) }
     }
 }
 
-/// What comes over a connection up to an empty line, or its end.
+/// Reads from a connection up to an empty line or the end.
 func readHead(from connection: Int32) -> String {
     var seen: [UInt8] = []
     var buffer = [UInt8](repeating: 0, count: 4096)

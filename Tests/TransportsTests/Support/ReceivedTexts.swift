@@ -1,7 +1,7 @@
 import SocketIO
 import TransportAPI
 
-/// The texts that a server of a test has received, and those who wait for so many of them.
+/// The texts that the server of a test has received, and the tasks that wait for a number of them.
 final class ReceivedTexts: Sendable {
     private struct State: Sendable {
         var texts: [String] = []
@@ -10,7 +10,7 @@ final class ReceivedTexts: Sendable {
 
     private let state = Locked(State())
 
-    /// All so far.
+    /// All texts so far.
     var all: [String] { state.withLock { $0.texts } }
 
     func note(_ payload: Payload) {
@@ -23,7 +23,7 @@ final class ReceivedTexts: Sendable {
         for (_, continuation) in ready { continuation.resume() }
     }
 
-    /// Waits until so many messages have come in all.
+    /// Waits until `count` messages have arrived in total.
     func wait(for count: Int) async {
         await withUnsafeContinuation { continuation in
             let isReady = state.withLock { state in

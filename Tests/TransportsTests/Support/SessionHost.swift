@@ -3,7 +3,7 @@ import TransportAPI
 
 @testable import Transports
 
-/// A session server of any transport for tests, which keeps what its sessions receive and can be started anew on its port.
+/// A session server of any transport that keeps what its sessions receive, and that can be replaced on the same port.
 final class SessionHost: Sendable {
     private struct State: Sendable {
         var listener: (any Listener)?
@@ -16,7 +16,7 @@ final class SessionHost: Sendable {
     private let listening: Endpoint
     private let port: ReservedPort?
     private let configuration: SessionServer.Configuration
-    /// Where clients reach it.
+    /// The endpoint for clients.
     let endpoint: Endpoint
 
     init(_ name: String, _ configuration: SessionServer.Configuration = SessionServer.Configuration()) async throws {
@@ -35,7 +35,7 @@ final class SessionHost: Sendable {
     var received: [String] { texts.all }
     var server: SessionServer? { state.withLock { $0.server } }
 
-    /// Another server, which knows nothing of the sessions of the one before.
+    /// Starts another server that knows no session of the one before.
     func replaceServer() {
         let server = SessionServer(configuration, on: EventLoop.shared) { [self] session in
             state.withLock { $0.sessions.append(session) }
@@ -57,7 +57,7 @@ final class SessionHost: Sendable {
         await texts.wait(for: count)
     }
 
-    /// Stops listening, and ends all connections.
+    /// Stops listening and ends all connections.
     func stop() async {
         await state.withLock { $0.listener.take() }?.close()
         await server?.dropConnections()

@@ -39,7 +39,7 @@ private final class Wire: ByteChannel {
     func shutdownWriting() -> Bool { false }
     func close(abort _: Bool) {}
 
-    func bring(_ datagram: [UInt8]) { arrived.append(datagram) }
+    func add(_ datagram: [UInt8]) { arrived.append(datagram) }
 
     func takeSent() -> [[UInt8]] {
         defer { sent = [] }
@@ -47,14 +47,14 @@ private final class Wire: ByteChannel {
     }
 }
 
-@Suite("UDP, reliably: closing while receiving", .timeLimit(.minutes(5)), .ownThread)
+@Suite("Reliable UDP: closing while receiving", .timeLimit(.minutes(5)), .ownThread)
 struct ClosingReceiverTests {
-    /// What came of it.
+    /// The results of a run.
     private struct Outcome: Sendable {
         var isWellFormed = true
         var received = 0
         var arrived: [[UInt8]] = []
-        var goodbyes = 0
+        var closes = 0
     }
 
     /// Carries datagrams both ways until both sides are silent.
@@ -68,7 +68,7 @@ struct ClosingReceiverTests {
         var toClient = datagrams
         while true {
             for datagram in toClient {
-                wire.bring(datagram)
+                wire.add(datagram)
                 driver.ready(.read)
             }
             toClient = []
@@ -84,7 +84,7 @@ struct ClosingReceiverTests {
         }
     }
 
-    /// Sends and receives over one driver, all in one turn of its loop.
+    /// Sends and receives over one driver, all in one tick of its loop.
     private static func run(on loop: EventLoop) throws -> Outcome {
         var outcome = Outcome()
         var server = try SimulatedServer(.ordered)
@@ -95,7 +95,7 @@ struct ClosingReceiverTests {
         carry([], driver, wire, &server, &outcome)
         let first = server.sessions.keys.first
         let identifier = try #require(first)
-        // More than a quarter of the window, so that the server is to hear when it is taken.
+        // The messages fill more than a quarter of the window, so that the client has to report when they are taken.
         var messages: [[UInt8]] = []
         for byte in 0..<5 as Range<UInt8> {
             messages += server.run(identifier) { core, context in
@@ -108,17 +108,19 @@ struct ClosingReceiverTests {
         for _ in 0..<5 { if case .success(.some(_))? = driver.takeMessage() { outcome.received += 1 } }
         carry([], driver, wire, &server, &outcome)
         outcome.arrived = server.messages
-        outcome.goodbyes = server.closeReasons.count
+        outcome.closes = server.closeReasons.count
         return outcome
     }
 
-    @Test("What was sent before the goodbye arrives, and the goodbye behind it, although messages are taken meanwhile")
+    @Test(
+        "Messages sent before a close arrive, and the close arrives behind them, although messages are taken meanwhile"
+    )
     func closing() async throws {
         let loop = EventLoop.shared
         let outcome: Outcome = try await withCheckedThrowingContinuation { continuation in
             loop.execute { continuation.resume(with: Result { try Self.run(on: loop) }) }
         }
         #expect(outcome.received == 5 && outcome.isWellFormed)
-        #expect(outcome.arrived == [[0], [1], [2], [3]] && outcome.goodbyes == 1)
+        #expect(outcome.arrived == [[0], [1], [2], [3]] && outcome.closes == 1)
     }
 }

@@ -9,10 +9,10 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// A client whose machine has another address by now.
-@Suite("UDP, a client that moves", .timeLimit(.minutes(5)), .ownThread)
+/// Tests a client whose machine gets another address.
+@Suite("UDP: a client that changes its address", .timeLimit(.minutes(5)), .ownThread)
 struct DatagramChannelTests {
-    /// A connection whose sockets have one of these addresses of this machine after the other.
+    /// A connection whose sockets bind these addresses of this machine, one after the other.
     private static func connect(
         _ configuration: UDPConfiguration,
         from hosts: [String],
@@ -50,9 +50,9 @@ struct DatagramChannelTests {
         }
     }
 
-    @Test("goes on with its session from there", arguments: [UDPReliability.off, .ordered])
+    @Test("A client continues its session from a new address", arguments: [UDPReliability.off, .ordered])
     func moves(reliability: UDPReliability) async throws {
-        let (notes, continuation) = AsyncStream.makeStream(of: ServerEvent.self)
+        let (events, continuation) = AsyncStream.makeStream(of: ServerEvent.self)
         let server = try await EmbeddedServer.start("udp://127.0.0.1:0") { continuation.yield($0) }
         let connection = try await Self.connect(
             UDPConfiguration(reliability: reliability),
@@ -60,7 +60,7 @@ struct DatagramChannelTests {
             to: server.endpoint
         )
         for round in 0..<4 as Range<UInt8> {
-            // Twice to another address, once to none, once without a way.
+            // The address changes twice. It stays the same once, and once there is no new address.
             if round > 0 { await Self.networkChanges(connection) }
             #expect(await connection.send(Payload([round])).isSuccess)
             #expect(try await connection.receive()?.bytes == [round])
@@ -69,8 +69,8 @@ struct DatagramChannelTests {
         await Self.networkChanges(connection)
         _ = try await connection.ping()
         await connection.close()
-        let note = await notes.first { _ in true }
-        #expect(note?.client?.hasPrefix("127.0.0.4:") == true)
+        let event = await events.first { _ in true }
+        #expect(event?.client?.hasPrefix("127.0.0.4:") == true)
         await server.stop()
     }
 
@@ -84,7 +84,8 @@ struct DatagramChannelTests {
         return process.terminationStatus == 0
     }
 
-    /// Takes the loop's thread into a network of its own, where addresses may come and go; gives its path in /proc.
+    /// Moves the loop's thread into its own network namespace, where addresses may change. Returns the namespace's path
+    /// in /proc.
     private static func leave(_ loop: EventLoop) async throws -> String {
         typealias Unshare = @convention(c) (Int32) -> Int32
         let thread: String? = await withCheckedContinuation { continuation in
@@ -99,8 +100,8 @@ struct DatagramChannelTests {
     }
 
     @Test(
-        "goes on when the address is gone from which it sent",
-        .enabled(if: run("unshare -n ip connection && which nsenter"), "needs root, iproute2 and nsenter"),
+        "A client continues its session when its address is removed",
+        .enabled(if: run("unshare -n ip link && which nsenter"), "needs root, iproute2 and nsenter"),
         arguments: [UDPReliability.off, .ordered]
     )
     func lossOfAddress(reliability: UDPReliability) async throws {
@@ -108,7 +109,7 @@ struct DatagramChannelTests {
         let network = try await Self.leave(loop)
         let enter = "nsenter --net=\(network) sh -c '"
         let connections =
-            "ip connection set lo up; ip connection add v0 type veth peer name v1; ip connection set v0 up; ip connection set v1 up;"
+            "ip link set lo up; ip link add v0 type veth peer name v1; ip link set v0 up; ip link set v1 up;"
         let addresses = "ip addr add 10.7.0.9/32 dev lo; ip addr add 10.7.1.1/24 dev v0; ip addr add 10.7.2.1/24 dev v1"
         try #require(Self.run(enter + connections + addresses + "'"))
         let server = try await EmbeddedServer.start("udp://10.7.0.9:0", .echo, on: loop)
@@ -118,7 +119,8 @@ struct DatagramChannelTests {
             to: server.endpoint,
             on: loop
         )
-        // A thread that borrows the loop would open the new socket in its own network.
+        // Without this, the send could run inline on another thread, which would open the new socket in its own
+        // network.
         try await withTaskExecutorPreference(loop) {
             #expect(await connection.send(Payload([1])).isSuccess)
             #expect(try await connection.receive()?.bytes == [1])

@@ -6,7 +6,7 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-@Suite("UDP, what the system refuses to send")
+@Suite("UDP: output")
 struct DatagramOutputTests {
     @Test("A datagram that the system refuses as too long is dropped, and the next ones are shorter")
     func refused() throws {

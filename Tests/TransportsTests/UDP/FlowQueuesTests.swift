@@ -4,18 +4,18 @@ import Testing
 @testable import Protocols
 @testable import Transports
 
-/// What stands in a row at a shared socket.
-@Suite("UDP, taking turns")
+/// Tests the queues of the sessions that share a socket.
+@Suite("UDP: queues of a shared socket")
 struct FlowQueuesTests {
-    /// Takes out what is there, as the sessions it belongs to.
+    /// Removes the queued elements and returns their sessions.
     private func order(_ queues: inout FlowQueues<Int>, atMost count: Int = .max) -> [UInt64] {
         var sessions: [UInt64] = []
         while sessions.count < count, let next = queues.popFirst() { sessions.append(next.session) }
         return sessions
     }
 
-    @Test("Sessions have their turns, each in its own order, and who had nothing waiting comes before those that had")
-    func turns() {
+    @Test("Sessions are served round robin, each in its own order, and one whose queue was empty comes first")
+    func roundRobin() {
         var queues = FlowQueues<Int>()
         for number in 0..<20 {
             for session in [UInt64(1), 2] {
@@ -27,13 +27,14 @@ struct FlowQueuesTests {
         var isTaken = queues.append(0, size: 100, of: 3)
         #expect(isTaken)
         #expect(order(&queues, atMost: 2) == [3, 1])
-        // One for which nothing waits any more is as new the next time.
+        // A session whose queue is empty again counts as new the next time.
         for number in 0..<3 {
             isTaken = queues.append(number, size: 100, of: 3)
             #expect(isTaken)
             #expect(order(&queues, atMost: 1) == [3])
         }
-        // The others wait for three in a row at most; one for which more waits than was served is one of them.
+        // The others wait for at most three elements in a row. A session with more queued than served counts as one of
+        // the others.
         for number in 0..<9 {
             isTaken = queues.append(number, size: 100, of: 3)
             #expect(isTaken)
@@ -43,12 +44,12 @@ struct FlowQueuesTests {
         while let (session, number) = queues.popFirst() { numbers[session, default: []].append(number) }
         #expect(numbers == [1: Array(9..<20), 2: Array(8..<20), 3: Array(2..<9)])
         #expect(queues.isEmpty && queues.bytes == 0)
-        // Nobody was kept waiting, so everybody is new.
+        // No session was kept waiting, so all of them count as new.
         for session in [UInt64(3), 1, 3, 1] { _ = queues.append(0, size: 100, of: session) }
         #expect(order(&queues) == [3, 1, 3, 1])
     }
 
-    @Test("Each that had nothing waiting is served once before more is read, and who floods has one place among them")
+    @Test("Each session whose queue was empty is served once before the next read, and a flood has one place")
     func fresh() {
         var queues = FlowQueues<Int>()
         for number in 0..<50 { _ = queues.append(number, size: 100, of: 1) }
@@ -57,7 +58,7 @@ struct FlowQueuesTests {
         var sessions: [UInt64] = []
         while let next = queues.popFresh() { sessions.append(next.session) }
         #expect(sessions == [1, 2, 3, 4] && queues.count == 49 && !queues.hasFresh)
-        // The next batch.
+        // The next batch follows.
         for number in 50..<60 { _ = queues.append(number, size: 100, of: 1) }
         _ = queues.append(1, size: 100, of: 3)
         let next = queues.popFresh()
@@ -67,34 +68,34 @@ struct FlowQueuesTests {
         #expect(order(&queues) == Array(repeating: 1, count: 59))
     }
 
-    @Test("Of a turn, serving has as much as emptying and a share more, and both together have a bound")
-    func turn() {
-        let share = EventLoop.timeBudget
-        var turn = ReadBudget(0)
-        // A batch took two fifths of a share.
-        var now = share * 2 / 5
-        #expect(turn.beginServing(now) == now + share * 7 / 5)
-        turn.endServing(now + share * 7 / 5)
-        now += share * 8 / 5
-        // The next took half of that; what is left is as much.
-        #expect(turn.beginServing(now) == now + share / 5)
-        // Serving has taken longer than it may, and waits for its time to come again.
-        turn.endServing(now + share)
-        now += share * 6 / 5
-        #expect(turn.beginServing(now) == now)
-        turn.endServing(now)
-        now += share
-        #expect(turn.beginServing(now) > now)
-        #expect(!turn.isOver(10 * share - 1) && turn.isOver(10 * share))
+    @Test("Serving may take as long as reading plus one time budget, and each tick limits both together")
+    func readBudget() {
+        let timeBudget = EventLoop.timeBudget
+        var readBudget = ReadBudget(0)
+        // A batch took two fifths of a time budget.
+        var now = timeBudget * 2 / 5
+        #expect(readBudget.beginServing(now) == now + timeBudget * 7 / 5)
+        readBudget.endServing(now + timeBudget * 7 / 5)
+        now += timeBudget * 8 / 5
+        // The next batch took half of that, so the same time is left.
+        #expect(readBudget.beginServing(now) == now + timeBudget / 5)
+        // Serving has exceeded its time and must wait until its allowance has recovered.
+        readBudget.endServing(now + timeBudget)
+        now += timeBudget * 6 / 5
+        #expect(readBudget.beginServing(now) == now)
+        readBudget.endServing(now)
+        now += timeBudget
+        #expect(readBudget.beginServing(now) > now)
+        #expect(!readBudget.isOver(10 * timeBudget - 1) && readBudget.isOver(10 * timeBudget))
     }
 
-    @Test("Beside those that always have something waiting, who sends now and then is served first each time")
+    @Test("A session that sends seldom is served before the sessions that always have elements queued")
     func sparse() {
         var queues = FlowQueues<Int>()
         for number in 0..<50 {
             for session in 1...8 as ClosedRange<UInt64> { _ = queues.append(number, size: 100, of: session) }
         }
-        // Nobody is new any more.
+        // No session counts as new any more.
         _ = order(&queues, atMost: 60)
         for number in 0..<20 {
             _ = queues.append(number, size: 100, of: 9)
@@ -103,7 +104,7 @@ struct FlowQueuesTests {
         }
     }
 
-    @Test("Who sends much loses what there is no room for, and who sends little loses nothing")
+    @Test("A session that sends much loses what exceeds the limit, and a session that sends little loses nothing")
     func bound() {
         var queues = FlowQueues<Int>()
         var taken = (0..<5000).count { queues.append($0, size: 1000, of: 1) }
@@ -116,12 +117,12 @@ struct FlowQueuesTests {
         for session in 100..<1000 as Range<UInt64> { for _ in 0..<9 { _ = queues.append(0, size: 1000, of: session) } }
         #expect(queues.bytes <= FlowQueues<Int>.limit)
         let left = order(&queues)
-        // The longest line has made room for many short ones.
+        // The longest queue has made room for many short ones.
         #expect(left.count { $0 == 1 } < 10 && Set(left).count > 400)
         #expect(queues.bytes == 0)
     }
 
-    @Test("A burst among many who send little is taken whole while there is room")
+    @Test("A burst among many sessions that send little is accepted whole while there is room")
     func shortBurst() {
         var queues = FlowQueues<Int>()
         for session in 1...100 as ClosedRange<UInt64> { _ = queues.append(0, size: 20, of: session) }
@@ -129,8 +130,10 @@ struct FlowQueuesTests {
         #expect(taken == 50)
     }
 
-    @Test("Where a few have filled all they can, one who comes late gets in, and the longest line loses its first")
-    func lateComer() {
+    @Test(
+        "A new session gets room in full queues, and the longest queue loses its first element"
+    )
+    func newSession() {
         var queues = FlowQueues<Int>()
         for session in 1...4 as ClosedRange<UInt64> {
             var number = 0
@@ -145,7 +148,7 @@ struct FlowQueuesTests {
         #expect(numbers[5] == [7] && lost.last.map { numbers[1]?.first == $0 + 1 } == true)
     }
 
-    @Test("Requests come out in their order with their senders, up to a bound, round and round")
+    @Test("Requests are returned in order with their senders, up to a limit, in several rounds")
     func requests() throws {
         var requests = WaitingRequests()
         var (next, taken) = (0, 0)

@@ -6,22 +6,22 @@ import TransportAPI
 
 @testable import Transports
 
-@Suite("UDP, floods against a real server", .timeLimit(.minutes(5)), .ownThread)
+@Suite("UDP: floods against a real server", .timeLimit(.minutes(5)), .ownThread)
 struct UDPFloodTests {
-    @Test("A client that lets a server hold too much is sent away, and may come again")
-    func sentAway() async throws {
+    @Test("A client for which a server keeps too much is closed, and may connect again")
+    func closed() async throws {
         let listener = try await TransportRegistry.standard.listen("udp://127.0.0.1:0?max-held=1048576")
         var endpoint = listener.endpoint
         endpoint.options = [.init(name: "reliable", value: "ordered")]
         let transport = try TransportRegistry.standard.transport(for: endpoint)
         async let accepted = listener.accept()
         let connection = try await transport.connect(timeout: .seconds(10))
-        // Nobody reads it.
+        // The server's app does not read.
         let server = try await accepted
         let bytes = [UInt8](repeating: 7, count: 500_000)
         for _ in 0..<3 { _ = await connection.send(Payload(bytes)) }
         #expect(await server?.closed().code == 1013)
-        // Its goodbye is a datagram, and may be lost; then the client hears that there is no such session.
+        // The close is a datagram and may be lost. In that case the client is informed that the session does not exist.
         while (try? await connection.receive()) != nil {}
         async let next = listener.accept()
         let again = try await transport.connect(timeout: .seconds(10))
@@ -32,7 +32,7 @@ struct UDPFloodTests {
         await listener.close()
     }
 
-    /// Counts the datagrams that a socket receives, and tells how many did not come.
+    /// Counts the datagrams that a socket receives, and returns how many are missing.
     private final class Counter: PollHandler {
         private let socket: DatagramSocket
         private let batch = DatagramBatch(largest: 100)
@@ -57,7 +57,7 @@ struct UDPFloodTests {
         }
     }
 
-    @Test("A burst that waits at a server is worked off in turns, and all of it is answered")
+    @Test("A burst that is queued at a server is processed over several ticks, and all of it is answered")
     func burst() async throws {
         let server = try await EmbeddedServer.start("udp://127.0.0.1:0", .echo)
         let address = try #require(SocketAddress(numeric: "127.0.0.1", port: server.endpoint.port ?? 0))
@@ -71,7 +71,7 @@ struct UDPFloodTests {
                 let counter = Counter(socket, count: count, continuation)
                 try? socket.attach(counter)
                 _ = loop.schedule(at: loop.now + 20_000_000_000) { counter.finish() }
-                // The server lives on this loop too, and does not get to read in between.
+                // The server lives on this loop too, so it cannot read during the burst.
                 var hello = [0x49, 0x4d, 1, 1] + [UInt8](repeating: 0, count: 60)
                 for number in 0..<count {
                     hello[5] = UInt8(number)

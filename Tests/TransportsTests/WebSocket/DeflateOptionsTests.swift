@@ -9,12 +9,12 @@ import TransportAPI
 @Suite("Compression by URL", .timeLimit(.minutes(5)), .ownThread)
 struct DeflateOptionsTests {
     private static let standard = TransportDescriptor.webSocket
-    /// A system without zlib.
+    /// A WebSocket transport without zlib.
     private static let without = TransportDescriptor.webSocket(compressor: ZLib(names: ["libnowhere.so"]))
     private static let all =
         "deflate=on&deflate-window=10&deflate-peer-window=11&deflate-context=off&deflate-peer-context=off"
 
-    /// What a server's, or any, core is configured with by a URL.
+    /// The configuration that a URL gives to a core.
     private static func configuration(
         _ query: String,
         _ compressor: (any MessageCompressor)? = ZLib.shared
@@ -23,7 +23,7 @@ struct DeflateOptionsTests {
         return try TransportDescriptor.webSocketConfiguration(options) { compressor }
     }
 
-    /// The extensions that a client asks for by its URL.
+    /// The extensions that a client offers for its URL.
     private static func offer(_ query: String, _ descriptor: TransportDescriptor = standard) throws -> [String] {
         let transport = try descriptor.make(try Endpoint("ws://host/?\(query)"), .shared) as? StreamTransport
         var client = WebSocketHarness(try #require(transport?.makeCore() as? WebSocketCore))
@@ -31,7 +31,7 @@ struct DeflateOptionsTests {
         return extensions(in: client.takeOutput())
     }
 
-    /// The extensions that a server agrees to by its URL.
+    /// The extensions that a server agrees to for its URL.
     private static func answer(
         _ query: String,
         to offer: String,
@@ -52,7 +52,7 @@ struct DeflateOptionsTests {
     }
 
     @Test(
-        "a client offers what its URL says",
+        "A client offers the parameters of its URL",
         .enabled(if: ZLib.shared != nil),
         arguments: [
             ("", []), ("deflate=off", []), ("deflate=off&deflate-window=9", []),
@@ -76,7 +76,7 @@ struct DeflateOptionsTests {
     }
 
     @Test(
-        "a server agrees to what its URL says",
+        "A server agrees to the parameters of its URL",
         .enabled(if: ZLib.shared != nil),
         arguments: [
             ("", "permessage-deflate", []),
@@ -94,7 +94,11 @@ struct DeflateOptionsTests {
         #expect(try Self.answer(query, to: offer) == expected)
     }
 
-    @Test("messages below the threshold go as they are", .enabled(if: ZLib.shared != nil), arguments: [59, 60, 61])
+    @Test(
+        "Messages below the threshold are sent uncompressed",
+        .enabled(if: ZLib.shared != nil),
+        arguments: [59, 60, 61]
+    )
     func threshold(size: Int) async throws {
         let configuration = try Self.configuration("deflate=on&deflate-threshold=60&max-expansion=7")
         #expect(configuration.compression?.maximumExpansion == 7)
@@ -107,7 +111,7 @@ struct DeflateOptionsTests {
     }
 
     @Test(
-        "what is wrong is refused by its name, with what is allowed, at both ends and with or without zlib",
+        "A wrong option is refused with its name and the allowed values, at both ends, with or without zlib",
         arguments: [
             ("deflate=yes", "deflate", #""on", "off", "small""#),
             ("deflate=on&deflate-window=8", "deflate-window", "9 to 15"),
@@ -138,7 +142,7 @@ struct DeflateOptionsTests {
         }
     }
 
-    @Test("a file's endpoint takes them too, and names the line of one that is wrong")
+    @Test("A configuration file accepts the options in an endpoint, and the error of a wrong one has its line")
     func file() throws {
         let good = #"{"endpoints": ["ws://host/?\#(Self.all)&deflate-threshold=100"]}"#
         #expect(try TransportConfiguration(json: good.utf8, label: "chat.json").endpoints.first?.options.count == 6)
@@ -151,7 +155,7 @@ struct DeflateOptionsTests {
     }
 
     @Test(
-        "client and server agree by their URLs, whatever each is set to",
+        "Client and server agree on compression for any two URLs",
         .enabled(if: ZLib.shared != nil),
         arguments: ["on", "small", "off"],
         ["on", "small", "off"]
@@ -174,14 +178,17 @@ struct DeflateOptionsTests {
     // MARK: Without zlib
 
     @Test(
-        "there is no zlib where no library of its names is, or is another one",
+        "zlib is missing if no library has the name, or if the library is another one",
         arguments: ["libnowhere.so", "libc.so.6"]
     )
     func noLibrary(name: String) {
         #expect(ZLib(names: [name]) == nil)
     }
 
-    @Test("without zlib a client offers no extension, and takes none", arguments: ["deflate=on", "deflate=small", all])
+    @Test(
+        "A client without zlib offers no extension and accepts none",
+        arguments: ["deflate=on", "deflate=small", all]
+    )
     func clientWithout(query: String) throws {
         #expect(try Self.offer(query, Self.without) == [])
         var client = WebSocketHarness(try WebSocketCore(.client, try Self.configuration(query, nil)))
@@ -190,13 +197,13 @@ struct DeflateOptionsTests {
         #expect(client.failure?.code == .handshakeFailed)
     }
 
-    @Test("without zlib a server declines", arguments: ["deflate=on", "deflate=small", all])
+    @Test("A server without zlib declines the extension", arguments: ["deflate=on", "deflate=small", all])
     func serverWithout(query: String) throws {
         #expect(try Self.answer(query, to: "permessage-deflate; client_max_window_bits", nil) == [])
     }
 
     @Test(
-        "where one side has no zlib, deflate=on brings messages as they are, as its description says",
+        "With deflate=on, messages go uncompressed if one side has no zlib, as the option's summary says",
         arguments: [(false, true), (true, false), (false, false)]
     )
     func live(clientHasOne: Bool, serverHasOne: Bool) async throws {

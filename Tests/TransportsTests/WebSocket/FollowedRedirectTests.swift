@@ -8,7 +8,7 @@ import TransportAPI
 struct FollowedRedirectTests {
     private let registry = TransportRegistry.standard
 
-    /// With time enough for several connections on a machine that has much else to do.
+    /// The timeout is long enough for several connections on a busy machine.
     private func connect(_ url: String) async throws -> any Connection {
         try await registry.connect(url, timeout: .seconds(60))
     }
@@ -17,7 +17,7 @@ struct FollowedRedirectTests {
         .http("HTTP/1.1 \(status) X\r\nLocation: \(location)\r\nContent-Length: 0\r\n\r\n")
     }
 
-    @Test("the connection opens where the server sends to, over absolute and relative references")
+    @Test("A connection opens at the redirect's target, for absolute and relative references")
     func followed() async throws {
         let listener = try await registry.listen("ws://127.0.0.1:0/chat")
         let port = try #require(listener.endpoint.port)
@@ -35,7 +35,7 @@ struct FollowedRedirectTests {
         server.stop()
     }
 
-    @Test("another origin does not see the credentials")
+    @Test("Another origin does not receive the credentials")
     func otherOrigin() async throws {
         let other = try RawServer(.http("HTTP/1.1 404 X\r\n\r\n"))
         let server = try RawServer(redirect("//127.0.0.1:\(other.port)/"))
@@ -51,7 +51,10 @@ struct FollowedRedirectTests {
         server.stop()
     }
 
-    @Test("a loop ends at the bound, and by default nothing is followed", arguments: [("", 1), ("?redirects=3", 4)])
+    @Test(
+        "A redirect loop ends at the limit, and no redirect is followed by default",
+        arguments: [("", 1), ("?redirects=3", 4)]
+    )
     func loop(options: String, requests: Int) async throws {
         let server = try RawServer(redirect(""))
         let error = await #expect(throws: TransportError.self) {
@@ -62,7 +65,7 @@ struct FollowedRedirectTests {
         server.stop()
     }
 
-    @Test("an address that can't be used is the server's mistake, not the configuration's")
+    @Test("An unusable redirect address is reported as an error of the server and not of the configuration")
     func unusable() async throws {
         let server = try RawServer(redirect("//b%40c/"))
         let error = await #expect(throws: TransportError.self) {

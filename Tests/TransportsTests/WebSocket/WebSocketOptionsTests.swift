@@ -20,14 +20,14 @@ struct WebSocketOptionsTests {
         ("max-headers", { $0.options = [.init(name: "max-headers", value: "9")] }),
     ]
 
-    @Test("nothing in an endpoint gets into the handshake but as what it is", arguments: wrongEndpoints)
+    @Test("No part of an endpoint can inject other text into the handshake", arguments: wrongEndpoints)
     func endpoints(key: String, change: @Sendable (inout Endpoint) -> Void) {
         var endpoint = Endpoint(scheme: "ws", host: "127.0.0.1")
         change(&endpoint)
         #expect(refusedKey { try TransportRegistry.standard.transport(for: endpoint) } == key)
     }
 
-    @Test("the options of a URL reach the core, user and password as Basic credentials")
+    @Test("The options of a URL reach the core, and user and password become Basic credentials")
     func options() throws {
         let url = "ws://Aladdin:open%20sesame@h:81/p?query=a%3Db&max-head=300&max-headers=10&header=X:y&subprotocol=s"
         let recipe = try #require(try TransportRegistry.standard.transport(for: Endpoint(url)) as? StreamTransport)

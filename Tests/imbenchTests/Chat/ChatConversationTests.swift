@@ -4,7 +4,7 @@ import TransportAPI
 
 @testable import imbench
 
-/// Two conversations without a network: a test hands over what it likes, in the order that it likes.
+/// Two conversations without a network. The test passes messages from one to the other, in any order.
 @Suite struct ChatConversationTests {
     private typealias Action = ChatConversation.Action
 
@@ -25,27 +25,27 @@ import TransportAPI
         return actions
     }
 
-    @Test("a message gets its first tick from the server and its second from the other side")
+    @Test("A message gets its first tick from the server and its second from the other member")
     mutating func ticks() {
         let typed = run { ann.typed("hi", atMs: 1, &$0) }
         #expect(shown(typed) == ["#1 ann: hi"])
         #expect(shown(run { ann.settled(1, .acknowledged, &$0) }) == ["✓ #1"])
-        let heard = run { bob.received(sent(typed)[0], &$0) }
-        #expect(shown(heard) == ["ann: hi"])
-        #expect(shown(run { ann.received(sent(heard)[0], &$0) }) == ["✓✓ #1 bob"])
+        let received = run { bob.received(sent(typed)[0], &$0) }
+        #expect(shown(received) == ["ann: hi"])
+        #expect(shown(run { ann.received(sent(received)[0], &$0) }) == ["✓✓ #1 bob"])
         #expect(ann.unconfirmed == 0)
         #expect(ann.history == ["#1 ann: hi ✓✓"])
         #expect(bob.history == ["ann: hi"])
     }
 
-    @Test("what the server had acknowledged and lost is sent again, and is read before what came after it")
+    @Test("A message that the server acknowledged and lost is sent again, and is shown before later ones")
     mutating func lostSession() {
         let first = run { ann.typed("1", atMs: 1, &$0) }
         let second = run { ann.typed("2", atMs: 2, &$0) }
         _ = run { ann.settled(1, .acknowledged, &$0) }
         _ = run { ann.settled(2, .acknowledged, &$0) }
         let third = sent(run { ann.typed("3", atMs: 3, &$0) })[0]
-        // The server has lost 1 and 2; the supervisor sends 3 on the new session before the chat learns of it.
+        // The server has lost 1 and 2; the supervisor sends 3 on the new session before the chat is notified of it.
         #expect(run { bob.received(third, &$0) } == [.wait("a-3")])
         let again = sent(run { ann.began(&$0) }).filter { $0.kind == .text }
         #expect(again.map(\.text) == ["1", "2"])
@@ -55,13 +55,13 @@ import TransportAPI
         #expect(run { bob.waited(for: "a-3", &$0) }.isEmpty)
     }
 
-    @Test("Identifiers that are equal only after normalisation name two messages")
+    @Test("Identifiers that are equal only after normalisation belong to two messages")
     mutating func identifiersAreBytes() {
         var messages = ["b-\u{e9}", "b-e\u{301}"].map {
             ChatMessage(id: $0, conversation: "lobby", sender: "eve", sentAtMs: 1, text: "hi")
         }
         #expect(messages.map { message in shown(run { ann.received(message, &$0) }) } == [["eve: hi"], ["eve: hi"]])
-        // One that only seems to follow the first waits for the other.
+        // The predecessor of the second message equals the first message only after normalisation, so it waits.
         messages = ([("c-e\u{301}", nil), ("2", "c-\u{e9}")] as [(String, String?)]).map { id, after in
             var message = ChatMessage(id: id, conversation: "lobby", sender: "eve", sentAtMs: 1, text: "ho")
             message.attributes["after"] = after
@@ -71,7 +71,7 @@ import TransportAPI
         #expect(run { ann.received(messages[1], &$0) } == [.wait("2")])
     }
 
-    @Test("what comes twice is shown once and confirmed again")
+    @Test("A message that arrives twice is shown once and confirmed twice")
     mutating func repeated() {
         let message = sent(run { ann.typed("hi", atMs: 1, &$0) })[0]
         _ = run { bob.received(message, &$0) }
@@ -80,7 +80,7 @@ import TransportAPI
         #expect(sent(again).map(\.kind) == [.receipt])
     }
 
-    @Test("somebody who comes gets what nobody has confirmed, also what is under way at that moment")
+    @Test("A new member receives all unconfirmed messages, also those in flight")
     mutating func newcomer() {
         _ = run { ann.typed("1", atMs: 1, &$0) }
         _ = run { ann.settled(1, .acknowledged, &$0) }
@@ -89,12 +89,12 @@ import TransportAPI
         #expect(sent(run { ann.received(hello, &$0) }).map(\.text) == ["1"])
         #expect(sent(run { ann.settled(2, .acknowledged, &$0) }).map(\.text) == ["2"])
         #expect(sent(run { ann.settled(2, .acknowledged, &$0) }).isEmpty)
-        // One's own greeting, as a broker gives it back, is nobody's.
+        // A broker returns the member's own greeting, which has no effect.
         let own = sent(run { ann.began(&$0) })[0]
         #expect(run { ann.received(own, &$0) }.isEmpty)
     }
 
-    @Test("what waits for a message that never comes is shown in the end")
+    @Test("A message whose predecessor never arrives is shown after the longest hold")
     mutating func neverComes() {
         _ = run { ann.typed("1", atMs: 1, &$0) }
         let second = sent(run { ann.typed("2", atMs: 2, &$0) })[0]
@@ -102,7 +102,7 @@ import TransportAPI
         #expect(shown(run { bob.waited(for: "a-2", &$0) }) == ["ann: 2"])
     }
 
-    @Test("a message that is refused is told and holds up nothing")
+    @Test("A rejected message is reported, and does not block later ones")
     mutating func refused() {
         _ = run { ann.typed("1", atMs: 1, &$0) }
         let error = TransportError(.messageTooLarge, .open, "too large")
@@ -111,14 +111,14 @@ import TransportAPI
         #expect(shown(run { bob.received(second, &$0) }) == ["ann: 2"])
     }
 
-    @Test("other rooms are not heard")
+    @Test("Messages of other rooms are ignored")
     mutating func otherRoom() {
         var carol = ChatConversation(name: "carol", room: "kitchen", instance: "c")
         let message = sent(run { carol.typed("hi", atMs: 1, &$0) })[0]
         #expect(run { bob.received(message, &$0) }.isEmpty)
     }
 
-    @Test("memory has its bounds, however much nobody confirms or follows what never comes")
+    @Test("Memory is limited, for unconfirmed messages and for messages whose predecessor never arrives")
     mutating func bounds() {
         for number in 1...UInt64(3000) {
             _ = run { ann.typed("\(number)", atMs: 1, &$0) }
@@ -137,7 +137,7 @@ import TransportAPI
         #expect(given == 1000 - IncomingOrder.heldLimit)
     }
 
-    @Test("what others send can't steer the terminal")
+    @Test("Received texts cannot control the terminal")
     func harmless() {
         let line = ChatLine.other(sender: "a\nb", text: "\u{1b}[2J\u{202e}x")
         #expect(line.text == "a\u{fffd}b: \u{fffd}[2J\u{fffd}x")

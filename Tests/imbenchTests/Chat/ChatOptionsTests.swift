@@ -18,7 +18,7 @@ import TransportAPI
         try body(folder.path + "/chat.json")
     }
 
-    @Test("a chat needs to know where, who, and in one format")
+    @Test("A chat needs a URL and a name, and takes one codec")
     func usage() throws {
         let options = try parse("chat ws://a:1/x --name ann --room kitchen --codec protobuf")
         #expect(options.chat.url?.host == "a")
@@ -36,7 +36,7 @@ import TransportAPI
         }
     }
 
-    @Test("over a broker the room is a topic, unless the URL names others")
+    @Test("Over a broker the room is a topic, unless the URL names others")
     func topics() throws {
         let setup = try ChatSetup(parse("chat mqtt://a --name ann --room kitchen"))
         let options = setup.configuration.endpoints[0].options
@@ -46,7 +46,7 @@ import TransportAPI
         #expect(own.configuration.endpoints[0].options.map(\.value) == ["x", "y", "0"])
     }
 
-    @Test("a configuration file says what the command line does not")
+    @Test("A configuration file gives the settings that the command line does not")
     func file() throws {
         let text = """
             {"endpoints": ["tcp://h:7", "ws://h:8"], "codec": "protobuf", "connect-timeout": "3s"}
@@ -66,7 +66,7 @@ import TransportAPI
         }
     }
 
-    @Test("a mistake in the file is its own sentence")
+    @Test("The error of a mistake in the file names the file and the line")
     func mistakes() throws {
         try withFile("{\"endpoints\": [\"ws://h\"],\n \"codecs\": \"json\"}") { path in
             let error = #expect(throws: TransportError.self) {
@@ -80,9 +80,10 @@ import TransportAPI
         #expect(throws: TransportError.self) { try ChatSetup(parse("chat --name ann --config /nowhere.json")) }
     }
 
-    @Test("lines are read as they come, with and without their end, and bounded")
+    @Test("Lines are read with LF, with CR LF and at the end of input, up to the longest line")
     func lines() throws {
-        // Sockets, because a process that is being started has a copy of the writing end, which its shutdown ends as well.
+        // A child process that starts meanwhile inherits a copy of the writing end. A shutdown of a socket also ends that
+        // copy.
         var ends: [Int32] = [0, 0]
         #if canImport(Glibc)
         try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)

@@ -6,11 +6,11 @@ import Transports
 
 @testable import imbench
 
-@Suite("Two people chat", .timeLimit(.minutes(5)), .ownThread)
+@Suite("Members of a chat", .timeLimit(.minutes(5)), .ownThread)
 struct ChatTests {
     static let names = TransportRegistry.standard.transports.map(\.name)
 
-    /// Where a server can be started again and again, with the port that is kept for that.
+    /// A URL at which a server can be started repeatedly, and the port that is reserved for it.
     private func place(_ name: String, _ test: String) throws -> (url: String, port: ReservedPort?) {
         let transport = try TransportRegistry.standard.transport(named: name)
         guard transport.defaultPort != nil else { return ("\(name)://chat-\(test):1", nil) }
@@ -19,7 +19,7 @@ struct ChatTests {
     }
 
     @Test(
-        "while the server is pulled and started again, and nothing is lost, doubled or out of order",
+        "No message is lost, duplicated or reordered while the server is stopped and started again",
         arguments: names
     )
     func restart(name: String) async throws {
@@ -28,11 +28,11 @@ struct ChatTests {
         let ann = try await ChatPerson("ann", at: server.endpoint)
         let bob = try await ChatPerson("bob", at: server.endpoint, codec: .protobuf)
 
-        // Both type on while the server goes away and comes back twice, each time with no memory of anything.
+        // Both members continue to type while the server is stopped and started twice. It keeps nothing.
         async let annTypes: Void = ann.type(0..<10)
         async let bobTypes: Void = bob.type(0..<10)
         _ = await (annTypes, bobTypes)
-        await bob.display.wait { RecordingDisplay.heard($0).count >= 5 }
+        await bob.display.wait { RecordingDisplay.received($0).count >= 5 }
         for round in 1...2 {
             let next = round * 40
             async let annGoesOn: Void = ann.type(next - 30..<next + 10)
@@ -46,15 +46,15 @@ struct ChatTests {
         await bob.type(90..<100)
         for person in [ann, bob] { await person.display.wait { RecordingDisplay.confirmed($0) >= 100 } }
 
-        #expect(bob.display.heard == (0..<100).map { "ann \($0)" })
-        #expect(ann.display.heard == (0..<100).map { "bob \($0)" })
+        #expect(bob.display.received == (0..<100).map { "ann \($0)" })
+        #expect(ann.display.received == (0..<100).map { "bob \($0)" })
         for person in [ann, bob] {
             let lines = person.display.lines
             for number in 1...UInt64(100) {
                 let first = lines.firstIndex(of: .acknowledged(number))
                 let second = lines.firstIndex { if case .confirmed(number, _) = $0 { true } else { false } }
                 #expect(second != nil)
-                // The receipt may overtake the acknowledgement; then there is no first tick any more.
+                // If the receipt overtakes the acknowledgement, there is no first tick.
                 if let first, let second { #expect(first < second) }
             }
             #expect(!lines.contains { if case .failed = $0 { true } else { false } })
@@ -64,7 +64,7 @@ struct ChatTests {
         withExtendedLifetime(port) {}
     }
 
-    @Test("and what a server had acknowledged before it was pulled reaches whoever comes after", arguments: names)
+    @Test("A message that a stopped server had acknowledged reaches a later member", arguments: names)
     func forgotten(name: String) async throws {
         let (url, port) = try place(name, "forgotten")
         var server = try await ChatServer.start(url, room: ChatRoom())
@@ -76,14 +76,14 @@ struct ChatTests {
         server = try await ChatServer.start(url, room: ChatRoom())
         let bob = try await ChatPerson("bob", at: server.endpoint)
         await ann.display.wait { RecordingDisplay.confirmed($0) == 40 }
-        #expect(bob.display.heard == (0..<40).map { "ann \($0)" })
+        #expect(bob.display.received == (0..<40).map { "ann \($0)" })
         await ann.leave()
         await bob.leave()
         await server.stop()
         withExtendedLifetime(port) {}
     }
 
-    @Test("through different transports of one room, in different formats")
+    @Test("Members of one room use different transports and formats")
     func bridged() async throws {
         let room = ChatRoom()
         let first = try await ChatServer.start("ws://127.0.0.1:0", room: room)
@@ -93,15 +93,15 @@ struct ChatTests {
         await ann.type("Grüße")
         await bob.type("世界")
         for person in [ann, bob] { await person.display.wait { RecordingDisplay.confirmed($0) == 1 } }
-        #expect(ann.display.heard == ["世界"])
-        #expect(bob.display.heard == ["Grüße"])
+        #expect(ann.display.received == ["世界"])
+        #expect(bob.display.received == ["Grüße"])
         await ann.leave()
         await bob.leave()
         await first.stop()
         await second.stop()
     }
 
-    @Test("and whoever comes later is told what was said", arguments: ["tcp", "mqtt"])
+    @Test("A later member receives the earlier messages", arguments: ["tcp", "mqtt"])
     func history(name: String) async throws {
         let server = try await ChatServer.start("\(name)://127.0.0.1:0", room: ChatRoom())
         let ann = try await ChatPerson("ann", at: server.endpoint)
@@ -109,13 +109,13 @@ struct ChatTests {
         await ann.display.wait { lines in (1...20).allSatisfy { lines.contains(.acknowledged($0)) } }
         let bob = try await ChatPerson("bob", at: server.endpoint)
         await ann.display.wait { RecordingDisplay.confirmed($0) == 20 }
-        #expect(bob.display.heard == (0..<20).map { "ann \($0)" })
+        #expect(bob.display.received == (0..<20).map { "ann \($0)" })
         await ann.leave()
         await bob.leave()
         await server.stop()
     }
 
-    @Test("and a line that the transport can't carry is given back")
+    @Test("A line over the size limit of the transport is reported as failed")
     func tooLarge() async throws {
         let server = try await ChatServer.start("udp://127.0.0.1:0", room: ChatRoom())
         let ann = try await ChatPerson("ann", at: server.endpoint)

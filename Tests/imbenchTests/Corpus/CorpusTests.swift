@@ -3,7 +3,7 @@ import Testing
 @testable import imbench
 
 @Suite struct CorpusTests {
-    @Test("the messages that come with imbench are many, in many scripts")
+    @Test("The corpus has many messages, in many scripts")
     func standard() {
         let messages = Corpus.standard.messages
         #expect(messages.count >= 60)
@@ -12,7 +12,7 @@ import Testing
     }
 
     @Test(
-        "a text has exactly the bytes asked for, whatever the seed",
+        "A text has exactly the requested number of bytes, for any seed",
         arguments: [0, 1, 2, 3, 31, 32, 256, 1200, 4096, 65_536]
     )
     func exactSize(_ size: Int) {
@@ -21,20 +21,20 @@ import Testing
         }
     }
 
-    @Test("the same seed gives the same text, another seed another")
+    @Test("Equal seeds give equal texts, and different seeds different ones")
     func seeds() {
         let corpus = Corpus.standard
         #expect(corpus.text(bytes: 256, seed: 1) == corpus.text(bytes: 256, seed: 1))
         #expect(corpus.text(bytes: 256, seed: 1) != corpus.text(bytes: 256, seed: 2))
     }
 
-    @Test("a text is not one byte repeated, even without any messages")
+    @Test("A text is not one repeated byte, even without any messages")
     func variety() {
         #expect(Set(Corpus.standard.text(bytes: 256, seed: 1).utf8).count > 20)
         #expect(Set(Corpus(tabSeparated: []).text(bytes: 256, seed: 1).utf8).count > 20)
     }
 
-    @Test("lines without a tab or a text are left out")
+    @Test("Lines without a tab or without a text are skipped")
     func badLines() {
         let corpus = Corpus(tabSeparated: Array("en\thello\nbroken\n\n\tno tag\nde\thallo\twelt".utf8))
         #expect(corpus.messages == [.init(language: "en", text: "hello"), .init(language: "de", text: "hallo\twelt")])

@@ -7,7 +7,7 @@ import Testing
 @Suite("imbench crowd: the two processes", .timeLimit(.minutes(5)), .ownThread)
 struct CrowdProcessTests {
     @Test(
-        "a crowd in a process of its own connects, is held, and answers every ping",
+        "A crowd in its own process connects, is held, and answers every ping",
         arguments: CrowdOptions.transports
     )
     func idle(transport: String) async throws {
@@ -28,38 +28,29 @@ struct CrowdProcessTests {
     private static let mistakes = [
         ("exit 3", "the clients' process ended with status 3"),
         ("kill -9 $$", "the clients' process was ended by signal 9"),
-        ("echo hello; cat", "the other half of the crowd said 'hello', which means nothing"),
-        (
-            "echo pinged 1 1 - -; cat",
-            "the clients' process said 'pinged 1 1 - -', which is no answer to what was asked"
-        ),
-        (
-            "echo connected 2 1 -; cat",
-            "the clients' process said 'connected 2 1 -', which is no answer to what was asked"
-        ),
-        (
-            "echo connected 0 1 -; cat",
-            "the clients' process said 'connected 0 1 -', which is no answer to what was asked"
-        ),
+        ("echo hello; cat", "invalid line from the other process: 'hello'"),
+        ("echo pinged 1 1 - -; cat", "the clients' process sent the unexpected answer 'pinged 1 1 - -'"),
+        ("echo connected 2 1 -; cat", "the clients' process sent the unexpected answer 'connected 2 1 -'"),
+        ("echo connected 0 1 -; cat", "the clients' process sent the unexpected answer 'connected 0 1 -'"),
         ("echo failed no sockets left; cat", "the clients failed: no sockets left"),
         ("echo connected 1 1 -; exit 4", "the clients' process ended with status 4"),
-        ("head -c 20000 /dev/zero; echo; cat", "the clients' process said more than a line may hold"),
+        ("head -c 20000 /dev/zero; echo; cat", "the clients' process sent a line over the limit"),
         ("exec cat /dev/zero", "the clients' process did not answer 'connect' in time"),
         ("cat >/dev/null", "the clients' process did not answer 'connect' in time"),
     ]
 
-    @Test("clients that end, talk nonsense or say nothing are a failure of the row", arguments: mistakes)
+    @Test("A row fails if its clients end, send unexpected lines, or send nothing", arguments: mistakes)
     func mistake(script: String, failure: String) async throws {
         let row = try await apart {
             var crowd = IdleCrowd(transport: "tcp", connections: 1, hold: .zero, loop: try makeLoop("crowd-server"))
             crowd.program = ["/bin/sh", "-c", "read line; " + script]
-            if failure.hasSuffix("in time") { crowd.patience = .milliseconds(1) }
+            if failure.hasSuffix("in time") { crowd.answerTimeout = .milliseconds(1) }
             return crowd.measure()
         }
         #expect(row.failure == failure)
     }
 
-    @Test("a program that is not there is a failure of the row")
+    @Test("A row fails if the program of its clients does not exist")
     func missing() async throws {
         let row = try await apart {
             var crowd = IdleCrowd(transport: "tcp", connections: 1, hold: .zero, loop: try makeLoop("crowd-server"))
@@ -69,7 +60,7 @@ struct CrowdProcessTests {
         #expect(row.failure == "cannot start /nowhere/imbench: No such file or directory")
     }
 
-    @Test("the clients' process ends with its input, whatever is under way")
+    @Test("The clients' process ends with its input, also while a request is in progress")
     func orphan() async throws {
         let program = try #require(BuiltProgram.path)
         let server = try await EmbeddedServer.start("ws://127.0.0.1:0/")
@@ -89,7 +80,7 @@ struct CrowdProcessTests {
         #expect(ending == .status(0))
     }
 
-    @Test("the clients' process refuses nonsense and ends", arguments: ["dance", "connect ws 1", "connect ws 1 0"])
+    @Test("The clients' process ends after an invalid request", arguments: ["dance", "connect ws 1", "connect ws 1 0"])
     func refusal(line: String) async throws {
         let program = try #require(BuiltProgram.path)
         let (answer, ending) = try await apart {
@@ -97,13 +88,13 @@ struct CrowdProcessTests {
             _ = child.write(line)
             return (child.next(timeout: 60_000), child.end())
         }
-        #expect(answer == .line("failed the other half of the crowd said '\(line)', which means nothing"))
+        #expect(answer == .line("failed invalid line from the other process: '\(line)'"))
         #expect(ending == .status(1))
     }
 }
 
 @Suite("imbench crowd: the lines between the processes") struct CrowdLinesTests {
-    @Test("every request is read as it was written")
+    @Test("Every request is read back")
     func requests() throws {
         let ports = [UInt16](repeating: 65535, count: 50)
         for request in [
@@ -115,7 +106,7 @@ struct CrowdProcessTests {
         }
     }
 
-    @Test("every answer is read as it was written")
+    @Test("Every answer is read back")
     func answers() throws {
         for answer in [
             CrowdAnswer.connected(connections: 10_000, nanoseconds: 2_000_000_000, heap: 40_000_000),
@@ -129,14 +120,14 @@ struct CrowdProcessTests {
         #expect(CrowdAnswer.failed("one\ntwo\u{1b}[m").line == "failed one two [m")
     }
 
-    private static let nonsense = [
+    private static let badRequests = [
         "", " ", "close ", "stop", "ping", "ping -1", "ping 3600000000001", "ping 99999999999999999999", "connect",
         "connect udp 1 1", "connect ws 0 1", "connect ws 1000001 1", "connect ws 1 65536", "connect ws 1 1 2",
         "connect ws 20001 1", "connect ws 1  1", "connect ws 1 x",
     ]
 
-    @Test("a request that means nothing is refused", arguments: nonsense)
-    func badRequests(line: String) {
+    @Test("An invalid request is rejected", arguments: badRequests)
+    func invalidRequest(line: String) {
         #expect(throws: SystemFailure.self) { _ = try CrowdRequest(line) }
     }
 
@@ -146,7 +137,7 @@ struct CrowdProcessTests {
         "pinged 1 1 - - -", "pinged 1 1", "PINGED 1 1 - -",
     ]
 
-    @Test("an answer that means nothing is refused", arguments: badAnswers)
+    @Test("An invalid answer is rejected", arguments: badAnswers)
     func refusedAnswers(line: String) {
         #expect(throws: SystemFailure.self) { _ = try CrowdAnswer(line) }
     }

@@ -3,7 +3,7 @@ import Testing
 @testable import imbench
 
 @Suite struct FloorTests {
-    @Test("every floor makes the round trips asked for, slice after slice", arguments: FloorKind.allCases)
+    @Test("Every floor makes the requested round trips in every slice", arguments: FloorKind.allCases)
     func slices(_ kind: FloorKind) throws {
         let floor = try kind.open(bytes: 8)
         var histogram = Histogram()
@@ -12,7 +12,7 @@ import Testing
         #expect(try #require(histogram.minimum) > 100)
     }
 
-    @Test("a slice ends at its deadline", arguments: FloorKind.allCases)
+    @Test("A slice ends at its deadline", arguments: FloorKind.allCases)
     func deadline(_ kind: FloorKind) throws {
         var histogram = Histogram()
         try kind.open(bytes: 8).run(FloorSlice(deadline: Clocks.monotonic()), into: &histogram)
@@ -20,7 +20,7 @@ import Testing
     }
 
     @Test(
-        "messages far larger than the socket buffers come back whole",
+        "Messages far larger than the socket buffers return completely",
         arguments: [FloorKind.tcpBlocking, .tcpEpoll]
     )
     func large(_ kind: FloorKind) throws {
@@ -29,21 +29,21 @@ import Testing
         #expect(histogram.count == 3)
     }
 
-    @Test("the largest datagram fits", arguments: [FloorKind.udpBlocking, .udpEpoll])
+    @Test("The largest datagram fits", arguments: [FloorKind.udpBlocking, .udpEpoll])
     func largestDatagram(_ kind: FloorKind) throws {
         var histogram = Histogram()
         try kind.open(bytes: kind.maximumSize).run(FloorSlice(rounds: 20), into: &histogram)
         #expect(histogram.count == 20)
     }
 
-    @Test("a size over the limit is refused with a sentence", arguments: FloorKind.allCases)
+    @Test("A size over the limit is rejected with a sentence", arguments: FloorKind.allCases)
     func overLimit(_ kind: FloorKind) {
         let size = kind.maximumSize + 1
         let sentence = "message of \(size) bytes is over the limit of \(kind.maximumSize) of \(kind.rawValue)"
         #expect(throws: SystemFailure(sentence)) { try kind.open(bytes: size) }
     }
 
-    @Test("the bench keeps the medians of each repeat, and says why a floor is missing")
+    @Test("The bench keeps the medians of each repeat, and the reason of a missing floor")
     func bench() throws {
         let bench = FloorBench(kinds: FloorKind.allCases, sizes: [32, 70_000])
         #expect(bench.keys.count == 9)
@@ -57,7 +57,7 @@ import Testing
         #expect(results.filter { $0.reason != nil }.map(\.kind) == [.udpBlocking, .udpEpoll])
     }
 
-    @Test("with a placement the calling thread gets its cores back")
+    @Test("After a measurement with a placement, the calling thread has its former cores")
     func placement() throws {
         let before = CoreMask.ofThisThread()
         let bench = FloorBench(kinds: [.wakeUp], sizes: [], placement: ThreadPlacement.apart())

@@ -7,8 +7,8 @@ import Transports
 
 @testable import imbench
 
-/// Two processes that send numbers to each other and acknowledge each message after they have processed it, and that
-/// are killed in the middle of that. By default it is short; `IMBENCH_KILLS=25 IMBENCH_KILL_MESSAGES=40000` makes it
+/// Two processes send numbers to each other, acknowledge each message after they have processed it, and are killed
+/// meanwhile. By default the test is short; `IMBENCH_KILLS=25 IMBENCH_KILL_MESSAGES=40000` makes it
 /// long. With `IMBENCH_KILL_MODE=receipt` messages are acknowledged when they are received, and some are lost.
 @Suite("Processes that are killed", .timeLimit(.minutes(30)), .serialized, .ownThread)
 struct KilledPeersTests {
@@ -21,16 +21,16 @@ struct KilledPeersTests {
     private let mode = ProcessInfo.processInfo.environment["IMBENCH_KILL_MODE"] ?? "processing"
 
     private struct Life: @unchecked Sendable {
-        // Unchecked, because one thread at a time has it.
+        // Unchecked, because only one thread at a time uses it.
         var process: ChildProcess
         var kills: Int
     }
 
-    /// Runs one side until all that it has sent was acknowledged and all that it was sent is processed, or until
-    /// nothing happens for a minute, and kills it on the way.
+    /// Runs one peer, and kills it repeatedly. It ends when all sent messages are acknowledged and all received ones are
+    /// processed, or when nothing happens for a minute.
     private func live(_ words: [String]) async throws -> Life {
         let program = try #require(BuiltProgram.path)
-        // Both directions tell of each twenty messages.
+        // Each direction reports every twenty messages.
         let step = max(1, messages / 10 / (kills + 2))
         let kills = kills
         return try await apart { () throws -> Life in
@@ -83,7 +83,10 @@ struct KilledPeersTests {
         right.remove()
     }
 
-    @Test("lose no message that is acknowledged after processing, in sessions", arguments: ["tcp", "ws"])
+    @Test(
+        "Killed processes lose no message that is acknowledged after processing, in sessions",
+        arguments: ["tcp", "ws"]
+    )
     func sessions(transport: String) async throws {
         let port = try ReservedPort(isDatagram: false)
         let url = "\(transport)://127.0.0.1:\(port.port)"
@@ -91,7 +94,7 @@ struct KilledPeersTests {
         withExtendedLifetime(port) {}
     }
 
-    @Test("lose no message that is acknowledged after processing, over MQTT", arguments: 1...2)
+    @Test("Killed processes lose no message that is acknowledged after processing, over MQTT", arguments: 1...2)
     func broker(qos: Int) async throws {
         var limits = BrokerLimits()
         limits.queuedMessages = 1 << 20
@@ -102,7 +105,7 @@ struct KilledPeersTests {
             "mqtt://127.0.0.1:\(port)/?client-id=\(name)&publish=\(publish)&subscribe=\(subscribe)"
                 + "&qos=\(qos)&clean-session=off"
         }
-        // The broker keeps messages for those it knows.
+        // The broker keeps messages only for clients that have subscribed before.
         for (name, publish, subscribe) in [("ann", "a", "b"), ("ben", "b", "a")] {
             let connection = try await TransportRegistry.standard.connect(url(name, publish, subscribe))
             await connection.close()

@@ -4,13 +4,13 @@ import TransportAPI
 @testable import imbench
 
 @Suite struct HistogramTests {
-    @Test("percentiles are within a thousandth of those of the sorted samples", arguments: [1, 2, 3] as [UInt64])
+    @Test("Percentiles are within a thousandth of those of the sorted samples", arguments: [1, 2, 3] as [UInt64])
     func againstSortedSamples(_ seed: UInt64) throws {
         var generator = RandomSource.seeded(seed)
         var histogram = Histogram()
         var samples: [Int64] = []
         for _ in 0..<50_000 {
-            // Even over the magnitudes, from nanoseconds to beyond a minute.
+            // Evenly distributed over the orders of magnitude, from nanoseconds to more than a minute.
             let magnitude = Int64(1) << Int64.random(in: 0...36, using: &generator)
             let sample = Int64.random(in: magnitude...(magnitude * 2), using: &generator)
             samples.append(sample)
@@ -28,7 +28,7 @@ import TransportAPI
         #expect(abs(try #require(histogram.mean) - mean) < mean * 1e-9)
     }
 
-    @Test("values below 2048 ns are exact")
+    @Test("Values below 2048 ns are exact")
     func exactSmallValues() {
         for value in [1, 2, 1023, 1024, 2047] as [Int64] {
             var histogram = Histogram()
@@ -39,7 +39,7 @@ import TransportAPI
         }
     }
 
-    @Test("a percentile with fewer than ten samples beyond it is not shown")
+    @Test("A percentile with fewer than ten samples beyond it is nil")
     func tooFewSamples() {
         var histogram = Histogram()
         #expect(histogram.percentile(500) == nil)
@@ -55,7 +55,7 @@ import TransportAPI
         #expect(histogram.percentile(1000) == nil)
     }
 
-    @Test("values outside the range count at its ends")
+    @Test("Values outside the range are counted at its ends")
     func outOfRange() {
         var histogram = Histogram()
         histogram.record(-5)
@@ -66,7 +66,7 @@ import TransportAPI
         #expect(histogram.maximum == Histogram.limit)
     }
 
-    @Test("merging two halves gives the whole, and a reset gives nothing")
+    @Test("Two merged halves equal the whole, and a reset histogram is empty")
     func mergeAndReset() {
         var whole = Histogram()
         var left = Histogram()

@@ -5,7 +5,7 @@ import TransportAPI
 
 @Suite struct RatioIntervalTests {
     @Test(
-        "the rank is the one of the tables: one more than the critical U at 1 %, two-sided",
+        "The rank is that of the tables: one more than the two-sided critical U at 1 %",
         arguments: [
             (4, 4, nil), (4, 5, nil), (5, 5, 0), (4, 6, 0), (8, 8, 7), (7, 12, 12), (10, 10, 16), (15, 15, 51),
             (20, 20, 105), (1, 59, nil), (1, 1, nil), (0, 9, nil),
@@ -16,7 +16,7 @@ import TransportAPI
         #expect(RatioInterval.rank(n, m)?.rank == critical.map { $0 + 1 })
     }
 
-    @Test("the fewest repeats that can tell are as many as is said")
+    @Test("neededRepeats is the smallest number of repeats that has an interval")
     func neededRepeats() throws {
         let needed = RatioInterval.neededRepeats
         #expect(RatioInterval.rank(needed - 1, needed - 1) == nil)
@@ -24,7 +24,7 @@ import TransportAPI
         #expect(abs(coverage - (1 - 2.0 / 252)) < 1e-12)
     }
 
-    @Test("many repeats go on where few end")
+    @Test("The approximation for many repeats continues the exact ranks for few")
     func normal() throws {
         let exact = try #require(RatioInterval.rank(30, 30)).rank
         let near = try #require(RatioInterval.rank(30, 31)).rank
@@ -32,14 +32,14 @@ import TransportAPI
         #expect(try #require(RatioInterval.rank(1000, 1000)).rank > 450_000)
     }
 
-    @Test("of five and five repeats the interval reaches from the smallest ratio to the largest")
+    @Test("With five repeats in each run, the interval reaches from the smallest ratio to the largest")
     func five() throws {
         let interval = try #require(RatioInterval(before: [10, 12, 11, 14, 13], after: [20, 22, 21, 24, 23]))
         #expect(interval.low == 20.0 / 14 && interval.high == 2.4)
         #expect(interval.coverage >= RatioInterval.target)
     }
 
-    @Test("the ends are those of all ratios in a row")
+    @Test("The ends are those of all ratios in ascending order")
     func sorted() throws {
         var generator = RandomSource.seeded(5)
         let before = (0..<17).map { _ in Double.random(in: 1...2, using: &generator) }
@@ -50,12 +50,12 @@ import TransportAPI
         #expect(interval.low == ratios[rank - 1] && interval.high == ratios[ratios.count - rank])
     }
 
-    @Test("no difference is found where there is none, but for the few that chance makes")
+    @Test("Runs without a difference show one only as often as chance allows")
     func falseAlarms() throws {
         var generator = RandomSource.seeded(1)
         var alarms = 0
         for _ in 0..<2000 {
-            // Skewed, as times are.
+            // The values are skewed, as times are.
             let values = (0..<10).map { _ in
                 let value = Double.random(in: 1...2, using: &generator)
                 return value * value * value
@@ -68,14 +68,14 @@ import TransportAPI
         #expect((1...30).contains(alarms))
     }
 
-    @Test("values that are all the same have one ratio")
+    @Test("Equal values have one ratio")
     func ties() throws {
         let same = [Double](repeating: 3, count: 6)
         let interval = try #require(RatioInterval(before: same, after: same))
         #expect(interval.low == 1 && interval.high == 1)
     }
 
-    @Test("what has no ratio has no interval, and the largest numbers have one")
+    @Test("Values without a ratio have no interval, and the largest numbers have one")
     func extremes() throws {
         #expect(RatioInterval(before: [0, 1, 2, 3, 4], after: [1, 2, 3, 4, 5]) == nil)
         #expect(RatioInterval(before: [], after: [1]) == nil)

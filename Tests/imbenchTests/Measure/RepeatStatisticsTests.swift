@@ -3,7 +3,7 @@ import Testing
 @testable import imbench
 
 @Suite struct RepeatStatisticsTests {
-    @Test("five repeats give the whole spread with the probability it has")
+    @Test("Five repeats give the whole spread and its probability")
     func five() throws {
         let statistics = try #require(RepeatStatistics([5, 1, 4, 2, 3]))
         #expect(statistics.median == 3)
@@ -12,7 +12,7 @@ import Testing
         #expect(statistics.coverage == 0.9375)
     }
 
-    @Test("the interval is the narrowest that reaches 95 %")
+    @Test("The interval is the narrowest that reaches 95 %")
     func twenty() throws {
         // The tables for the sign test give the 6th and the 15th of 20, with 95.86 %.
         let statistics = try #require(RepeatStatistics((1...20).map(Double.init)))
@@ -22,7 +22,7 @@ import Testing
         #expect(abs(statistics.coverage - 0.9586) < 0.0001)
     }
 
-    @Test("one repeat has no spread, none has no statistics")
+    @Test("One repeat has no spread, and no repeats have no statistics")
     func fewRepeats() throws {
         let one = try #require(RepeatStatistics([7]))
         #expect(one.low == 7 && one.high == 7 && one.coverage == 0)
@@ -32,7 +32,7 @@ import Testing
         #expect(RepeatStatistics([3, 1])?.median == 2)
     }
 
-    @Test("a thousand repeats stay within the sample")
+    @Test("The interval of a thousand repeats lies within the sample")
     func many() throws {
         let statistics = try #require(RepeatStatistics((0..<1000).map(Double.init)))
         #expect(statistics.coverage >= 0.95)
@@ -40,14 +40,14 @@ import Testing
         #expect(statistics.high - statistics.low < 70)
     }
 
-    @Test("ratios pair the values of one repeat, so that what slows both cancels out")
+    @Test("Ratios pair the values of one repeat, so that a common slowdown cancels out")
     func ratios() {
         #expect(RepeatStatistics.ratios([20, 40, 60, nil, 5], to: [10, 20, 30, 1, 0]) == [2, 2, 2, nil, nil])
     }
 }
 
 @Suite struct ClocksTests {
-    @Test("the thread's processor time grows while it works")
+    @Test("The processor time of a thread grows while it works")
     func processorTime() {
         let before = Clocks.threadCPU()
         var histogram = Histogram()

@@ -4,7 +4,7 @@ import TransportAPI
 @testable import imbench
 
 @Suite struct SequenceTrackerTests {
-    @Test("messages answered in order leave clean accounts")
+    @Test("The accounts of messages answered in order have no losses")
     func inOrder() {
         var tracker = SequenceTracker(window: 16)
         for number in 0..<100 as Range<UInt64> {
@@ -16,7 +16,7 @@ import TransportAPI
         #expect(tracker.accounts.closes)
     }
 
-    @Test("duplicates and reorderings are counted apart")
+    @Test("Duplicates and reorderings have separate counts")
     func duplicatesAndReorderings() {
         var tracker = SequenceTracker(window: 16)
         for _ in 0..<4 { _ = tracker.send() }
@@ -28,7 +28,7 @@ import TransportAPI
         #expect(tracker.accounts.closes)
     }
 
-    @Test("a message given up is lost, until its answer comes late")
+    @Test("A message without an answer in time is lost, until its answer arrives")
     func lateAnswer() {
         var tracker = SequenceTracker(window: 16)
         _ = tracker.send()
@@ -39,7 +39,7 @@ import TransportAPI
         #expect(tracker.accounts == DeliveryCounts(sent: 1, acked: 1))
     }
 
-    @Test("a message that leaves the window unanswered is lost, and its answer is then unexpected")
+    @Test("A message that leaves the window unanswered is lost, and its answer is unexpected")
     func window() {
         var tracker = SequenceTracker(window: 16)
         for _ in 0..<17 { _ = tracker.send() }
@@ -48,7 +48,7 @@ import TransportAPI
         #expect(tracker.accounts.closes)
     }
 
-    @Test("answers to messages that were never sent are unexpected", arguments: [0, 1, .max] as [UInt64])
+    @Test("Answers to messages that were never sent are unexpected", arguments: [0, 1, .max] as [UInt64])
     func neverSent(_ number: UInt64) {
         var tracker = SequenceTracker(window: 16)
         #expect(tracker.answer(number) == .unexpected)
@@ -56,7 +56,7 @@ import TransportAPI
         #expect(tracker.accounts == DeliveryCounts(unexpected: 1))
     }
 
-    @Test("whatever happens in whatever order, the accounts close")
+    @Test("The accounts close after any events in any order")
     func random() {
         var generator = RandomSource.seeded(5)
         var tracker = SequenceTracker(window: 64)
@@ -72,7 +72,7 @@ import TransportAPI
         #expect(tracker.accounts.sent > 40_000)
     }
 
-    @Test("accounts that do not add up do not close")
+    @Test("Accounts whose counts do not add up do not close")
     func notClosing() {
         #expect(!DeliveryCounts(sent: 3, acked: 1, lost: 1).closes)
         #expect(!DeliveryCounts(sent: 1, acked: 2, lost: -1).closes)

@@ -23,6 +23,9 @@ private func mistake(_ words: [String]) -> String? {
     }
 }
 
+private let commands = (Command.allCases.map(\.rawValue) + ["help", "version"]).joined(separator: ", ")
+private let hint = "'imbench help run' lists its options"
+
 private func mistake(_ line: String) -> String? { mistake(line.split(separator: " ").map(String.init)) }
 
 @Suite struct OptionParserTests {
@@ -88,46 +91,60 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
     @Test("A URL chooses its transport, unless --transport excludes it")
     func urlChoosesTransport() throws {
         #expect(try parse("--url mqtt://h:1883").transports == ["mqtt"])
-        #expect(mistake("--transport ws --url mqtt://h:1883")?.contains("which --transport leaves out") == true)
+        #expect(
+            mistake("--transport ws --url mqtt://h:1883")?.contains("is not of a transport of --transport ws") == true
+        )
         #expect(mistake("--url mqtt://h --url mqtt://i")?.contains("two servers for mqtt") == true)
     }
 
-    @Test("trace takes a text, and dashes after -- belong to it")
+    @Test("The text of trace may begin with dashes after --")
     func traceText() throws {
         #expect(try OptionParser(vocabulary: everything).parse(["trace", "--", "--hello"]).arguments == ["--hello"])
         #expect(try parse("trace hello").arguments == ["hello"])
         #expect(mistake("trace") == "'trace' needs a text: imbench trace \"TEXT\"")
     }
 
-    @Test("compare takes two files and the noise of two runs")
+    @Test("The compare command takes two files and a noise threshold")
     func compareFiles() throws {
         let options = try parse("compare a.json b.json --noise 2.5 --format html")
         #expect(options.comparison == CompareOptions(before: "a.json", after: "b.json", noisePercent: 2.5))
         #expect(options.format == .html)
         #expect(try parse("compare a b").comparison.noisePercent == 1)
         for line in ["compare", "compare a.json", "compare a b c"] {
-            #expect(mistake(line) == "'compare' needs two files: imbench compare A.json B.json")
+            #expect(mistake(line)?.hasPrefix("'compare' needs two files, but got ") == true)
         }
         #expect(mistake("compare a b --noise -1") == #"--noise is "-1"; allowed is 0 to 100, or "0%" to "100%""#)
-        #expect(mistake("run --noise 1") == "--noise belongs to 'compare', not to 'run'")
-        #expect(HelpText.make(everything, command: .compare).contains("usage: imbench compare A.json B.json [options]"))
+        #expect(
+            mistake("run --noise 1")
+                == "--noise belongs to 'compare', not to 'run'; 'imbench help run' lists its options"
+        )
+        #expect(HelpText.make(everything, command: .compare).contains("Usage: imbench compare A.json B.json [OPTIONS]"))
     }
 
     @Test("Help is given even if a mistake follows")
     func helpFirst() throws {
         #expect(try parse("--help --nonsense").wantsHelp)
         #expect(try parse("run -h").helpTopic == .run)
+        for line in ["help", "help help", "--quiet help"] {
+            #expect(try parse(line).wantsHelp && parse(line).helpTopic == nil)
+        }
+        #expect(try parse("help storm").wantsHelp && parse("help storm").helpTopic == .storm)
+        #expect(try parse("version").wantsVersion && !parse("version").wantsHelp)
         #expect(try parse("--version").wantsVersion)
     }
 
     @Test(
         "A mistake is one sentence, with the nearest word if there is one",
         arguments: [
-            ("rum", "unknown command 'rum'; did you mean 'run'?"),
-            ("xyzzy", "unknown command 'xyzzy'; there is \(Command.allCases.map(\.rawValue).joined(separator: ", "))"),
-            ("--transprt ws", "unknown option '--transprt'; did you mean '--transport'?"),
-            ("-quiet", "unknown option '-quiet'; did you mean '--quiet'?"),
-            ("--xyzzyplugh", "unknown option '--xyzzyplugh'; 'imbench --help' lists them"),
+            ("rum", "unknown command 'rum'; did you mean 'run'? allowed is \(commands)"),
+            ("hlep", "unknown command 'hlep'; did you mean 'help'? allowed is \(commands)"),
+            ("xyzzy", "unknown command 'xyzzy'; allowed is \(commands)"),
+            ("help rum", "unknown command 'rum'; did you mean 'run'? allowed is \(commands)"),
+            ("help run now", "'help' takes one command, but got 'now'"),
+            ("version now", "'version' takes no argument, but got 'now'"),
+            ("--transprt ws", "unknown option '--transprt' of 'run'; did you mean '--transport'? \(hint)"),
+            ("-quiet", "unknown option '-quiet' of 'run'; did you mean '--quiet'? \(hint)"),
+            ("--xyzzyplugh", "unknown option '--xyzzyplugh' of 'run'; \(hint)"),
             (
                 "--transport wss",
                 #"--transport is "wss"; did you mean "ws"? allowed is "tcp", "ws", "mqtt", "udp", "memory""#
@@ -152,24 +169,42 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
             ("--duration 0s", #"--duration is "0s"; allowed is "1ms" to "24h""#),
             ("--output", "--output needs a value: --output FILE"),
             ("--output --quiet", "--output needs a value: --output FILE"),
-            ("--awake=yes", "--awake takes no value"),
+            ("--awake=yes", "--awake takes no value, but got 'yes'"),
+            (
+                "--format",
+                #"--format needs a value: --format WORD; allowed is "table", "json", "csv", "markdown", "html""#
+            ),
+            ("simulate --verbose", "--verbose needs --seed"),
+            ("simulate --defect squatting", "--defect needs --stack"),
+            ("simulate --seed 1 --seeds 2", "--seeds and --seed exclude each other"),
+            (
+                "trace x --transport udp-reliable",
+                #"--transport is "udp-reliable"; allowed is "tcp", "ws", "mqtt", "udp", "memory""#
+            ),
+            (
+                "--transport tcp --assert ws.lost<1",
+                "--assert 'ws.lost<1': the run has no 'ws', but tcp"
+            ),
             (
                 "--placement appart",
                 #"--placement is "appart"; did you mean "apart"? allowed is "apart", "same", "free""#
             ),
             ("--duration 1s --messages 5", "--messages and --duration exclude each other"),
             ("--in-flight 2 --rate 5", "--rate and --in-flight exclude each other"),
-            ("run --listen ws://a:1", "--listen belongs to 'serve', not to 'run'"),
-            ("serve --user ann", "--user is written NAME:PASSWORD"),
-            ("serve --user :secret", "--user is written NAME:PASSWORD"),
+            ("run --listen ws://a:1", "--listen belongs to 'serve', not to 'run'; \(hint)"),
+            ("serve --user ann", "--user needs NAME:PASSWORD, but the value has no colon"),
+            ("serve --user :secret", "--user needs NAME:PASSWORD, but the value has no name"),
             ("serve --user ann:secret --proxy ws://a:1", "--user and --proxy exclude each other"),
-            ("serve --user ann:secret --listen ws://a:1", "--user is for a broker, and no --listen is one"),
-            ("serve --rate 5", "--rate belongs to 'run', not to 'serve'"),
+            (
+                "serve --user ann:secret --listen ws://a:1",
+                "--user is for a broker, and no --listen has the scheme mqtt or mqtt+ws"
+            ),
+            ("serve --rate 5", "--rate belongs to 'run', not to 'serve'; 'imbench help serve' lists its options"),
             ("run now", "'run' takes no argument, but got 'now'"),
-            ("--url host:1", "--url: url has no scheme; write it as scheme://host:port"),
+            ("--url host:1", #"--url "host:1": url has no scheme; write it as scheme://host:port"#),
             (
                 "--url mqt://h",
-                #"--url: scheme is "mqt"; did you mean "mqtt"? allowed is "tcp", "ws", "mqtt", "udp", "memory""#
+                #"--url "mqt://h": scheme is "mqt"; did you mean "mqtt"? allowed is "tcp", "ws", "mqtt", "udp", "memory""#
             ),
         ]
     )
@@ -180,10 +215,10 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
     @Test("Commands and options that the build does not offer are unknown")
     func unofferedCommand() {
         let small = Vocabulary(commands: [.run], transports: ["ws"], defaultTransports: ["ws"], codecs: ["json"])
-        #expect(throws: UsageError("unknown command 'serve'; there is run")) {
+        #expect(throws: UsageError("unknown command 'serve'; allowed is run, help, version")) {
             try OptionParser(vocabulary: small).parse(["serve"])
         }
-        #expect(throws: UsageError("unknown option '--listen'; 'imbench --help' lists them")) {
+        #expect(throws: UsageError("unknown option '--listen' of 'run'; \(hint)")) {
             try OptionParser(vocabulary: small).parse(["--listen", "ws://a:1"])
         }
     }
@@ -214,17 +249,51 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
 }
 
 @Suite struct HelpTextTests {
-    @Test("The help names all options of the offered commands, and no others")
-    func everyOption() {
-        let all = HelpText.make(everything, command: nil)
-        for row in OptionTable.rows { #expect(all.contains("--\(row.name)")) }
-        let serve = HelpText.make(everything, command: .serve)
-        #expect(serve.contains("--listen"))
-        #expect(!serve.contains("--rate"))
+    @Test("The help without a command lists the commands")
+    func overview() {
+        let help = HelpText.make(everything, command: nil)
+        for command in Command.allCases { #expect(help.contains("\n  \(command.rawValue) ")) }
+        #expect(!help.contains("--listen"))
     }
 
-    @Test("No line of the help is longer than 100 columns")
-    func width() {
-        for line in HelpText.make(everything, command: nil).split(separator: "\n") { #expect(line.count <= 100) }
+    @Test("The help of a command lists its own options only, and examples", arguments: Command.allCases)
+    func ownOptions(of command: Command) {
+        let help = HelpText.make(everything, command: command)
+        let listed = help.split(separator: "\n").filter { $0.hasPrefix("  --") }.map { $0.split(separator: " ")[0] }
+        #expect(listed.sorted() == OptionTable.rows(of: command).map { "--" + $0.name }.sorted().map { $0[...] })
+        #expect((2...3).contains(command.examples.count))
+        for example in command.examples { #expect(help.contains("  \(example.line)\n")) }
+    }
+
+    @Test("Every option with a value shows its default", arguments: Command.allCases)
+    func defaults(of command: Command) {
+        // These have no default, because they add to something or are required.
+        let others: Set = ["url", "config", "proxy", "assert", "name"]
+        for row in OptionTable.rows(of: command) where row.placeholder != nil && !others.contains(row.name) {
+            var options = Options(everything)
+            options.command = command
+            // An option that excludes another has the other's default.
+            guard row.name != "messages" else { continue }
+            #expect((row.standard ?? row.shown(options))?.isEmpty == false, "--\(row.name)")
+        }
+    }
+
+    @Test("Every example of the help is a correct command line", arguments: Command.allCases)
+    func examples(of command: Command) throws {
+        for example in command.examples {
+            // Quotes group words, as in a shell.
+            let parts = example.line.split(omittingEmptySubsequences: false) { $0 == "\"" || $0 == "'" }
+            let words = parts.enumerated().flatMap { number, part in
+                number % 2 == 1 ? [String(part)] : part.split(separator: " ").map(String.init)
+            }
+            #expect(words.first == "imbench")
+            let options = try OptionParser(vocabulary: everything).parse(Array(words.dropFirst()))
+            #expect(options.command == command)
+        }
+    }
+
+    @Test("No line of the help is longer than 80 columns", arguments: [nil] + Command.allCases)
+    func width(of command: Command?) {
+        for line in HelpText.make(everything, command: command).split(separator: "\n") { #expect(line.count <= 80) }
     }
 }

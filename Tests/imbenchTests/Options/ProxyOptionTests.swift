@@ -37,7 +37,7 @@ import Testing
             ("serve --loss 0.1 --listen ws://a:1", "--loss needs --proxy"),
             ("serve --proxy ws://a:1 --listen ws://a:1", "--listen and --proxy exclude each other"),
             ("serve --listen ws://a:1 --proxy ws://a:1", "--proxy and --listen exclude each other"),
-            ("run --loss 0.1", "--loss belongs to 'serve', not to 'run'"),
+            ("run --loss 0.1", "--loss belongs to 'serve', not to 'run'; 'imbench help run' lists its options"),
             ("serve --proxy ws://a:1 --loss 1.5", #"--loss is "1.5"; allowed is 0 to 1, or "0%" to "100%""#),
             ("serve --proxy ws://a:1 --loss -1", #"--loss is "-1"; allowed is 0 to 1, or "0%" to "100%""#),
             (
@@ -48,7 +48,7 @@ import Testing
             ("serve --proxy ws://a:1 --jitter 5", #"--jitter is "5"; allowed is "0s" to "1h""#),
             (
                 "serve --proxy memory://a:1",
-                #"--proxy: scheme is "memory"; allowed is "tcp", "ws", "mqtt", "udp""#
+                #"--proxy "memory://a:1": scheme is "memory"; allowed is "tcp", "ws", "mqtt", "udp""#
             ),
         ]
     )

@@ -138,7 +138,7 @@ struct SettingFormatTests {
         check(text, .word(of: ["json", "protobuf"]), expected)
     }
 
-    @Test("A misspelt word is answered with the nearest one", arguments: Place.allCases)
+    @Test("The error of a misspelt word suggests the nearest one", arguments: Place.allCases)
     func suggestion(place: Place) {
         let expected = #"\#(place.key) is "protobuff"; did you mean "protobuf"? allowed is "json", "protobuf""#
         #expect(place.read("protobuff", .word(of: ["json", "protobuf"])) == .failure(UsageError(expected)))
@@ -169,7 +169,7 @@ struct SettingFormatTests {
         #expect(format.text([32, 4096]) == "32,4096")
     }
 
-    @Test("Settings of all three places take the same units")
+    @Test("Settings in all three places accept the same units")
     func places() throws {
         let options = try OptionParser(vocabulary: everything).parse(["run", "--warmup", "1.5s", "--size", "4KiB"])
         #expect(options.warmup == .milliseconds(1500) && options.sizes == [4096])

@@ -59,6 +59,6 @@ struct OutageTests {
         #expect(report.text(.table, .none).contains("1 acknowledged messages are lost"))
         #expect(report.text(.json, .none).contains("\"detect_ms\": 3"))
         #expect(report.text(.csv, .none).split(separator: "\r\n").count == 3)
-        #expect(report.text(.markdown, .none).contains("| tcp"))
+        #expect(report.text(.markdown, .none).contains("## tcp\n"))
     }
 }

@@ -1,14 +1,15 @@
 import Codecs
 import Testing
 import TransportAPI
+import Transports
 
 @testable import imbench
 
 @Suite("imbench trace")
 struct TraceTests {
     @Test(
-        "gives every byte of a message to exactly one field",
-        arguments: ["tcp", "ws", "mqtt", "udp", "memory"],
+        "Every byte of a message belongs to exactly one field",
+        arguments: ["tcp", "ws", "mqtt", "mqtt+ws", "udp", "memory"],
         WireFormat.allCases
     )
     func coverage(transport: String, codec: WireFormat) throws {
@@ -16,7 +17,8 @@ struct TraceTests {
             let encoded = try codec.codec().encode(EchoBench.message(size: size, seed: 3))
             let payload = Payload(encoded, kind: codec.isText ? .text : .binary)
             let wire = try #require(try WireCapture.message(payload, over: transport))
-            let fields = WireAnnotation.fields(of: wire, over: transport, codec: codec)
+            let descriptor = try TransportRegistry.measured.transport(named: transport)
+            let fields = WireAnnotation.fields(of: wire, encoded: encoded.count, over: descriptor, codec: codec)
             var end = 0
             for field in fields {
                 #expect(field.range.lowerBound == end && !field.range.isEmpty)
@@ -27,15 +29,20 @@ struct TraceTests {
         }
     }
 
-    @Test("knows the text again, also behind a WebSocket mask")
+    @Test("A field shows the text, also behind a WebSocket mask")
     func text() throws {
         var message = EchoBench.message(size: 0, seed: 1)
         message.text = "Hello, wire!"
-        for transport in ["tcp", "ws", "mqtt", "udp"] {
-            let wire = try #require(
-                try WireCapture.message(Payload(try ProtobufCodec().encode(message)), over: transport)
+        for transport in ["tcp", "ws", "mqtt", "mqtt+ws", "udp"] {
+            let encoded = try ProtobufCodec().encode(message)
+            let wire = try #require(try WireCapture.message(Payload(encoded), over: transport))
+            let descriptor = try TransportRegistry.measured.transport(named: transport)
+            let fields = WireAnnotation.fields(
+                of: wire,
+                encoded: encoded.count,
+                over: descriptor,
+                codec: .protobuf
             )
-            let fields = WireAnnotation.fields(of: wire, over: transport, codec: .protobuf)
             #expect(fields.contains { $0.meaning == "'Hello, wire!'" })
         }
     }

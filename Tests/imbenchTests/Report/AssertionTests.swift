@@ -38,7 +38,7 @@ import Testing
             ("ws.rtt.p99_us", "is not of the form"), ("< 5", "is not of the form"), ("ws < 5", "is not of the form"),
             ("ws.lost < five", "is not of the form"), ("", "is not of the form"),
             ("wx.lost < 5", "did you mean 'ws'?"), ("ws.rtt.p99 < 5", "did you mean 'rtt.p99_us'?"),
-            ("ws.banana < 5", "there is rtt.min_us, rtt.p50_us"), ("ws..lost < 5", "unknown metric"),
+            ("ws.banana < 5", "allowed is rtt.min_us, rtt.p50_us"), ("ws..lost < 5", "unknown metric"),
         ]
     )
     func mistakes(_ text: String, _ part: String) {

@@ -56,6 +56,7 @@ struct HTMLRendererTests {
         for part in [
             "2024-02-29T12:00:00Z", "seed 7", "<figcaption>256 bytes of text: round trip in µs</figcaption>",
             "<i class=\"first\" style=\"left:0%;width:", "100.0 / 198.0", "×2.00", ">9877</td>", "wake-up",
+            "<dt>×floor</dt><dd>p50 divided by the p50 of bare system calls</dd>",
         ] { #expect(page.contains(part), "\(part)") }
     }
 }

@@ -7,12 +7,10 @@ struct TextRendererTests {
     @Test("Every command's text begins with its warnings, its title and its environment")
     func head() throws {
         for report in try sampleReports(hostile: "hostile") {
-            let lines = report.text(.table, .none).split(separator: "\n", omittingEmptySubsequences: false).map(
-                String.init
-            )
-            let facts = report.facts.map { "\($0.name.padded(to: 10)) \($0.value)" }
-            let head = report.warnings + [report.title] + facts + [""]
-            #expect(Array(lines.prefix(head.count)) == head, "\(report.name)")
+            let text = report.text(.table, .none, width: .max)
+            let facts = report.facts.map { "\($0.name.padded(to: 10)) \($0.value)".withoutTrailingSpaces + "\n" }
+            let head = (report.warnings + [report.title]).map { $0 + "\n" } + facts
+            #expect(text.hasPrefix(head.joined() + "\n"), "\(report.name)")
             #expect(facts.contains { $0.hasPrefix("machine") }, "\(report.name)")
         }
     }
@@ -20,7 +18,7 @@ struct TextRendererTests {
     @Test("Every command's text has every row, and no column of a note's row but its labels")
     func rows() throws {
         for report in try sampleReports(hostile: "hostile") {
-            let text = report.text(.table, .none)
+            let text = report.text(.table, .none, width: .max)
             for table in report.sections.compactMap(\.table) {
                 for row in table.rows {
                     let parts = table.texts(row) + (row.note.map { [$0] } ?? [])
@@ -30,6 +28,83 @@ struct TextRendererTests {
                 }
             }
         }
+    }
+
+    @Test("No line of any command's text is longer than 80 columns", arguments: [5, 79, 400])
+    func width(of text: Int) throws {
+        let words = (0..<text / 5).map { _ in "word" }.joined(separator: " ")
+        for hostile in [words, String(repeating: "x", count: text)] {
+            for report in try sampleReports(hostile: hostile) {
+                for line in report.text(.table, .none).split(separator: "\n") {
+                    #expect(line.count <= 80, "\(report.name): \(line)")
+                }
+            }
+        }
+    }
+
+    @Test("Every column has one short line in the legend of each format for people")
+    func legend() throws {
+        for report in try sampleReports(hostile: "hostile") {
+            let columns = report.sections.flatMap { $0.table?.titled ?? [] }
+            let texts = [Format.table, .markdown, .html].map { report.text($0, .none, width: .max) }
+            for column in columns {
+                let title = try #require(column.title)
+                #expect(
+                    !title.isEmpty && !column.meaning.isEmpty && column.meaning.count <= 90,
+                    "\(report.name) \(title)"
+                )
+                #expect(texts[0].contains("  \(title) ") && texts[0].contains(" \(column.meaning)\n"), "\(title)")
+                #expect(texts[1].contains("- \(title): \(column.meaning)\n"), "\(report.name) \(title)")
+                #expect(texts[2].contains("<dt>\(title)</dt>"), "\(report.name) \(title)")
+            }
+        }
+    }
+}
+
+@Suite struct TableTests {
+    private let table = Table(
+        columns: [.text("name", "name", "n"), .number("count", "count", "c"), .text("text", "text", "t")],
+        rows: [
+            Table.Row(cells: [.init("first"), .init(1), .init("one two three four five six seven")]),
+            Table.Row(cells: [.init("second"), .init(22), .init("")], note: "a note of several words"),
+        ]
+    )
+
+    @Test("The last text and a note are wrapped beside their row")
+    func wraps() {
+        let lines = table.plain(.none, width: 32).split(separator: "\n").map(String.init)
+        #expect(
+            lines == [
+                "name    count  text", "first       1  one two three", "               four five six",
+                "               seven", "second  a note of several words",
+            ]
+        )
+    }
+
+    @Test("Columns that do not fit follow in a second block, after the labels")
+    func blocks() {
+        let lines = table.plain(.none, width: 20).split(separator: "\n", omittingEmptySubsequences: false)
+        #expect(lines.contains("name    count") && lines.contains("name    text"))
+        #expect(lines.contains("first       1") && lines.contains { $0.hasPrefix("first   one") })
+        #expect(lines.filter { $0.hasPrefix("second") }.count == 1)
+        for line in lines { #expect(line.count <= 20) }
+    }
+
+    @Test("A selection has the labels and the chosen columns, in the order of the choice")
+    func selection() {
+        let selected = table.selecting(["text", "count"])
+        #expect(selected.columns.map(\.name) == ["name", "text", "count"])
+        #expect(selected.rows[0].cells.map(\.text) == ["first", "one two three four five six seven", "1"])
+        #expect(table.selecting([]).columns.count == 1)
+    }
+
+    @Test("A text is wrapped at spaces, and within a long word after a comma or anywhere")
+    func words() {
+        #expect("a bb ccc".wrapped(to: 4) == ["a bb", "ccc"])
+        #expect("one,two,three".wrapped(to: 9) == ["one,two,", "three"])
+        #expect("abcdefgh".wrapped(to: 3) == ["abc", "def", "gh"])
+        #expect("".wrapped(to: 3) == [""])
+        #expect("a\nb".wrapped(to: 3) == ["a", "b"])
     }
 }
 

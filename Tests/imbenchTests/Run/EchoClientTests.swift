@@ -8,25 +8,25 @@ import Transports
 
 @testable import imbench
 
-/// `imbench run --rate`: messages go out by a schedule, whether answers come or not.
+/// `imbench run --rate`: messages are sent by a schedule, independent of the answers.
 @Suite("imbench run with a rate", .timeLimit(.minutes(5)), .ownThread)
 struct OpenLoopTests {
-    /// Nothing is given up because the machine is busy with other things.
-    private static let patience: Int64 = 30_000_000_000
+    /// No message times out because the machine is busy.
+    private static let answerTimeout: Int64 = 30_000_000_000
 
-    /// What a slice came to over an awkward connection to an echo.
+    /// The outcome of a slice over an awkward connection to an echo server.
     private func run(
         messages: Int = 50,
         interval: Int64 = 1_000_000,
         stall: Int64 = 0,
-        patience: Int64 = OpenLoopTests.patience,
+        answerTimeout: Int64 = OpenLoopTests.answerTimeout,
         isReliable: Bool = true,
         loses: @escaping @Sendable (Int) -> Bool = { _ in false }
     ) async throws -> (outcome: EchoClient.Outcome, accounts: DeliveryCounts, failure: String?) {
         let loop = try QuietLoop.get()
         let (server, connection) = try await echo(on: loop)
         let awkward = AwkwardConnection(over: connection, on: loop, stall: stall, isReliable: isReliable, loses: loses)
-        let client = client(awkward, patience, on: loop)
+        let client = client(awkward, answerTimeout, on: loop)
         let slice = EchoClient.Slice(end: .max, messages: messages, interval: interval)
         let result = await Task(executorPreference: loop) {
             let outcome = await client.run(slice)
@@ -44,18 +44,26 @@ struct OpenLoopTests {
         return (server, try await transport.connect(timeout: .seconds(10)))
     }
 
-    private func client(_ connection: any Connection, _ patience: Int64 = patience, on loop: EventLoop) -> EchoClient {
+    private func client(_ connection: any Connection, _ answerTimeout: Int64 = answerTimeout, on loop: EventLoop)
+        -> EchoClient
+    {
         let message = EchoBench.message(size: 32, seed: 1)
-        return EchoClient(connection, codec: WireFormat.json.codec(), message: message, patience: patience, on: loop)
+        return EchoClient(
+            connection,
+            codec: WireFormat.json.codec(),
+            message: message,
+            answerTimeout: answerTimeout,
+            on: loop
+        )
     }
 
-    @Test("sends every message of the schedule over each transport, and its accounts close")
+    @Test("An open loop sends every message of the schedule over each transport, and its accounts close")
     func transports() throws {
         let line = "run --rate 1000 --messages 100 --warmup 0ms --repeat 1 --connections 2 --size 32 --codec json"
         var options = try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
         options.transports = TransportRegistry.standard.transports.map(\.name)
         let stage = try Stage(registry: .standard, outside: [], seed: 1, placement: nil)
-        let bench = EchoBench(options, stage: stage, seed: 1, limits: .init(answer: Self.patience))
+        let bench = EchoBench(options, stage: stage, seed: 1, limits: .init(answer: Self.answerTimeout))
         for key in bench.keys { bench.measure(key, duration: .seconds(3600), messages: 100) }
         let rows = bench.results(FloorBench(kinds: [], sizes: []))
         bench.close()
@@ -69,23 +77,23 @@ struct OpenLoopTests {
         }
     }
 
-    @Test("counts how late a message is from the schedule, and not from when it could be sent")
+    @Test("The latency of a message counts from its scheduled time, not from the actual send time")
     func lateness() async throws {
-        // While the first message is held up for 60 ms, the 49 others become due, 1 ms after each other: the last is 11 ms
-        // late when it can go, the first of them 59 ms.
+        // While the first message is delayed by 60 ms, the 49 others become due, 1 ms after each other. Then the first of
+        // them is sent 59 ms late, and the last 11 ms late.
         let (outcome, accounts, _) = try await run(stall: 60_000_000)
         #expect(accounts.closes && accounts.acked == 50)
         #expect(outcome.rtt.count == 50 && outcome.service.count == 50)
         let (rtt, service) = (try #require(outcome.rtt.mean), try #require(outcome.service.mean))
         let lateness = (11...59).reduce(0) { $0 + $1 * 1_000_000 }
-        // Sums of numbers this large are exact to the nanosecond, give or take.
+        // Sums of such large numbers are exact to about a nanosecond.
         #expect((rtt - service) * 50 >= Double(lateness) - 1000)
         #expect(try #require(outcome.rtt.minimum) >= 11_000_000)
     }
 
-    @Test("goes on by the schedule when answers are missing, and counts them as lost")
+    @Test("An open loop continues its schedule when answers are missing, and counts the messages as lost")
     func losses() async throws {
-        let (outcome, accounts, failure) = try await run(patience: 2_000_000_000, isReliable: false) {
+        let (outcome, accounts, failure) = try await run(answerTimeout: 2_000_000_000, isReliable: false) {
             $0.isMultiple(of: 5)
         }
         #expect(failure == nil)
@@ -93,7 +101,7 @@ struct OpenLoopTests {
         #expect(outcome.answered == 40 && outcome.rtt.count == 40)
     }
 
-    @Test("says that the server has gone, and its accounts close")
+    @Test("An open loop reports that the server has closed the connection, and its accounts close")
     func serverGone() async throws {
         let loop = try QuietLoop.get()
         let (server, connection) = try await echo(on: loop)
@@ -110,15 +118,21 @@ struct OpenLoopTests {
     }
 }
 
-@Suite("Message ids")
+@Suite("Message identifiers")
 struct MessageIDTests {
-    @Test("carry a sequence number there and back", arguments: [0, 1, 9_999, 123_456_789_012_345] as [UInt64])
+    @Test(
+        "An identifier contains a sequence number that is read back",
+        arguments: [0, 1, 9_999, 123_456_789_012_345] as [UInt64]
+    )
     func roundTrip(number: UInt64) {
         #expect(MessageID.text(number).utf8.count == 15)
         #expect(MessageID.number(MessageID.text(number)) == number)
     }
 
-    @Test("are refused when they are none", arguments: ["", "12345", "00000000000000x", "0000000000000000"])
+    @Test(
+        "A text that is no identifier has no sequence number",
+        arguments: ["", "12345", "00000000000000x", "0000000000000000"]
+    )
     func refused(text: String) {
         #expect(MessageID.number(text) == nil)
     }

@@ -6,11 +6,11 @@ import Transports
 
 @testable import imbench
 
-/// What hostile clients make a server of sessions keep, measured from outside of its process.
-@Suite("A server of sessions", .timeLimit(.minutes(5)), .ownThread)
+/// The memory of a session server under hostile clients, measured from outside its process.
+@Suite("A session server", .timeLimit(.minutes(5)), .ownThread)
 struct HoardingTests {
     #if os(Linux)
-    /// The most memory that the process has had, in bytes.
+    /// The peak memory of the process, in bytes.
     private func peak(_ process: Int32) throws -> Int {
         let status = try String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8)
         let line = try #require(status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") })
@@ -18,7 +18,7 @@ struct HoardingTests {
     }
 
     @Test(
-        "keeps no more than max-buffered and 64 MiB of what clients send before its turn",
+        "Early messages of all sessions need no more memory than max-buffered and 64 MiB",
         .disabled(if: ProcessInfo.processInfo.environment["IM_SANITIZED"] != nil, "a sanitizer's memory would count"),
         arguments: ["tcp", "ws"]
     )
@@ -36,7 +36,7 @@ struct HoardingTests {
         }
         let address = "\(transport)://127.0.0.1:\(try #require(port))"
         let content = Payload([UInt8](repeating: 65, count: 60_000))
-        // Together they send eight times as much as they may keep.
+        // Together they send eight times as much as the server may buffer.
         try await withThrowingTaskGroup(of: Void.self) { group in
             for client in 1...16 as ClosedRange<UInt64> {
                 group.addTask {
@@ -53,7 +53,7 @@ struct HoardingTests {
             }
             try await group.waitForAll()
         }
-        // It still serves, and all that was sent before has arrived.
+        // It still serves, and has received all that was sent before.
         let connection = try await TransportRegistry.standard.connect(address)
         let hello = SessionFrame.hello(SessionID(high: 99, low: 1), incarnation: 0, received: 0)
         #expect(await connection.send(hello.payload).isSuccess)

@@ -7,9 +7,9 @@ import Transports
 
 @Suite("imbench serve, and clients that misbehave", .timeLimit(.minutes(5)), .ownThread)
 struct ServeTests {
-    /// The next line that is the one, on a thread of its own.
+    /// The next line that satisfies a condition, read on a separate thread.
     private func line(of server: ChildProcess, _ isIt: @escaping @Sendable (String) -> Bool) async throws -> String? {
-        // Nobody else has it meanwhile.
+        // No other thread uses it meanwhile.
         nonisolated(unsafe) let server = server
         return try await apart {
             while case .line(let line) = server.next(timeout: 20_000) {
@@ -20,7 +20,7 @@ struct ServeTests {
     }
 
     @Test(
-        "it says on standard error whom it has ended, and why; an echo, a chat and brokers alike",
+        "Echo, chat and broker log on standard error which client they have ended, and why",
         arguments: [
             ("tcp", ["--chat"]), ("tcp", []), ("mqtt", ["--chat"]), ("mqtt", ["--user", "ann:secret"]),
         ] as [(String, [String])]
@@ -28,7 +28,7 @@ struct ServeTests {
     func attacked(transport: String, options: [String]) async throws {
         let program = try #require(BuiltProgram.path)
         let url = "\(transport)://127.0.0.1:0/?max-message=1000"
-        // Its standard error comes on the same pipe as what it prints.
+        // Standard error and standard output are one pipe.
         let script = "exec \"$0\" serve --listen \"$@\" 2>&1"
         let server = try ChildProcess(["/bin/sh", "-c", script, program, url] + options)
         let first = try #require(try await line(of: server) { $0.contains("\(transport)://") })
@@ -43,7 +43,9 @@ struct ServeTests {
         await client.close()
     }
 
-    @Test("a flood of endings is ten lines a second, the next of which tells how many had none; a goodbye has none")
+    @Test(
+        "At most ten endings per second are logged, and the next line counts the others; a normal close is not logged"
+    )
     func lines() {
         let log = EndingLog()
         let error = TransportError(.closedByPeer, .open, "gone")

@@ -3,20 +3,20 @@ import Testing
 @testable import imbench
 
 @Suite struct SimulationTests {
-    @Test("the supervisor keeps its rules in the first thousand worlds")
+    @Test("The supervisor keeps its rules in the first thousand worlds")
     func rules() {
         let result = SimulationRun.run(1..<1001)
         #expect(result.seeds == 1000)
         #expect(result.failures.isEmpty)
     }
 
-    @Test("a rule that is broken on purpose is noticed", arguments: Mutation.allCases)
+    @Test("A rule that is broken on purpose is detected", arguments: Mutation.allCases)
     func mutations(_ mutation: Mutation) {
         let result = SimulationRun.run(1..<10_001, mutation: mutation, stopsAtFailure: true)
         #expect(result.failed == 1, "no world of \(result.seeds) has shown \(mutation)")
     }
 
-    @Test("the same seed gives the same world, whether it is watched or not")
+    @Test("The same seed gives the same world, with and without a log")
     func replay() {
         for seed: UInt64 in 1..<100 {
             var first = World(seed: seed)
@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    @Test("the result does not depend on the number of threads")
+    @Test("The result does not depend on the number of threads")
     func threads() throws {
         let one = try SimulationRun.run(1..<200, threads: 1)
         let three = try SimulationRun.run(1..<200, threads: 3)

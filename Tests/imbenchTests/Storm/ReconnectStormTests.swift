@@ -17,17 +17,17 @@ private func outcome(_ model: StormModel, _ policy: StormPolicy, seed: UInt64 = 
 }
 
 @Suite struct ReconnectStormTests {
-    @Test("the same seed gives the same outcome, another one another", arguments: StormPolicy.allCases)
+    @Test("Equal seeds give equal outcomes, and different seeds different ones", arguments: StormPolicy.allCases)
     func seeded(_ policy: StormPolicy) throws {
         let first = try outcome(smallStorm(), policy, seed: 7)
         #expect(try outcome(smallStorm(), policy, seed: 7) == first)
         #expect(try outcome(smallStorm(), policy, seed: 8) != first)
     }
 
-    @Test("every client and every attempt is accounted for", arguments: StormPolicy.allCases, [1, 15, 120])
+    @Test("Every client and every attempt is accounted for", arguments: StormPolicy.allCases, [1, 15, 120])
     func accounts(_ policy: StormPolicy, limit: Int) throws {
         var models = Array(repeating: smallStorm(), count: 3)
-        // With an outage beyond the limit, and with a queue in which clients wait longer than they will.
+        // The cases include an outage beyond the limit, and a queue in which clients wait longer than their timeout.
         models[1].outage = .seconds(20)
         models[2].backlog = 1000
         for var model in models {
@@ -43,7 +43,7 @@ private func outcome(_ model: StormModel, _ policy: StormPolicy, seed: UInt64 = 
         }
     }
 
-    @Test("jitter spreads what reaches the restarted server, and brings everybody back")
+    @Test("Jitter spreads the attempts at the restarted server, and all clients connect again")
     func jitterHelps() throws {
         let full = try outcome(smallStorm(), .fullJitter)
         let none = try outcome(smallStorm(), .noJitter)
@@ -54,19 +54,19 @@ private func outcome(_ model: StormModel, _ policy: StormPolicy, seed: UInt64 = 
         #expect(!none.isOutOfReach(percent: 100))
     }
 
-    @Test("nobody is served faster than the server can")
+    @Test("No client is served before the server has the capacity")
     func serverRate() throws {
         for policy in StormPolicy.allCases {
             let result = try outcome(smallStorm(), policy)
             let handshakes = result.back + result.wasted
             let last = Double(result.backTimes.last ?? 0) / 1e9
-            // It starts after 10 s. Clients that left may have been served after the last one that was back.
+            // The server starts after 10 s. It may serve clients that have left after the last one that connected.
             #expect(Double(result.back) <= (last - 10) * 10 + 1)
             #expect(handshakes <= (600 - 10) * 10 + 1)
         }
     }
 
-    @Test("SignalR's schedule ends after four attempts if the server is away for longer")
+    @Test("SignalR's schedule ends after four attempts if the server is down for longer")
     func signalRGivesUp() throws {
         var model = smallStorm()
         model.outage = .seconds(60)
@@ -78,7 +78,7 @@ private func outcome(_ model: StormModel, _ policy: StormPolicy, seed: UInt64 = 
         #expect(result.timeline.count == 43)
     }
 
-    @Test("SignalR's schedule brings everybody back if the server returns before its last delay ends")
+    @Test("With SignalR's schedule all clients connect again if the server starts before the last delay ends")
     func signalRLastAttempt() throws {
         var model = smallStorm()
         model.handshakes = 1_000_000
@@ -90,7 +90,7 @@ private func outcome(_ model: StormModel, _ policy: StormPolicy, seed: UInt64 = 
     }
 
     @Test(
-        "a server without an outage and without a limit has all back after the first delay",
+        "Without an outage and without a handshake limit, all clients connect again after the first delay",
         arguments: StormPolicy.allCases
     )
     func unlimitedServer(_ policy: StormPolicy) throws {
@@ -108,12 +108,12 @@ private func outcome(_ model: StormModel, _ policy: StormPolicy, seed: UInt64 = 
             case .fixed: 5
             case .noJitter, .equalJitter, .fullJitter: 0.5
             }
-        // What is noticed within 100 ms, one round trip of at most 50, and five hundred handshakes of a microsecond.
+        // The loss is detected within 100 ms. A round trip takes at most 50 ms, and each of the 500 handshakes 1 µs.
         let last = try #require(result.secondsUntilBack(percent: 100))
         #expect(last <= firstDelay + 0.152)
     }
 
-    @Test("a server wastes handshakes on clients that have left its queue")
+    @Test("The server wastes handshakes on clients that have left its queue")
     func wastedHandshakes() throws {
         var model = smallStorm()
         model.backlog = 500
@@ -122,7 +122,7 @@ private func outcome(_ model: StormModel, _ policy: StormPolicy, seed: UInt64 = 
         #expect(try outcome(smallStorm(), .fixed).wasted == 0)
     }
 
-    @Test("a delay beyond all time ends at the limit")
+    @Test("A delay beyond the range of the clock ends at the limit")
     func endlessDelay() throws {
         let forever = BackoffPolicy.fixed(.seconds(Int64.max))
         let result = try #require(ReconnectStorm.run(smallStorm(), forever, seed: 1))
@@ -131,12 +131,12 @@ private func outcome(_ model: StormModel, _ policy: StormPolicy, seed: UInt64 = 
         #expect(result.timeline.isEmpty)
     }
 
-    @Test("a simulation can be cancelled")
+    @Test("A simulation can be cancelled")
     func cancelled() {
         #expect(ReconnectStorm.run(smallStorm(), .immediate, seed: 1) { true } == nil)
     }
 
-    @Test("no jitter and full jitter are the policy that connections are supervised with, but for the jitter")
+    @Test("The policies without jitter and with full jitter differ from the standard policy in jitter only")
     func standardPolicy() {
         #expect(StormPolicy.fullJitter.backoff == .standard)
         #expect(StormPolicy.noJitter.backoff != .standard)
@@ -144,7 +144,7 @@ private func outcome(_ model: StormModel, _ policy: StormPolicy, seed: UInt64 = 
 }
 
 @Suite struct StormPartsTests {
-    @Test("a server refuses, serves in turn, lets the backlog wait and drops the rest")
+    @Test("A server refuses while down, serves in order, queues up to the backlog and drops the rest")
     func server() {
         var model = StormModel()
         model.handshakes = 10
@@ -157,7 +157,7 @@ private func outcome(_ model: StormModel, _ policy: StormPolicy, seed: UInt64 = 
         #expect(server.receive(at: up) == .done(at: up + 200_000_000))
         #expect(server.receive(at: up + 1) == .done(at: up + 300_000_000))
         #expect(server.receive(at: up + 2) == .dropped)
-        // The first one is done, and leaves a place.
+        // The first handshake has ended, so the queue has room.
         #expect(server.receive(at: up + 100_000_000) == .done(at: up + 400_000_000))
         #expect(server.receive(at: up + 900_000_000) == .done(at: up + 1_000_000_000))
     }

@@ -17,9 +17,9 @@ private func text(_ results: StormResults, _ format: Format, isUnicode: Bool = f
 }
 
 @Suite struct StormReportTests {
-    @Test("No line is wider than 100 columns", arguments: [true, false])
+    @Test("No line is wider than 80 columns", arguments: [true, false])
     func width(isUnicode: Bool) {
-        for line in text(results(), .table, isUnicode: isUnicode).split(separator: "\n") { #expect(line.count <= 100) }
+        for line in text(results(), .table, isUnicode: isUnicode).split(separator: "\n") { #expect(line.count <= 80) }
     }
 
     @Test("The numbers of a hundred thousand clients fit into the table")
@@ -27,7 +27,7 @@ private func text(_ results: StormResults, _ format: Format, isUnicode: Bool = f
         var wide = results([.equalJitter])
         wide.outcomes[0].outcome.timedOut = 10_000_000
         wide.outcomes[0].outcome.refused = 100_000_000
-        for line in text(wide, .table).split(separator: "\n") { #expect(line.count <= 100) }
+        for line in text(wide, .table).split(separator: "\n") { #expect(line.count <= 80) }
     }
 
     @Test("Plots are ASCII unless they may be Unicode")
@@ -58,11 +58,11 @@ private func text(_ results: StormResults, _ format: Format, isUnicode: Bool = f
     @Test("The table shows never, or the limit, where there is no time")
     func never() throws {
         let text = text(results(), .table)
-        let signalr = try #require(text.split(separator: "\n").first { $0.hasPrefix("signalr ") })
+        let signalr = try #require(text.split(separator: "\n").last { $0.hasPrefix("signalr ") })
         #expect(signalr.contains("never"))
-        let none = try #require(text.split(separator: "\n").first { $0.hasPrefix("no-jitter ") })
+        let none = try #require(text.split(separator: "\n").last { $0.hasPrefix("no-jitter ") })
         #expect(none.contains("> 600"))
-        #expect(text.contains("no-jitter: the limit of 10m was reached with "))
+        #expect(none.split(separator: " ").last != "0")
     }
 
     @Test("JSON has the members of every report, and null for a share that was never reached")
@@ -146,7 +146,7 @@ private func text(_ results: StormResults, _ format: Format, isUnicode: Bool = f
                 #"--policy is ","; allowed is a list of up to 64, separated by commas, of: "#
                     + StormPolicy.allCases.map(\.rawValue.debugDescription).joined(separator: ", ")
             ),
-            ("--rate 5", "--rate belongs to 'run', not to 'storm'"),
+            ("--rate 5", "--rate belongs to 'run', not to 'storm'; 'imbench help storm' lists its options"),
         ]
     )
     func mistakes(_ line: String, _ sentence: String) {

@@ -3,7 +3,7 @@ import TransportAPI
 
 @testable import imbench
 
-/// A connection that holds its first message up, or loses some, and is else like the one below it.
+/// A connection that delays its first message, or loses some, and passes all other calls on.
 final class AwkwardConnection: Connection {
     private let below: any Connection
     private let loop: EventLoop
@@ -13,8 +13,8 @@ final class AwkwardConnection: Connection {
 
     /// - Parameters:
     ///   - stall: how long the first message takes to be sent, in nanoseconds.
-    ///   - isReliable: whether it says that it loses nothing.
-    ///   - loses: whether the message of this number, from 0, is taken and never sent.
+    ///   - isReliable: whether its capabilities claim reliability.
+    ///   - loses: whether the message of this number, counted from 0, is accepted and never sent.
     init(
         over below: any Connection,
         on loop: EventLoop,

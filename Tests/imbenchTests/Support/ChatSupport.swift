@@ -7,7 +7,7 @@ import Transports
 
 @testable import imbench
 
-/// Keeps what a chat shows, and lets a test wait for it.
+/// Records the lines of a chat. A test can wait for a line.
 final class RecordingDisplay: ChatDisplay {
     private struct State {
         var lines: [ChatLine] = []
@@ -40,31 +40,31 @@ final class RecordingDisplay: ChatDisplay {
         }
     }
 
-    /// What others have written.
-    var heard: [String] { Self.heard(lines) }
+    /// The texts of other members.
+    var received: [String] { Self.received(lines) }
 
-    static func heard(_ lines: [ChatLine]) -> [String] {
+    static func received(_ lines: [ChatLine]) -> [String] {
         lines.compactMap { if case .other(_, let text) = $0 { text } else { nil } }
     }
 
-    /// How many messages have their second tick.
+    /// The number of messages with a second tick.
     static func confirmed(_ lines: [ChatLine]) -> Int {
         lines.count { if case .confirmed = $0 { true } else { false } }
     }
 
-    /// How often the chat was open.
+    /// How often the chat has opened a connection.
     static func openings(_ lines: [ChatLine]) -> Int {
         lines.count { if case .status(let text) = $0 { text.hasPrefix("open") } else { false } }
     }
 }
 
-/// One person at a chat.
+/// One member of a chat.
 struct ChatPerson: Sendable {
     let name: String
     let display = RecordingDisplay()
     let client: LoopBound<ChatClient>
 
-    /// Comes into the lobby of a server, with short pauses between attempts, and waits until it is open.
+    /// Enters the lobby of a server, with short pauses between attempts, and waits until the connection is open.
     init(_ name: String, at server: Endpoint, codec: WireFormat = .json) async throws {
         self.name = name
         let file = """
@@ -73,7 +73,7 @@ struct ChatPerson: Sendable {
             """
         let configuration = try TransportConfiguration(json: file.utf8)
         var setup = try ChatSetup(configuration, name: name, room: "lobby")
-        // However slow the machine is: what is held comes when the one before it has come.
+        // On a slow machine, a held message must not be shown before its predecessor.
         setup.longestHold = .seconds(3600)
         client = try await ChatClient.start(setup, display)
         await display.wait { RecordingDisplay.openings($0) > 0 }

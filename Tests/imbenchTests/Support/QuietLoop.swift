@@ -2,7 +2,7 @@ import SocketIO
 
 @testable import imbench
 
-/// A loop for tests that go by the clock: on the shared one they would wait for all other tests.
+/// A loop for tests that depend on the clock. On the shared loop they would wait for all other tests.
 enum QuietLoop {
     private static let made = Result { () throws(SystemError) in try EventLoop(name: "im-quiet") }
 

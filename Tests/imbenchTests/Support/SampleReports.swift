@@ -1,3 +1,5 @@
+import Transports
+
 @testable import imbench
 
 /// A report of each command. Every text that comes from outside is `hostile`.

@@ -5,7 +5,7 @@ import Testing
 #if os(Linux)
 @Suite("An interrupted command", .timeLimit(.minutes(5)), .ownThread)
 struct InterruptedTests {
-    /// What a command printed, and how it ended when it was interrupted.
+    /// The output of an interrupted command, and how it ended.
     private func interrupt(_ words: [String]) async throws -> (text: String, ending: ChildProcess.Ending) {
         let program = try #require(BuiltProgram.path)
         return try await apart {
@@ -23,7 +23,7 @@ struct InterruptedTests {
     }
 
     @Test(
-        "ends with status 130, whatever it was doing",
+        "An interrupted command ends with status 130",
         arguments: [
             "run --duration 100s --repeat 1 --transport tcp --size 32 --codec json",
             "run --rate 0.01 --messages 100 --transport udp --size 32 --codec json",
@@ -37,7 +37,7 @@ struct InterruptedTests {
         #expect(ending == .status(130))
     }
 
-    @Test("says what was measured and what was cut short")
+    @Test("The report of an interrupted run has the number of measurements, and that it was cut short")
     func report() async throws {
         let line = "run --duration 100s --repeat 2 --transport tcp --size 32 --codec json"
         let text = try await interrupt(line.split(separator: " ").map(String.init)).text

@@ -4,7 +4,7 @@ import Testing
 @testable import imbench
 
 @Suite struct FilesTests {
-    @Test("a report replaces what the file held before")
+    @Test("A report replaces the former content of the file")
     func replaces() throws {
         let folder = try Folder()
         defer { folder.remove() }
@@ -15,7 +15,7 @@ import Testing
         #expect(readFile(folder.path + "/none", limit: 2) == nil)
     }
 
-    @Test("a file that cannot be written is a sentence before anything is measured")
+    @Test("A file that cannot be written is an error before anything is measured")
     func unwritable() {
         #expect(throws: SystemFailure("cannot write /nowhere/report: No such file or directory")) {
             _ = try ReportTarget(path: "/nowhere/report")
@@ -26,7 +26,7 @@ import Testing
 @Suite struct GitCommitTests {
     private let hash = "0123456789abcdef0123456789abcdef01234567"
 
-    @Test("the commit is found from a folder below the checkout, loose, packed and detached")
+    @Test("The commit is found from a folder below the checkout, if loose, packed or detached")
     func layouts() throws {
         let folder = try Folder()
         defer { folder.remove() }
@@ -41,7 +41,7 @@ import Testing
         #expect(GitCommit.commit(ofCheckout: folder.path) == hash)
     }
 
-    @Test("a worktree's file leads to the shared references")
+    @Test("The .git file of a worktree leads to the shared references")
     func worktree() throws {
         let folder = try Folder()
         defer { folder.remove() }
@@ -54,7 +54,7 @@ import Testing
 }
 
 @Suite struct EnvironmentTests {
-    @Test("this machine is described")
+    @Test("The environment describes this machine")
     func current() {
         let environment = Environment.current()
         #expect(environment.cores >= 1)
@@ -70,7 +70,7 @@ import Testing
         #expect(abs(try Date(text, strategy: .iso8601).timeIntervalSinceNow) < 60)
     }
 
-    @Test("the processor's name is read from its line")
+    @Test("The name of the processor is read from its line")
     func processorLine() {
         #expect(Environment.value(of: "model name", in: "a : b\nmodel name\t: Fast: One\n") == "Fast: One")
         #expect(Environment.value(of: "model name", in: "model name\nmodel name :\n") == nil)
@@ -78,7 +78,7 @@ import Testing
 }
 
 @Suite struct AwakeSpinnersTests {
-    @Test("one thread a core spins until it is stopped, and stopping twice does no harm")
+    @Test("One thread per core spins until it is stopped, and it can be stopped twice")
     func startAndStop() throws {
         #if os(Linux)
         let spinners = try AwakeSpinners()
@@ -90,7 +90,7 @@ import Testing
 }
 
 @Suite struct ThreadPlacementTests {
-    @Test("Both sides are placed apart, on one core, or not at all")
+    @Test("Both sides are placed on different cores, on one core, or not at all")
     func kinds() {
         #expect(ThreadPlacement.resolve(.apart, cores: [1, 4, 6]).placement == ThreadPlacement(near: 1, far: 6))
         #expect(ThreadPlacement.resolve(.same, cores: [1, 4, 6]).placement == ThreadPlacement(near: 1, far: 1))
@@ -101,7 +101,7 @@ import Testing
         }
     }
 
-    @Test("On one core both sides share it, and a sentence says so")
+    @Test("With one core both sides share it, and a sentence reports it")
     func oneCore() {
         let (placement, remark) = ThreadPlacement.resolve(.apart, cores: [5])
         #expect(placement == ThreadPlacement(near: 5, far: 5))
@@ -109,7 +109,10 @@ import Testing
         #expect(ThreadPlacement.resolve(.same, cores: [5]).remark == nil)
     }
 
-    @Test("A system that does not place threads says so unless that was asked for", arguments: [nil, []] as [[Int]?])
+    @Test(
+        "A system that does not place threads is reported, unless --placement is free",
+        arguments: [nil, []] as [[Int]?]
+    )
     func unplaced(cores: [Int]?) {
         for wanted in [.apart, .same] as [Placement] {
             let (placement, remark) = ThreadPlacement.resolve(wanted, cores: cores)
@@ -120,7 +123,7 @@ import Testing
 }
 
 @Suite struct ProgressTests {
-    @Test("the bar fills from left to right")
+    @Test("The bar fills from left to right")
     func bar() {
         #expect(Progress.bar(0, of: 4, width: 4) == "░░░░ 0/4")
         #expect(Progress.bar(2, of: 4, width: 4) == "██░░ 2/4")
@@ -129,7 +132,7 @@ import Testing
 }
 
 @Suite struct ProgramTests {
-    @Test("the status says how it went")
+    @Test("The exit status reflects the outcome")
     func statuses() {
         func program(_ status: Int32) -> Program {
             Program(

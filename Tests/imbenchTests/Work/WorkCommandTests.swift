@@ -6,13 +6,20 @@ import Testing
 
 @Suite("imbench work", .timeLimit(.minutes(5)), .ownThread)
 struct HotPathTests {
-    @Test("each step does what it says, as often as it is asked", arguments: HotPath.all.map(\.name))
+    @Test("Each step runs as often as requested", arguments: HotPath.all.map(\.name))
     func works(name: String) throws {
         let path = try #require(HotPath.all.first { $0.name == name })
         try path.prepare()(20)
     }
 
-    @Test("each step has its bound")
+    @Test("The list has one line for each step, in 80 columns")
+    func list() async throws {
+        let lines = try await BuiltProgram.run(["work"]).output.split(separator: "\n")
+        #expect(lines.map { $0.prefix { $0 != " " } } == HotPath.all.map { $0.name[...] })
+        for line in lines { #expect(line.count <= 80) }
+    }
+
+    @Test("Each step has a row in scripts/guard.tsv")
     func bounds() throws {
         let root = URL(fileURLWithPath: #filePath).pathComponents.dropLast(4).joined(separator: "/")
         let table = try String(contentsOfFile: root + "/scripts/guard.tsv", encoding: .utf8)

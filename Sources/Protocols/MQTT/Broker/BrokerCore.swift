@@ -1,29 +1,29 @@
 import TransportAPI
 
-/// Who gets which message: the routing of an MQTT broker, as a value. It knows sessions by numbers that its owner gives
-/// them, and topics; packets, connections and sockets are other people's business.
+/// The routing of an MQTT broker, as a value: it finds the sessions that get a message. It knows topics, and sessions
+/// by the numbers that its owner gives them. It knows no packets, connections or sockets.
 ///
-/// Every session gets a message once, however many of its filters match, at the lower of the QoS of the message and the
-/// highest QoS granted to a matching filter (MQTT 3.1.1, sections 3.3.5 and 4.3).
+/// Every session gets a message once, even if several of its filters match. The QoS is the lower of the message's QoS
+/// and the highest QoS granted to a matching filter (MQTT 3.1.1, sections 3.3.5 and 4.3).
 package struct BrokerCore: Sendable {
     /// One copy of a message.
     package struct Delivery: Sendable, Hashable {
-        /// Who gets it.
+        /// The number of the session that gets it.
         package var session: UInt64
-        /// At which QoS.
+        /// The QoS of the copy.
         package var qos: MQTTQoS
     }
 
     struct Session: Sendable {
         var id: UInt64
         var clientID: [UInt8]
-        /// The trie's nodes that this session is on, and where in their lists.
+        /// The trie's nodes that this session subscribes on, and its index in their lists of subscribers.
         var places: [Int32: Int] = [:]
         /// How many levels its filters have together.
         var levels = 0
-        /// It has been forgotten, but for its filters, which get nothing any more.
+        /// Whether the session has ended. Its filters are still in the trie, but get no messages.
         var isGone = false
-        /// The last routing that found this session by several filters, and where its delivery lies.
+        /// The last routing that found this session by several filters, and the index of its delivery.
         var routing: UInt64 = 0
         var delivery = 0
     }
@@ -32,32 +32,32 @@ package struct BrokerCore: Sendable {
     var trie = TopicTrie()
     var sessions: [Session] = []
     private var freeSessions: [Int32] = []
-    /// The sessions that are gone and whose filters are still in the trie.
+    /// The ended sessions whose filters are still in the trie.
     var goneSessions: [Int32] = []
     var indexByID: [UInt64: Int32] = [:]
-    /// Keys are bytes, because two client identifiers that Swift holds for equal may differ on the wire.
+    /// Keys are bytes, because client identifiers that Swift considers equal can differ on the wire.
     private var indexByClient: [[UInt8]: Int32] = [:]
     private var routing: UInt64 = 0
 
-    /// A broker without sessions.
+    /// Creates a broker without sessions.
     package init(limits: Limits = Limits()) {
         self.limits = limits
     }
 
     /// How many sessions there are.
     package var sessionCount: Int { indexByID.count }
-    /// How many filters all sessions have together, those included that are gone but not cleared away yet.
+    /// How many filters all sessions have together, including those of ended sessions that are still in the trie.
     package private(set) var subscriptionCount = 0
-    /// How many nodes the trie of their levels has, its root included.
+    /// How many nodes the trie has, including its root.
     package var nodeCount: Int { trie.nodeCount }
 
     // MARK: Sessions
 
-    /// Adds a session whose CONNECT was accepted. The client identifier is in UTF-8; an empty one is like no other.
+    /// Adds a session whose CONNECT was accepted. The client identifier is in UTF-8. An empty one equals no other.
     ///
-    /// - Returns: the session of the same client identifier, which this one takes over from and whose connection has to
-    ///   be closed (MQTT-3.1.4-2). The broker has forgotten it.
-    /// - Throws: `.serverUnavailable` if there are too many sessions, `.busy` if `session` is taken.
+    /// - Returns: The earlier session of the same client identifier, whose connection has to be closed (MQTT-3.1.4-2).
+    ///   It is already removed.
+    /// - Throws: `.serverUnavailable` if there are too many sessions, `.busy` if the number `session` is in use.
     package mutating func connect(_ session: UInt64, clientID client: [UInt8]) throws(TransportError) -> UInt64? {
         guard indexByID[session] == nil else {
             throw TransportError(.busy, .handshake, "session \(session) exists already")
@@ -65,7 +65,7 @@ package struct BrokerCore: Sendable {
         let former = client.isEmpty ? nil : indexByClient[client].map { sessions[Int($0)].id }
         if let former { disconnect(former) }
         guard sessionCount < limits.maximumSessions else {
-            throw TransportError(.serverUnavailable, .handshake, "the broker has \(sessionCount) sessions, its most")
+            throw TransportError(.serverUnavailable, .handshake, "the broker is full with \(sessionCount) sessions")
         }
         let index: Int32
         let fresh = Session(id: session, clientID: client)
@@ -81,8 +81,8 @@ package struct BrokerCore: Sendable {
         return former
     }
 
-    /// Forgets a session, which gets nothing any more; does nothing if it is not there (any more). Its filters count until
-    /// ``clear(atMost:)`` has cleared them away.
+    /// Removes a session, which gets no more messages. Does nothing if there is no such session. Its filters count
+    /// until ``clear(atMost:)`` has removed them.
     package mutating func disconnect(_ session: UInt64) {
         guard let index = indexByID.removeValue(forKey: session) else { return }
         let client = sessions[Int(index)].clientID
@@ -97,9 +97,10 @@ package struct BrokerCore: Sendable {
         freeSessions.append(index)
     }
 
-    /// Clears away so many filters of sessions that are gone; whether there are more.
+    /// Removes at most `count` filters of ended sessions from the trie. Returns whether there are more.
     ///
-    /// A session may have a thousand filters of many levels, which take longer to clear away than others should wait.
+    /// A session can have a thousand filters of many levels. Other connections should not wait until all of them are
+    /// removed.
     package mutating func clear(atMost count: Int = .max) -> Bool {
         var left = count
         while left > 0, let index = goneSessions.last {
@@ -114,16 +115,16 @@ package struct BrokerCore: Sendable {
 
     // MARK: Subscriptions
 
-    /// Adds a subscription, or gives one to the same filter another QoS (MQTT-3.8.4-3).
+    /// Adds a subscription, or changes the QoS of one to the same filter (MQTT-3.8.4-3).
     ///
-    /// - Returns: the QoS granted; `nil` if the filter is malformed, too long or too deep, there is no room for it, or the
-    ///   session is not there. ``makeRoom(for:of:)`` may make some.
+    /// - Returns: The QoS granted. `nil` if the filter is malformed, too long or too deep, if there is no room for it,
+    ///   or if there is no such session. ``makeRoom(for:of:)`` may make room.
     package mutating func subscribe(_ session: UInt64, to filter: String, qos: MQTTQoS) -> MQTTQoS? {
         guard let index = indexByID[session] else { return nil }
         return filter.withContiguousUTF8 { subscribe(Int(index), to: $0, qos: qos) }
     }
 
-    /// Where no more fits, a session may still change what it has.
+    /// A session may change its existing subscriptions even if there is no room for more.
     private mutating func subscribe(_ session: Int, to filter: UnsafeRawBufferPointer, qos: MQTTQoS) -> MQTTQoS? {
         guard let shape = self.shape(of: filter) else { return nil }
         let known = trie.find(filter)
@@ -144,7 +145,7 @@ package struct BrokerCore: Sendable {
         return qos
     }
 
-    /// Removes a subscription; `false` if there is none to exactly this filter.
+    /// Removes a subscription. Returns `false` if there is none to exactly this filter.
     @discardableResult
     package mutating func unsubscribe(_ session: UInt64, from filter: String) -> Bool {
         guard let index = indexByID[session], MQTTTopic.isFilter(filter),
@@ -156,7 +157,7 @@ package struct BrokerCore: Sendable {
         return true
     }
 
-    /// Takes one subscriber off a node; the last one moves into its place.
+    /// Removes one subscriber from a node. The last subscriber moves to its index.
     private mutating func remove(from node: Int32, at place: Int) {
         guard let last = trie.nodes[Int(node)].subscribers.popLast() else { return }
         if place < trie.nodes[Int(node)].subscribers.count {
@@ -169,12 +170,12 @@ package struct BrokerCore: Sendable {
 
     // MARK: Messages
 
-    /// Fills `deliveries` with everyone who gets a message of this topic and QoS. Allocates nothing once `deliveries` and the
-    /// trie have served as large an audience.
+    /// Fills `deliveries` with all sessions that get a message of this topic and QoS. Allocates nothing once
+    /// `deliveries` and the trie have served as many receivers.
     package mutating func route(topic: String, qos: MQTTQoS, into deliveries: inout [Delivery]) {
         deliveries.removeAll(keepingCapacity: true)
         topic.withContiguousUTF8 { trie.match($0) }
-        // On one node nobody is twice.
+        // A session is at most once on a node.
         guard trie.matched.count > 1 else {
             guard let node = trie.matched.first else { return }
             for subscriber in trie.nodes[Int(node)].subscribers where !sessions[Int(subscriber.session)].isGone {
@@ -207,7 +208,7 @@ package struct BrokerCore: Sendable {
 }
 
 extension BrokerCore {
-    /// Bounds on what clients can make the broker keep.
+    /// Limits of the memory and work that clients can cause.
     package struct Limits: Sendable, Hashable {
         /// The most sessions at a time; 100,000 by default.
         package var maximumSessions = 100_000
@@ -217,28 +218,29 @@ extension BrokerCore {
         package var maximumSubscriptions = 1_000_000
         /// The longest filter, in bytes; 1,024 by default.
         package var maximumFilterLength = 1024
-        /// The most levels of a filter, 1 to 128; 32 by default. Topics may have more: only `#` reaches those. The
-        /// nodes that one message may visit grow with the third power of it; see ``TopicTrie/match(_:)``.
+        /// The most levels of a filter, 1 to 128; 32 by default. Topics may have more levels, which only `#` matches.
+        /// The number of nodes that one message may visit grows with the third power of this limit; see
+        /// ``TopicTrie/match(_:)``.
         package var maximumFilterLevels = 32
-        /// What ``maximumFilterLevels`` may be.
+        /// The allowed values of ``maximumFilterLevels``.
         package static let filterLevels = 1...128
-        /// The most levels that the filters of one session have together, and with them nodes of the trie; 8,192 by default.
+        /// The most levels of the filters of one session together, and so of its nodes in the trie; 8,192 by default.
         package var maximumNodesPerSession = 8192
         /// The most nodes of the trie; 1,000,000 by default.
         package var maximumNodes = 1_000_000
-        /// The most of these that lie at or below the third `+` of a filter; 10,000 by default. See ``TopicTrie/match(_:)``.
+        /// The most nodes at or below the third `+` of a filter; 10,000 by default. See ``TopicTrie/match(_:)``.
         package var maximumWildNodes = 10_000
-        /// The most bytes that the names of all nodes have; 64 MiB by default.
+        /// The most bytes of the names of all nodes together; 64 MiB by default.
         package var maximumNameBytes = 64 << 20
 
-        /// The defaults.
+        /// Creates the defaults.
         package init() {}
     }
 }
 
-// What there is room for, and what makes room: the filters of sessions that are gone, which are cleared away bit by bit.
+// The checks for room, and the removal of filters of ended sessions, which makes room bit by bit.
 extension BrokerCore {
-    /// What a filter is made of; `nil` if nobody may have it.
+    /// The cost of a filter; `nil` if the limits allow it to no session.
     func shape(of filter: UnsafeRawBufferPointer) -> FilterCost? {
         guard filter.count <= limits.maximumFilterLength, MQTTTopic.isFilter(filter) else { return nil }
         let shape = FilterCost(filter)
@@ -250,10 +252,11 @@ extension BrokerCore {
             && sessions[session].levels + shape.levels <= limits.maximumNodesPerSession
     }
 
-    /// Clears away one filter of a session that is gone if it is room that `filter` lacks, which the session was
-    /// refused; whether it did.
+    /// Removes one filter of an ended session, if the session was refused `filter` for lack of that room. Returns
+    /// whether it did.
     ///
-    /// For who looks at the clock in between: what is cleared away may have other levels than are lacking.
+    /// The caller repeats the call, and checks the clock in between. One call may not be enough, because the removed
+    /// filter may have other levels than those that lack room.
     package mutating func makeRoom(for filter: String, of session: UInt64) -> Bool {
         guard !goneSessions.isEmpty, let index = indexByID[session] else { return false }
         return filter.withContiguousUTF8 {
@@ -264,7 +267,7 @@ extension BrokerCore {
         }
     }
 
-    /// Whether the trie may grow by a filter. It is judged as if it had no node in common with others.
+    /// Whether the trie may grow by a filter. The check assumes that the filter shares no node with others.
     func hasRoom(for shape: FilterCost, _ filter: UnsafeRawBufferPointer) -> Bool {
         trie.nodeCount + shape.levels <= limits.maximumNodes
             && (shape.wildLevels == 0 || trie.wildCount + shape.wildLevels <= limits.maximumWildNodes)

@@ -1,9 +1,10 @@
 import TransportAPI
 
-/// The sessions of a broker: a fresh one for each client that asks for a clean session, and for the others the one that
-/// they left behind (MQTT 3.1.1, section 3.1.2.4). Kept in memory, at most so many, and for so long without a connection.
+/// The sessions of a broker (MQTT 3.1.1, section 3.1.2.4). A client that requests a clean session gets a new one. Other
+/// clients get their earlier session, if it still exists. The sessions are in memory. Their number is limited, and so
+/// is their time without a connection.
 package final class MQTTSessions: @unchecked Sendable {
-    // Unchecked, because it is only ever touched on the loop on which all connections of its broker live.
+    // Unchecked, because it is only used on the loop of all connections of its broker.
 
     private struct Kept {
         let session: MQTTSession
@@ -18,26 +19,32 @@ package final class MQTTSessions: @unchecked Sendable {
         var expiry: Instant
     }
 
-    /// So many ends of connections are not worth being looked through.
+    /// The list of ends is not cleaned up while it has no more than this.
     private static let fewLeaves = 64
 
-    /// What they keep together, in bytes.
+    /// The bytes that all sessions buffer together.
     package let quota = QueuedBytesQuota()
     private let maximumKept: Int
     private let expiry: Duration
-    /// What each session begins with.
+    /// The initial outbox of each session.
     private let outbox: MQTTOutbox
-    /// Keys are bytes, because two client identifiers that Swift holds for equal may differ on the wire.
+    /// Keys are bytes, because client identifiers that Swift considers equal can differ on the wire.
     private var kept: [[UInt8]: Kept] = [:]
-    /// The ends of connections, oldest first, some of whose sessions have a connection again or are gone; from `firstLeave` on.
+    /// The ends of connections, oldest first, from `firstLeave` on. Some of these sessions have a connection again, or
+    /// no longer exist.
     private var leaves: [Leave] = []
     private var firstLeave = 0
     private var lastID: UInt64 = 0
     private var lastLeft: UInt64 = 0
     private var forgotten: [UInt64] = []
 
-    /// No sessions yet; of those that are not clean, at most `maximumKept` at a time, each for `expiry` after its
-    /// connection's end. Each has an outbox of these bounds.
+    /// Creates an empty set of sessions.
+    ///
+    /// - Parameters:
+    ///   - maximumKept: The most sessions at a time that are not clean.
+    ///   - expiry: How long they are kept after their connection has ended.
+    ///   - queuedMessages: The most messages in the outbox of each session.
+    ///   - queuedBytes: The most bytes in the outbox of each session.
     package init(
         maximumKept: Int = 1000,
         expiry: Duration = .seconds(7 * 86_400),
@@ -49,8 +56,8 @@ package final class MQTTSessions: @unchecked Sendable {
         outbox = MQTTOutbox(maximumCount: queuedMessages, maximumBytes: queuedBytes, quota: quota)
     }
 
-    /// The session of a client that was let in, and whether it was there before; `nil` if there are too many and all of
-    /// them have connections. Where there are too many otherwise, who has been away longest is forgotten.
+    /// Returns the session of an accepted client, and whether it existed before. If there are too many, the session
+    /// that has been without a connection longest is deleted first. Returns `nil` if all sessions have connections.
     func open(_ connect: MQTTConnect, now: Instant) -> (session: MQTTSession, isPresent: Bool)? {
         expire(now)
         let key = Array(connect.clientID.utf8)
@@ -76,13 +83,13 @@ package final class MQTTSessions: @unchecked Sendable {
         return MQTTSession(id: lastID, isClean: isClean, name: key, outbox: outbox)
     }
 
-    /// The connection of a session has ended, and no other has taken it over.
+    /// Records that the connection of a session has ended. Another connection must not have taken the session over.
     package func left(_ session: MQTTSession, now: Instant) {
         guard kept[session.name]?.session === session else { return }
         lastLeft += 1
         kept[session.name]?.left = lastLeft
-        // Of each session the last end counts, so that what is left is no more than there are; and as many more have to come
-        // before it is looked through again.
+        // Only the last end of each session counts, so at most one for each session is left after the cleanup. The next
+        // cleanup runs after as many more ends.
         if leaves.count > Self.fewLeaves + 2 * kept.count {
             leaves = leaves[firstLeave...].filter(isAway)
             firstLeave = 0
@@ -90,12 +97,12 @@ package final class MQTTSessions: @unchecked Sendable {
         leaves.append(Leave(key: session.name, number: lastLeft, expiry: now.advanced(by: expiry)))
     }
 
-    /// How many ends of connections are remembered.
+    /// How many ends of connections are stored.
     package var leaveCount: Int { leaves.count }
 
     // MARK: Forgetting
 
-    /// Forgets the sessions that have been without a connection for too long.
+    /// Deletes the sessions that have been without a connection for too long.
     package func expire(_ now: Instant) {
         while firstLeave < leaves.count, leaves[firstLeave].expiry <= now {
             if isAway(leaves[firstLeave]) { forget(leaves[firstLeave].key) }
@@ -103,19 +110,19 @@ package final class MQTTSessions: @unchecked Sendable {
         }
     }
 
-    /// Forgets, of those without a connection, the session that keeps most; `false` if none of them keeps anything.
-    /// Looks at all.
+    /// Deletes the session without a connection that buffers most. Returns `false` if none of them buffers anything.
+    /// The cost grows with the number of sessions.
     package func forgetLargest() -> Bool {
         var most: (key: [UInt8], bytes: Int)?
-        for (key, entry) in kept where entry.left != nil && entry.session.keptBytes > most?.bytes ?? 0 {
-            most = (key, entry.session.keptBytes)
+        for (key, entry) in kept where entry.left != nil && entry.session.bufferedBytes > most?.bytes ?? 0 {
+            most = (key, entry.session.bufferedBytes)
         }
         guard let most else { return false }
         forget(most.key)
         return true
     }
 
-    /// Who has been away longest.
+    /// The session that has been without a connection longest.
     private var oldestAway: Leave? {
         while firstLeave < leaves.count {
             if isAway(leaves[firstLeave]) { return leaves[firstLeave] }
@@ -124,14 +131,14 @@ package final class MQTTSessions: @unchecked Sendable {
         return nil
     }
 
-    /// Whether a session has had no connection since.
+    /// Whether the session has had no connection since this end.
     private func isAway(_ leave: Leave) -> Bool { kept[leave.key]?.left == leave.number }
 
     private func forget(_ key: [UInt8]) {
         if let former = kept.removeValue(forKey: key) { forgotten.append(former.session.id) }
     }
 
-    /// The sessions that have ended since this was asked last, by their numbers.
+    /// Returns the numbers of the sessions that have ended since the last call.
     package func takeForgotten() -> [UInt64] {
         guard !forgotten.isEmpty else { return [] }
         defer { forgotten = [] }

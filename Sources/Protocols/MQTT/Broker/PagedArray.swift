@@ -1,5 +1,5 @@
-/// An array in pages of equal size. Nothing that is there moves when it grows, but for the first page: adding one element to a
-/// million takes no longer than to a thousand.
+/// An array in pages of equal size. When it grows, no element moves except those of the first page. So adding one
+/// element to a million takes no longer than to a thousand.
 struct PagedArray<Element> {
     private static var shift: Int { 9 }
     private static var mask: Int { 1 << shift - 1 }
@@ -7,7 +7,7 @@ struct PagedArray<Element> {
     private var pages: [[Element]]
     private(set) var count = 1
 
-    /// One element.
+    /// Creates an array with one element.
     init(_ first: Element) {
         pages = [[first]]
     }

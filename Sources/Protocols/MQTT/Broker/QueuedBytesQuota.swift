@@ -1,19 +1,21 @@
-/// How many bytes of messages all sessions of one broker keep. A payload that several of them keep is the same memory,
-/// and counts once. Lives on the broker's loop, as they do.
+/// The bytes of messages that all sessions of one broker buffer together. A payload that is buffered in several places
+/// counts once, because the places share its memory. The quota is used on the broker's loop, as are the sessions.
 package final class QueuedBytesQuota: @unchecked Sendable {
-    // Unchecked, because it is only ever touched on the loop on which all connections of its broker live.
+    // Unchecked, because it is only used on the loop of all connections of its broker.
 
-    /// The bytes of topics and payloads, and 64 for each place in which one is kept.
+    /// The bytes of topics and payloads, and 64 bytes for each place where a message is buffered.
     package private(set) var bytes = 0
-    /// How many times each payload is kept, by where it lies: as long as it is kept, no other one can lie there.
+    /// How many places buffer each payload, by its address. While a payload is buffered, no other one can have its
+    /// address.
     private var holders: [UInt: Int] = [:]
 
+    /// Creates an empty quota.
     package init() {}
 
-    /// How much keeping a message once more would add.
+    /// How many bytes are added if the message is buffered in one more place.
     package func cost(of publish: MQTTPublish) -> Int {
         let isKept = Self.place(of: publish).map { holders[$0] != nil } ?? false
-        return isKept ? MQTTPublish.bytesOfPlace : publish.keptBytes
+        return isKept ? MQTTPublish.bytesOfPlace : publish.bufferedBytes
     }
 
     func add(_ publish: MQTTPublish) {
@@ -29,7 +31,7 @@ package final class QueuedBytesQuota: @unchecked Sendable {
         bytes -= cost(of: publish)
     }
 
-    /// Where the payload lies; an empty one lies nowhere.
+    /// The address of the payload; `nil` if it is empty.
     private static func place(of publish: MQTTPublish) -> UInt? {
         guard !publish.payload.isEmpty else { return nil }
         return publish.payload.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) }
@@ -37,8 +39,8 @@ package final class QueuedBytesQuota: @unchecked Sendable {
 }
 
 extension MQTTPublish {
-    /// What each place counts in which a message is kept, in bytes.
+    /// The bytes that each place of a buffered message counts.
     static let bytesOfPlace = 64
-    /// What keeping it is counted as: its topic, its payload, and its place.
-    package var keptBytes: Int { topic.utf8.count + payload.count + Self.bytesOfPlace }
+    /// The bytes that a buffered message counts: its topic, its payload, and its place.
+    package var bufferedBytes: Int { topic.utf8.count + payload.count + Self.bytesOfPlace }
 }

@@ -1,19 +1,21 @@
 import TransportAPI
 
-/// How far the search for retained messages has come for one filter. Topics that are kept while it is under way are found if
-/// they lie ahead of it.
+/// The progress of the search for retained messages that match one filter. Topics that are added during the search are
+/// found if they lie ahead of the cursor.
 package struct RetainedCursor: Sendable {
     /// The well-formed filter, in UTF-8.
     package let filter: [UInt8]
-    /// The first topic, in the order of ``RetainedMessages``, that may match and was not looked at; there need be none of it.
+    /// The next topic to check, in the order of ``RetainedMessages``. It need not exist.
     private(set) var next: [UInt8]
-    /// No further topic can match.
+    /// Whether no further topic can match.
     private(set) var isOver = false
 
-    /// The least byte that follows the separator in the order, so that behind a topic it leads past all that lies below.
+    /// The lowest byte after the separator in the order. Appended to a topic, it leads past all topics below that
+    /// topic.
     private static let past: UInt8 = 1
 
-    /// At the first topic that may match a well-formed filter: the one of its levels before the first wildcard.
+    /// Creates a cursor at the first topic that may match a well-formed filter. That topic has the filter's levels
+    /// before its first wildcard.
     package init(_ filter: [UInt8]) {
         self.filter = filter
         next = filter
@@ -24,7 +26,7 @@ package struct RetainedCursor: Sendable {
         next.removeLast(filter.count - max(wildcard - 1, 0))
     }
 
-    /// Whether the topic at which the search has arrived matches; moves on to the next one that may.
+    /// Whether the topic that the search has reached matches. Moves the cursor to the next topic that may match.
     mutating func matches(_ topic: UnsafeRawBufferPointer) -> Bool {
         let filter = filter
         return filter.withUnsafeBytes { matches($0, topic) }
@@ -33,12 +35,12 @@ package struct RetainedCursor: Sendable {
     private mutating func matches(_ filter: UnsafeRawBufferPointer, _ topic: UnsafeRawBufferPointer) -> Bool {
         let isWild = filter.first == MQTTTopic.singleLevel || filter.first == MQTTTopic.multiLevel
         if isWild, topic.first == MQTTTopic.system {
-            // The server's own topics are not for wildcards at the first level (MQTT-4.7.2-1).
+            // Wildcards at the first level do not match the server's own topics (MQTT-4.7.2-1).
             next = [MQTTTopic.system + 1]
             return false
         }
         var (inFilter, inTopic) = (0, 0)
-        /// Where the last level ends that a `+` stands for.
+        /// The end of the last level that a `+` matches.
         var lastWild: Int?
         while inFilter <= filter.count {
             let filterEnd = MQTTTopic.levelEnd(filter, from: inFilter)
@@ -48,7 +50,7 @@ package struct RetainedCursor: Sendable {
                 return true
             }
             guard inTopic <= topic.count else {
-                // The topic is too short; what lies below it may not be.
+                // The topic is too short, but topics below it may match.
                 goOn(behind: topic, MQTTTopic.separator)
                 return false
             }
@@ -75,7 +77,7 @@ package struct RetainedCursor: Sendable {
         return false
     }
 
-    /// Nothing more can match below the level that a `+` stands for here: on to the next level in its place.
+    /// Moves past all topics below the level that the last `+` matches here, because none of them can match.
     private mutating func leap(_ topic: UnsafeRawBufferPointer, _ lastWild: Int?) {
         guard let lastWild else { return isOver = true }
         goOn(behind: UnsafeRawBufferPointer(rebasing: topic[..<lastWild]), Self.past)

@@ -1,14 +1,16 @@
 import TransportAPI
 
-/// The last retained message of each topic (MQTT 3.1.1, section 3.3.1.3), in memory and bounded.
+/// The last retained message of each topic (MQTT 3.1.1, section 3.3.1.3), in memory and limited.
 ///
-/// Topics are sorted level by level, the separator before all other bytes, so that whatever lies below a topic follows
-/// it in one stretch. A ``RetainedCursor`` leaps over the stretches that its filter can't match, and goes on where it
-/// was whatever has come and gone in between.
+/// Topics are sorted level by level. The separator comes before all other bytes, so all topics below a topic follow it
+/// directly. A ``RetainedCursor`` skips the ranges that its filter cannot match. It continues correctly if messages are
+/// added or removed between its steps.
 package struct RetainedMessages: Sendable {
-    /// A message, and which one it is of all that were ever kept.
+    /// A message with its number in the order of all retained messages.
     package struct Entry: Sendable {
+        /// The message.
         package var publish: MQTTPublish
+        /// The number of the message. Later messages have higher numbers.
         package var number: UInt64
     }
 
@@ -22,23 +24,28 @@ package struct RetainedMessages: Sendable {
 
     private let maximumCount: Int
     private let maximumBytes: Int
-    /// The entries in their order. No run is empty or long, so that a new topic moves few of the others.
+    /// The entries in their order. No run is empty or long, so adding a topic moves few entries.
     private var runs: [[Entry]] = []
     /// How many topics have a message.
     package private(set) var count = 0
-    /// How many bytes their topics and payloads have.
+    /// The bytes of these topics and payloads.
     package private(set) var bytes = 0
-    /// The number of the newest message that was to be kept.
+    /// The number of the newest message that was passed to ``keep(_:)``.
     package private(set) var newest: UInt64 = 0
 
-    /// None yet; at most so many topics, and so many bytes of topics and payloads.
+    /// Creates an empty store.
+    ///
+    /// - Parameters:
+    ///   - maximumCount: The most topics.
+    ///   - maximumBytes: The most bytes of topics and payloads together.
     package init(maximumCount: Int = 10_000, maximumBytes: Int = 16 << 20) {
         self.maximumCount = maximumCount
         self.maximumBytes = maximumBytes
     }
 
-    /// Takes a message whose publisher asks for it to be retained; one without bytes deletes its topic's (MQTT-3.3.1-10,
-    /// MQTT-3.3.1-11). `false` if there is no room: the topic then has none, rather than an old one.
+    /// Stores a message with the flag RETAIN. A message without bytes deletes the stored one of its topic
+    /// (MQTT-3.3.1-10, MQTT-3.3.1-11). Returns `false` if there is no room. The topic then has no message, because an
+    /// old one would be wrong.
     package mutating func keep(_ publish: MQTTPublish) -> Bool {
         newest += 1
         let place = publish.topic.withContiguousUTF8 { firstPlace(notBefore: $0) }
@@ -58,17 +65,17 @@ package struct RetainedMessages: Sendable {
         return true
     }
 
-    /// What one step of a cursor comes to.
+    /// The result of one step of a cursor.
     package enum Step: Sendable {
-        /// A message that matches.
+        /// The cursor has found a message that matches.
         case found(Entry)
-        /// A topic that does not match was passed, and all beside it for which the same holds.
+        /// The cursor has passed a topic that does not match, and its neighbours that cannot match for the same reason.
         case passed
-        /// There are no more.
+        /// There are no more messages that match.
         case over
     }
 
-    /// Lets a cursor look at one topic. Costs a search in the sorted topics.
+    /// Checks one topic for a cursor. It costs a search in the sorted topics.
     package func step(_ cursor: inout RetainedCursor) -> Step {
         guard !cursor.isOver, let place = cursor.next.withUnsafeBytes({ firstPlace(notBefore: $0) }) else {
             return .over
@@ -99,10 +106,10 @@ package struct RetainedMessages: Sendable {
         return left.count < right.count
     }
 
-    /// No topic has a byte 0 (MQTT-4.7.3-2), so that its rank is free.
+    /// The rank of a byte in the order. No topic has a byte 0 (MQTT-4.7.3-2), so that rank is free for the separator.
     private static func rank(_ byte: UInt8) -> UInt8 { byte == MQTTTopic.separator ? 0 : byte }
 
-    /// Where the first topic lies that is this one or comes behind it.
+    /// The place of the first topic that is `key` or comes after it.
     private func firstPlace(notBefore key: UnsafeRawBufferPointer) -> Place? {
         func isBefore(_ entry: Entry) -> Bool { entry.publish.topic.withContiguousUTF8 { Self.isBefore($0, key) } }
         let run = Self.first(runs.count) { !isBefore(runs[$0][runs[$0].count - 1]) }
@@ -110,7 +117,8 @@ package struct RetainedMessages: Sendable {
         return Place(run: run, index: Self.first(runs[run].count) { !isBefore(runs[run][$0]) })
     }
 
-    /// The first of `count` indices of which `holds` is true, as it is of all behind it; `count` if there is none.
+    /// Returns the first of `count` indices for which `holds` is true, or `count` if there is none. `holds` must be
+    /// true for all indices after that.
     private static func first(_ count: Int, _ holds: (Int) -> Bool) -> Int {
         var (low, high) = (0, count)
         while low < high {

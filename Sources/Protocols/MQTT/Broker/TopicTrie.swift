@@ -1,10 +1,10 @@
-/// The topic filters of all subscribers, as a tree of levels: finding whom a message concerns costs the levels of its topic
-/// (and the wildcards beside them), not the number of filters.
+/// The topic filters of all subscribers, as a tree of levels. The cost of finding the receivers of a message grows with
+/// the levels of its topic and the wildcards beside them, not with the number of filters.
 ///
-/// Nodes are named by their index; an edge is found by hashing parent and level name, without making a key. Nothing that is
-/// there moves when a node is added, so that one filter more takes no longer in a tree of a million nodes. Levels are compared
-/// as bytes, since the specification forbids normalising (MQTT 3.1.1, section 4.7.3). Each subscriber is at most once on a
-/// node; who it is, only the owner of the trie knows.
+/// A node is identified by its index. An edge is found by hashing its parent and its level name, without creating a
+/// key. No node moves when another is added, so adding a filter takes no longer in a tree of a million nodes. Levels
+/// are compared as bytes, because the specification forbids normalization (MQTT 3.1.1, section 4.7.3). A subscriber is
+/// at most once on a node. The owner of the trie gives subscribers their numbers.
 struct TopicTrie: Sendable {
     /// A subscriber on a node.
     struct Subscriber: Sendable {
@@ -12,23 +12,23 @@ struct TopicTrie: Sendable {
         var qos: MQTTQoS
     }
 
-    /// One level of a filter, and whom the filter that ends here concerns.
+    /// One level of a filter, and the subscribers of the filter that ends here.
     struct Node: Sendable {
         var parent: Int32
-        /// The next one in its bucket of edges; of a node that is free, the next free one.
+        /// The next node in its bucket of edges; for a free node, the next free one.
         var next: Int32 = -1
         var name: [UInt8]
         var hash = 0
         var kind: Kind
-        /// The children `+` and `#`.
+        /// The children `+` and `#`; -1 if there is none.
         var single: Int32 = -1
         var multi: Int32 = -1
         var childCount = 0
-        /// How many levels down to this one are `+`.
+        /// How many levels are `+`, down to this one.
         var wildcards: UInt16 = 0
         var subscribers: [Subscriber] = []
 
-        /// Whether there is a child with a name, beside `+` and `#`.
+        /// Whether there is a child with a name, in addition to `+` and `#`.
         var hasNamedChildren: Bool { childCount > (single >= 0 ? 1 : 0) + (multi >= 0 ? 1 : 0) }
     }
 
@@ -45,60 +45,62 @@ struct TopicTrie: Sendable {
     /// A level of the topic that is matched.
     private struct Level {
         var range: Range<Int>
-        /// What the hashes of all edges of its name begin with, once one was looked for.
+        /// The common start of the hashes of all edges with its name, once one was computed.
         var hasher: Hasher?
     }
 
     var nodes = PagedArray(Node(parent: -1, name: [], kind: .literal))
     private var firstFree: Int32 = -1
     private var freeCount = 0
-    /// The edges to literal children, by their hashes: the first node of each bucket, or -1. See TopicTrie+Edges.
+    /// The edges to literal children by their hashes: the first node of each bucket, or -1. The extension below
+    /// explains them.
     var buckets = PagedArray<Int32>(-1)
-    /// The smallest power of two that is no less than the number of buckets, less one.
+    /// The smallest power of two that is not less than the number of buckets, minus one.
     var bucketMask = 0
     var edgeCount = 0
 
-    /// The nodes that the last ``match(_:)`` has found, each with at least one subscriber.
+    /// The nodes that the last ``match(_:)`` has found. Each has at least one subscriber.
     private(set) var matched: [Int32] = []
     private var steps: [Step] = []
-    /// The levels of the topic, as far as the steps have come: nodes at the same depth share them.
+    /// The levels of the topic that the steps have reached. All nodes of one depth share them.
     private var levels: [Level] = []
-    /// How many bytes of topics were looked at for where a level ends, and for hashes, in all.
+    /// How many bytes of topics were examined in total, to find the ends of levels and to compute hashes.
     private(set) var examined = 0
 
-    /// How many nodes are in use, the root included.
+    /// How many nodes are in use, including the root.
     var nodeCount: Int { nodes.count - freeCount }
-    /// How many of them are the third `+` of their filters, or below it.
+    /// How many nodes are the third `+` of their filters or below it.
     private(set) var wildCount = 0
-    /// How many bytes their names have.
+    /// How many bytes the names of all nodes have together.
     private(set) var nameBytes = 0
-    /// The longest name that a node has had, in bytes: a level that is longer leads nowhere but to wildcards.
+    /// The longest name that any node has had, in bytes. A longer level of a topic matches only wildcards.
     private(set) var longestName = 0
-    /// From how many `+` on a node counts as wild.
+    /// A node is wild if its path has at least this many `+`.
     static let wildFrom = 3
 
-    /// Finds the nodes whose filters match `topic`. Allocates nothing once the trie has seen a topic that found as many.
+    /// Finds the nodes whose filters match `topic`. Allocates nothing once the trie has matched a topic with as many
+    /// nodes.
     ///
-    /// A level of the topic leads from a node to two others at most, its `+` and the child of the level's name, so that a
-    /// subscriber of many filters over `a` and `+` could have a topic `a/a/a/…` visit nearly all that there are. How many may
-    /// be visited is bounded by what may be subscribed to. Below at most two `+`, the nodes at depth d that one topic can
-    /// reach differ in where these stand: 1 + d + d(d - 1)/2 of them, which is 6,017 over the 32 levels that a filter has by
-    /// default. All others are wild, of which the whole trie has 10,000 by default. So one message visits 16,017 nodes at
-    /// most, however many filters there are.
+    /// A level of the topic leads from a node to at most two others: its `+`, and the child with the level's name. So a
+    /// subscriber with many filters of `a` and `+` could make a topic `a/a/a/…` visit nearly all nodes. The limits of
+    /// subscriptions limit these visits. Nodes below at most two `+` that one topic can reach at depth d differ only in
+    /// the places of these `+`. There are 1 + d + d(d - 1)/2 of them, in total 6,017 over the 32 levels that a filter
+    /// has by default. All other nodes are wild, and the whole trie has at most 10,000 wild nodes by default. So one
+    /// message visits at most 16,017 nodes, however many filters there are.
     ///
-    /// Each level of the topic is found once and hashed once, whatever the number of nodes at its depth: one of 65,000 bytes,
-    /// looked at anew for each of them, would take longer than all the rest.
+    /// Each level of the topic is found once and hashed once, whatever the number of nodes at its depth. To examine a
+    /// level of 65,000 bytes for each of them would take longer than everything else.
     mutating func match(_ topic: UnsafeRawBufferPointer) {
         matched.removeAll(keepingCapacity: true)
         steps.removeAll(keepingCapacity: true)
         levels.removeAll(keepingCapacity: true)
-        // The server's own topics are only for filters that begin with their literal name (MQTT-4.7.2-1).
+        // Only filters that begin with their literal name match the server's own topics (MQTT-4.7.2-1).
         let isSystem = topic.first == MQTTTopic.system
         steps.append(Step(node: 0, depth: 0))
         while let step = steps.popLast() {
             let index = Int(step.node)
             let takesWildcards = !(isSystem && index == 0)
-            // `#` stands for its parent level too: sport/# matches sport (section 4.7.1.2).
+            // `#` matches its parent level too: sport/# matches sport (section 4.7.1.2).
             if takesWildcards { found(nodes[index].multi) }
             guard hasLevel(step.depth, topic) else {
                 found(step.node)
@@ -113,7 +115,7 @@ struct TopicTrie: Sendable {
         }
     }
 
-    /// Whether the topic has a level at this depth. Whoever asks has come by way of the one above.
+    /// Whether the topic has a level at this depth. All levels above it must have been visited.
     @inline(__always)
     private mutating func hasLevel(_ depth: Int, _ topic: UnsafeRawBufferPointer) -> Bool {
         if depth < levels.count { return true }
@@ -125,11 +127,11 @@ struct TopicTrie: Sendable {
         return true
     }
 
-    /// The literal child of the name that the topic has at this depth.
+    /// The literal child with the topic's level name at this depth.
     @inline(__always)
     private mutating func literal(below parent: Int32, _ depth: Int, _ topic: UnsafeRawBufferPointer) -> Int32? {
         let range = levels[depth].range
-        // Many nodes have wildcards for children, or none: no need to hash for those.
+        // Many nodes have only wildcards as children, or none. They need no hash.
         guard range.count <= longestName, nodes[Int(parent)].hasNamedChildren else { return nil }
         let name = UnsafeRawBufferPointer(rebasing: topic[range])
         let hasher: Hasher
@@ -161,8 +163,8 @@ struct TopicTrie: Sendable {
         return node
     }
 
-    /// The node of a well-formed filter, made if there is none. One without subscribers has to be given to
-    /// ``prune(_:)`` or to get one.
+    /// Returns the node of a well-formed filter, and creates it if there is none. The caller must add a subscriber to
+    /// it or pass it to ``prune(_:)``.
     mutating func insert(_ filter: UnsafeRawBufferPointer) -> Int32 {
         var node: Int32 = 0
         var offset = 0
@@ -175,7 +177,7 @@ struct TopicTrie: Sendable {
         return node
     }
 
-    /// Forgets a node and those above it that hold nothing any more.
+    /// Removes a node, and then its parents, as long as they have neither children nor subscribers.
     mutating func prune(_ node: Int32) {
         var node = node
         while node > 0, nodes[Int(node)].childCount == 0, nodes[Int(node)].subscribers.isEmpty {
@@ -242,11 +244,12 @@ struct TopicTrie: Sendable {
     }
 }
 
-// The edges to literal children, in a hash table that grows by one bucket with each edge (linear hashing, Litwin 1980): no
-// subscriber's filter is the one for which all others are hashed anew. The hash is the standard library's, which is seeded for
-// each process, so that nobody can choose names that collide.
+// The edges to literal children, in a hash table that grows by one bucket with each edge (linear hashing, Litwin 1980).
+// So no single filter causes a rehash of all edges. The hash is the standard library's, which has a random seed in each
+// process. So a subscriber cannot choose names that collide.
 extension TopicTrie {
-    /// What the hashes of all edges of this name begin with: so a name is hashed once for any number of parents.
+    /// The common start of the hashes of all edges with this name. With it, a name is hashed once for any number of
+    /// parents.
     @inline(__always)
     static func hasher(_ name: UnsafeRawBufferPointer) -> Hasher {
         var hasher = Hasher()
@@ -261,7 +264,7 @@ extension TopicTrie {
         return hasher.finalize()
     }
 
-    /// The literal child of this name, whose edge has this hash.
+    /// The literal child with this name, whose edge has this hash.
     func child(of parent: Int32, _ name: UnsafeRawBufferPointer, _ hash: Int) -> Int32? {
         var node = buckets[bucket(hash)]
         while node >= 0 {
@@ -299,7 +302,8 @@ extension TopicTrie {
         edgeCount -= 1
     }
 
-    /// The bucket of a hash: as many of its bits as there are buckets for, or one fewer where that bucket is still to come.
+    /// The bucket of a hash: as many of its bits as the number of buckets needs, or one fewer if that bucket does not
+    /// exist yet.
     @inline(__always)
     private func bucket(_ hash: Int) -> Int {
         let bucket = hash & bucketMask
@@ -311,7 +315,7 @@ extension TopicTrie {
         buckets[bucket] = node
     }
 
-    /// Adds a bucket, which takes over its share of the one that has stood for it.
+    /// Adds a bucket, and moves the edges that belong to it from the bucket that stood for it.
     private mutating func split() {
         let fresh = buckets.count
         if fresh > bucketMask { bucketMask = bucketMask << 1 | 1 }
@@ -327,10 +331,10 @@ extension TopicTrie {
     }
 }
 
-/// What a well-formed filter takes in a trie.
+/// The cost of a well-formed filter in a trie.
 struct FilterCost {
     private(set) var levels = 1
-    /// How many of them are the third `+`, or come behind it.
+    /// How many of its levels are the third `+` or come after it.
     private(set) var wildLevels = 0
 
     init(_ filter: UnsafeRawBufferPointer) {

@@ -1,19 +1,20 @@
 import TransportAPI
 
-/// What was sent with a packet identifier and is not acknowledged yet: at most a window full.
+/// The packets that were sent with a packet identifier and are not acknowledged yet: at most as many as the window.
 ///
-/// Identifiers are given out in a circle from 1 to 65,535 and never twice at a time (MQTT-2.3.1-2). An entry lies in the
-/// slot that the low bits of its identifier name, and an identifier whose slot is taken is passed over; so giving out and
-/// taking back cost the same however large the window is.
+/// Identifiers are used in a circle from 1 to 65,535, and never for two packets at a time (MQTT-2.3.1-2). The low bits
+/// of its identifier are the slot of an entry. An identifier whose slot is in use is skipped. So the cost of taking and
+/// releasing an identifier does not depend on the window.
 struct InFlight: Sendable {
     enum Kind: UInt8, Sendable {
         case free
-        /// PUBLISH at QoS 1, to be answered by PUBACK.
+        /// A PUBLISH at QoS 1, which PUBACK answers.
         case publish
-        /// PUBLISH at QoS 2, to be answered by PUBREC.
+        /// A PUBLISH at QoS 2, which PUBREC answers.
         case exactlyOnce
-        /// PUBREL, to be answered by PUBCOMP.
+        /// A PUBREL, which PUBCOMP answers.
         case release
+        /// A SUBSCRIBE or UNSUBSCRIBE.
         case subscribe, unsubscribe
     }
 
@@ -24,24 +25,25 @@ struct InFlight: Sendable {
         var kind = Kind.free
     }
 
-    /// How many entries there may be.
+    /// The most entries.
     let window: Int
-    /// How many of them may be messages of QoS 2.
+    /// The most entries that are messages at QoS 2.
     let exactlyOnceWindow: Int
     private var exactlyOnceCount = 0
-    /// How many there are.
+    /// The number of entries.
     private(set) var count = 0
     private var slots: [Entry] = []
     private var last: UInt16 = 0
 
-    /// An empty table for 1 to 65,535 entries, of which as many as said may be messages of QoS 2; all, by default. It
-    /// owns no memory until it is used.
+    /// Creates an empty table for 1 to 65,535 entries. At most `exactlyOnce` of them may be messages at QoS 2, by
+    /// default all. It allocates no memory until it is used.
     init(window: Int, exactlyOnce: Int = .max) {
         self.window = min(max(window, 1), 65_535)
         exactlyOnceWindow = max(exactlyOnce, 1)
     }
 
-    /// Gives out a packet identifier; `nil` if the window is full, or, with `beyondWindow`, if no identifier is free.
+    /// Takes a free packet identifier. Returns `nil` if the window is full, or, with `beyondWindow`, if no identifier
+    /// is free.
     mutating func begin(_ kind: Kind, id: UInt64, now: Instant, beyondWindow: Bool = false) -> UInt16? {
         guard count < (beyondWindow ? 65_535 : window) else { return nil }
         if kind == .exactlyOnce {
@@ -50,8 +52,8 @@ struct InFlight: Sendable {
         }
         if count == slots.count { grow() }
         let mask = slots.count - 1
-        // There is a free slot: fewer entries than slots, and identifier 0 is only passed over where 65,536 slots are
-        // more than the largest window.
+        // A slot is free, because there are fewer entries than slots. Identifier 0 is skipped. Its slot stays unused
+        // only if there are 65,536 slots, which are more than the largest window.
         repeat {
             last &+= 1
             if last == 0 { last = 1 }
@@ -61,7 +63,7 @@ struct InFlight: Sendable {
         return last
     }
 
-    /// Takes an identifier back and tells the id behind it; `nil` if nothing of this kind is in flight under it.
+    /// Releases an identifier and returns its id. Returns `nil` if no packet of this kind is in flight under it.
     mutating func end(_ kind: Kind, _ packetID: UInt16) -> UInt64? {
         guard count > 0 else { return nil }
         let slot = Int(packetID) & (slots.count - 1)
@@ -72,14 +74,15 @@ struct InFlight: Sendable {
         return slots[slot].id
     }
 
-    /// What is in flight under an identifier.
+    /// The kind of the packet in flight under an identifier.
     func kind(of packetID: UInt16) -> Kind {
         guard count > 0 else { return .free }
         let entry = slots[Int(packetID) & (slots.count - 1)]
         return entry.packetID == packetID ? entry.kind : .free
     }
 
-    /// PUBREC has come: from now on PUBCOMP is waited for. `false` if no PUBLISH at QoS 2 is in flight under this identifier.
+    /// PUBREC has arrived, so the entry waits for PUBCOMP from now on. Returns `false` if no PUBLISH at QoS 2 is in
+    /// flight under this identifier.
     mutating func release(_ packetID: UInt16, now: Instant) -> Bool {
         guard count > 0 else { return false }
         let slot = Int(packetID) & (slots.count - 1)
@@ -91,15 +94,16 @@ struct InFlight: Sendable {
         return true
     }
 
-    /// Gives what was taken up from a former connection the id of a caller who waits for it now; `false` if nothing is
-    /// in flight.
+    /// Gives a packet from an earlier connection the id of the caller that waits for it now. Returns `false` if it is
+    /// not in flight.
     mutating func adopt(_ packetID: UInt16, as id: UInt64) -> Bool {
         guard kind(of: packetID) != .free else { return false }
         slots[Int(packetID) & (slots.count - 1)].id = id
         return true
     }
 
-    /// Takes up what a former connection has left in flight, under its identifier. Does nothing if that is in use.
+    /// Adds a packet that an earlier connection has left in flight, under its identifier. Does nothing if the
+    /// identifier is in use.
     mutating func resume(_ kind: Kind, _ packetID: UInt16, id: UInt64, now: Instant) {
         guard packetID != 0, kind != .free else { return }
         if slots.isEmpty { grow() }
@@ -110,18 +114,18 @@ struct InFlight: Sendable {
         slots[Int(packetID) & (slots.count - 1)] = Entry(id: id, since: now, packetID: packetID, kind: kind)
         count += 1
         if kind == .exactlyOnce || kind == .release { exactlyOnceCount += 1 }
-        // What is given out next follows the newest of them, in the circle of identifiers: one that is used again at once
-        // could be taken for the one before by a peer that answers twice.
+        // The next identifier follows the newest of these in the circle. An identifier that is used again at once could
+        // be confused with the earlier one if the peer answers twice.
         if count == 1 || packetID &- last < 0x8000 { last = packetID }
     }
 
-    /// Since when the oldest entry waits. Looks at every slot.
+    /// The time at which the oldest entry was sent. Reads every slot.
     var oldest: Instant? {
         slots.lazy.filter { $0.kind != .free }.map(\.since).min()
     }
 
-    /// Twice the slots. Entries of different low bits stay apart when one more bit tells them apart; free slots, which bear the
-    /// identifier that they had last or 0, are in nobody's way.
+    /// Doubles the number of slots. Entries in different slots stay in different slots, because the slot gets one more
+    /// bit of the identifier.
     private mutating func grow() {
         let old = slots
         slots = Array(repeating: Entry(), count: max(8, old.count * 2))

@@ -2,25 +2,26 @@ import TransportAPI
 
 /// MQTT 3.1.1 (OASIS standard, 29 October 2014), client and server.
 ///
-/// The client opens with CONNECT, subscribes to what the configuration lists, and is open when every filter was granted.
-/// The server is open when a CONNECT was let in; it serves either point to point, where payloads are messages, or a broker,
-/// which gets every packet as an ``MQTTSignal``.
+/// The client sends CONNECT and subscribes to the configured filters. It is open when every filter was granted. The
+/// server is open when it has accepted a CONNECT. It works in one of two ways: point to point, where payloads are
+/// messages, or for a broker, which gets every packet as an ``MQTTSignal``.
 ///
-/// In a session that outlives the connection, a client answers PUBLISH with PUBACK or PUBREC when the receiver has
-/// asked for the next message: what it has not taken is the broker's still, and comes again over the next connection.
-/// Otherwise the answer is written at once.
+/// In a session that outlives the connection, a client answers PUBLISH with PUBACK or PUBREC when the receiver requests
+/// the next message. The broker sends a message that was not answered again over the next connection. In other sessions
+/// the answer is written at once.
 ///
 /// A PUBLISH whose payload is larger than allowed ends the connection and is not acknowledged. In a session that
-/// outlives its connections the broker would send it again for ever: there a client passes over what comes again,
-/// acknowledges it, and reports it.
+/// outlives its connections the broker would send it again forever. So a client of such a session passes over a
+/// repetition, acknowledges it, and reports it.
 ///
-/// A client asks for its configured subscriptions on each connection, whether or not the broker has a session: the one
-/// that it has may stem from a connection that broke before SUBSCRIBE, or from another configuration. Asking again
-/// changes nothing but that the broker repeats retained messages (MQTT-3.8.4-3).
+/// A client subscribes to its configured filters on each connection, even if the broker has a session. That session may
+/// stem from a connection that broke before SUBSCRIBE, or from another configuration. The only effect of another
+/// subscription to the same filter is that the broker repeats retained messages (MQTT-3.8.4-3).
 ///
-/// Both sides publish at QoS 0, 1 and 2. Nothing is sent twice over one connection, as the specification asks; a
-/// message that a broker does not acknowledge in time ends the connection. What was not acknowledged in a session that
-/// outlives its connections lies in the ``MQTTSession``, and the core of the next connection sends it again.
+/// Both sides publish at QoS 0, 1 and 2. Nothing is sent twice over one connection, as the specification requires. A
+/// message that a broker does not acknowledge in time ends the connection. In a session that outlives its connections,
+/// the ``MQTTSession`` stores the messages that were not acknowledged, and the core of the next connection sends them
+/// again.
 package struct MQTTCore: ExplainingCore {
     enum Side: Sendable {
         case client(MQTTConfiguration)
@@ -28,24 +29,26 @@ package struct MQTTCore: ExplainingCore {
     }
 
     enum State: UInt8, Sendable {
-        /// Not started.
+        /// The core has not started.
         case idle
         /// A client waits for CONNACK, a server for CONNECT.
         case connecting
         /// A client waits for the SUBACK of its configured filters.
         case subscribing
+        /// Messages can be sent and received.
         case open
-        /// Said goodbye; `closed` is still to be reported.
+        /// This side has closed the connection, and `closed` is still to be reported.
         case closing
+        /// The end was reported.
         case closed
     }
 
     let side: Side
     let isClient: Bool
-    /// Server: whether a broker behind it gets signals.
+    /// Server: whether packets are reported as signals for a broker.
     let routesSignals: Bool
     let maximumMessageSize: Int
-    /// Nanoseconds; `nil` at a server.
+    /// In nanoseconds; `nil` for a server.
     let acknowledgementTimeout: Int64?
 
     /// Whether the packets come over WebSocket, whose handshake excludes other protocols.
@@ -53,68 +56,70 @@ package struct MQTTCore: ExplainingCore {
     var state = State.idle
     var reader: MQTTPacketReader
     var inFlight: InFlight
-    /// Whether ``takeDeferred()`` has something.
+    /// Whether ``takeDeferred()`` has an event.
     var hasDeferred = false
     var closeReason = CloseReason.user
-    /// Bytes that wait for the kernel beside the output.
+    /// The bytes of output that wait to be written, in addition to the context's output.
     var waiting = 0
-    /// How much of the input was left unread by the last ``next(_:_:)``: the beginning of a packet.
+    /// How many bytes of the input the last ``next(_:_:)`` left unread: the beginning of a packet.
     var unread = 0
 
     var handshakeDeadline = Instant.zero
     var acknowledgementDeadline: Instant?
     var keepAlive = MQTTKeepAlive()
 
-    /// Where a payload without a topic goes, checked already.
+    /// The topic of payloads that have none, already checked.
     var defaultTopic: String?
-    /// The QoS of messages that ``send(_:id:_:)`` publishes.
+    /// The default QoS of messages that ``send(_:id:_:)`` publishes.
     var publishQoS: MQTTQoS
 
-    /// What is kept beyond the connection, if anything is; and the right to it.
+    /// The session that outlives the connection, if there is one, and this connection's right to use it.
     package var session: MQTTSession?
     var turn: UInt64 = 0
-    /// Packet identifiers of messages at QoS 2 that PUBREC has answered and PUBREL has not released.
+    /// The packet identifiers of messages at QoS 2 that were answered by PUBREC and not released by PUBREL.
     var received: Set<UInt16> = []
-    /// Those of them that are left of a former connection, and have not come over this one.
+    /// Those of them from an earlier connection that have not arrived over this one.
     var inherited: Set<UInt16> = []
-    /// The most that are unreleased; a client has as many as there are identifiers, for a broker may send what it likes.
+    /// The most messages that are not released. A client allows as many as there are identifiers, because a broker may
+    /// send any number.
     let maximumUnreleased: Int
-    /// How many packets may still come that only repeat what came over the connection before, and are no control work for it.
+    /// How many repetitions from the earlier connection may still arrive without counting as control work.
     var repetitionsLeft = 0
 
     // Client only.
     package let confirmsReceipt: Bool
-    /// Messages that were received and are not confirmed, oldest first: as many as the inbox holds, and those that came
-    /// early.
+    /// Messages that were received and are not confirmed, oldest first. There are at most as many as the inbox holds,
+    /// in addition to those that came early.
     var unconfirmed: [Unconfirmed] = []
-    /// The broker has gone on with a session.
+    /// Whether the broker has continued a session.
     var hasSession = false
     var handshakeSubscription: UInt16 = 0
-    /// The QoS asked for by each SUBSCRIBE in flight.
+    /// The QoS values that each SUBSCRIBE in flight has requested.
     var requested: [UInt16: [MQTTQoS]] = [:]
-    /// Messages that came before the SUBACK (section 3.8.4 allows it), to be reported after `opened`; newest first once
-    /// they are.
+    /// Messages that arrived before SUBACK, which section 3.8.4 allows. They are reported after `opened`. From then on
+    /// the order is newest first.
     var early: [Payload] = []
     var earlyBytes = 0
-    /// Messages that were passed over before SUBACK came, to be reported after `opened`.
+    /// Messages that were passed over before SUBACK arrived. They are reported after `opened`.
     var earlyDiscarded: [DiscardedMessage] = []
 
     // Server only.
-    /// The client's address and port, where they are known.
+    /// The client's address and port, if they are known.
     package var peer: String?
-    /// What the client said, until it is reported.
+    /// The client's CONNECT, until it is reported.
     var connect: MQTTConnect?
-    /// What is kept of it, here or by a broker, for as long as the connection lives: its identifier and its will, in bytes.
-    var heldOfConnect = 0
-    /// The client's filters, with the QoS granted; point to point only.
+    /// The size of its identifier and its will in bytes. They are stored here or by a broker as long as the connection
+    /// lives.
+    var connectSize = 0
+    /// The client's filters with the QoS granted; point to point only.
     var subscriptions: [MQTTSubscription] = [] {
-        didSet { heldOfFilters = subscriptions.reduce(0) { $0 + $1.filter.utf8.count } }
+        didSet { filterSize = subscriptions.reduce(0) { $0 + $1.filter.utf8.count } }
     }
-    private var heldOfFilters = 0
+    private var filterSize = 0
 
-    /// A client. `session` is what is kept from connection to connection, where the configuration asks for no clean one.
+    /// Creates a client's core. `session` outlives the connections of a client that does not request a clean one.
     ///
-    /// - Throws: what ``MQTTConfiguration/validate()`` throws.
+    /// - Throws: The errors of ``MQTTConfiguration/validate()``.
     package init(client configuration: MQTTConfiguration, session: MQTTSession? = nil) throws(TransportError) {
         try configuration.validate()
         self.session = configuration.cleanSession ? nil : session
@@ -135,9 +140,9 @@ package struct MQTTCore: ExplainingCore {
         reader.passesOver = self.session != nil
     }
 
-    /// The server's side of one connection.
+    /// Creates a server's core for one connection.
     ///
-    /// - Throws: what ``MQTTServerConfiguration/validate()`` throws.
+    /// - Throws: The errors of ``MQTTServerConfiguration/validate()``.
     package init(server configuration: MQTTServerConfiguration) throws(TransportError) {
         try configuration.validate()
         side = .server(configuration)
@@ -156,20 +161,20 @@ package struct MQTTCore: ExplainingCore {
         confirmsReceipt = false
     }
 
-    /// The longest topic, in bytes, that is kept for the next message where a broker routes: it is only to save time there.
+    /// The longest topic that is stored for the next message if a broker routes, in bytes. It only saves time there.
     private static let longestRoutedTopic = 256
-    /// What a packet identifier takes for which PUBREL is awaited, in the core and in its session.
+    /// The memory of a packet identifier that waits for PUBREL in the core and in its session, in bytes.
     private static let bytesOfReceived = 6
-    /// What one takes that is inherited, in the core alone.
+    /// The memory of an identifier from an earlier connection in the core, in bytes.
     private static let bytesOfInherited = 3
 
-    /// What a server keeps of its client: who it is, its will, its last topic, its filters if no broker has them, and
-    /// what it has not released.
+    /// The memory that a server uses for its client, in bytes. It contains the client identifier, the will, the last
+    /// topic, the identifiers that are not released, and, without a broker, the filters.
     package var bufferedBytes: Int {
         mutating get {
             guard !isClient else { return 0 }
             let unreleased = received.capacity * Self.bytesOfReceived + inherited.capacity * Self.bytesOfInherited
-            return heldOfConnect + heldOfFilters + reader.bufferedBytes + unreleased
+            return connectSize + filterSize + reader.bufferedBytes + unreleased
         }
     }
 
@@ -222,8 +227,8 @@ package struct MQTTCore: ExplainingCore {
         }
         guard reader.begun == nil else { return .progress }
         if reader.oversized != nil { return try passOver(&input, &context) }
-        // A client takes any byte for a sign of life, so that a long message is not mistaken for silence; a server those of a
-        // message, and otherwise whole packets (MQTT-3.1.2-24).
+        // For a client any byte is a sign of life, so that a long message is not mistaken for silence. For a server
+        // these are the bytes of a message, and whole packets otherwise (MQTT-3.1.2-24).
         if input.count > unread, isClient || input.byte(at: 0).map({ $0 >> 4 }) == MQTTPacketType.publish.rawValue {
             keepAlive.lastReceived = context.now
         }
@@ -245,7 +250,7 @@ package struct MQTTCore: ExplainingCore {
         return isClient ? try receiveAsClient(packet, &context) : try receiveAsServer(packet, &context)
     }
 
-    /// What was found out when something else had to be reported first.
+    /// Returns an event that had to wait because another one was reported first.
     private mutating func takeDeferred() -> CoreEvent? {
         if state == .closing {
             state = .closed
@@ -269,14 +274,14 @@ package struct MQTTCore: ExplainingCore {
 
 // The client's side: CONNECT to CONNACK, SUBSCRIBE to SUBACK.
 extension MQTTCore {
-    /// The most messages that are kept while SUBACK is awaited; in bytes, one of the largest.
+    /// The most messages that are stored before SUBACK arrives. Their bytes are limited to the largest message.
     static let maximumEarlyMessages = 1024
     private static let maximumEarlyDiscarded = 16
 
     private static let connecting = MQTTPacketTypes(.connack)
     private static let subscribing = MQTTPacketTypes(.publish, .pubrel, .suback, .pingresp)
-    /// In a session that outlives its connections, answers to what was sent over the last one may come first.
-    private static let subscribingAnew = MQTTPacketTypes(
+    /// In a session that outlives its connections, answers to packets of the last connection may arrive first.
+    private static let subscribingAgain = MQTTPacketTypes(
         .publish,
         .puback,
         .pubrec,
@@ -310,7 +315,7 @@ extension MQTTCore {
         reader.accepted = Self.connecting
     }
 
-    /// 23 letters and digits, which every server has to take (MQTT-3.1.3-5).
+    /// Creates an identifier of 23 letters and digits, which every server has to accept (MQTT-3.1.3-5).
     private static func randomClientID(_ random: inout RandomSource) -> String {
         let alphabet = Array("0123456789abcdefghijklmnopqrstuvwxyz".utf8)
         let drawn = (0..<21).map { _ in alphabet.randomElement(using: &random) ?? alphabet[0] }
@@ -339,12 +344,12 @@ extension MQTTCore {
         guard case .client(let configuration) = side else { throw violation("CONNACK came to a server") }
         guard code == 0 else { throw .connack(code) }
         guard !(sessionPresent && configuration.cleanSession) else {
-            throw violation("CONNACK has a session present though a clean one was asked for (MQTT-3.2.2-1)")
+            throw violation("CONNACK says that a session is present, but a clean one was requested (MQTT-3.2.2-1)")
         }
         hasSession = sessionPresent
         takeUpSession(isPresent: sessionPresent, &context)
         guard !configuration.subscriptions.isEmpty else { return opened(&context) }
-        // Whatever the connection before has left in the window.
+        // SUBSCRIBE is sent even if packets of the earlier connection fill the window.
         guard let packetID = begin(.subscribe, id: 0, context.now, beyondWindow: true) else {
             throw violation("no packet identifier is free")
         }
@@ -353,7 +358,7 @@ extension MQTTCore {
         MQTTPacketWriter.subscribe(packetID, configuration.subscriptions, into: &context.output)
         countWritten(&context)
         state = .subscribing
-        reader.accepted = session == nil ? Self.subscribing : Self.subscribingAnew
+        reader.accepted = session == nil ? Self.subscribing : Self.subscribingAgain
         return nil
     }
 
@@ -369,7 +374,7 @@ extension MQTTCore {
         }
         for case (let asked, let granted?) in zip(asked, granted) where granted > asked {
             throw violation(
-                "SUBACK grants QoS \(granted.rawValue) where \(asked.rawValue) was asked for (MQTT-3.8.4-6)"
+                "SUBACK grants QoS \(granted.rawValue) where \(asked.rawValue) was requested (MQTT-3.8.4-6)"
             )
         }
         guard packetID == handshakeSubscription, case .client(let configuration) = side else {
@@ -399,9 +404,9 @@ extension MQTTCore {
         return .opened
     }
 
-    /// Keeps a message that came before the connection is open. A broker that goes on with a session may have sent any
-    /// number of them before it read SUBSCRIBE, and would again over the next connection. SUBACK could come too late
-    /// behind them, so the first one opens the connection, which is then read as fast as messages are taken.
+    /// Stores a message that arrived before the connection is open. A broker that continues a session may have sent any
+    /// number of them before it read SUBSCRIBE, and would do so again over the next connection. SUBACK could then
+    /// arrive too late. So the first message opens the connection, which is then read as fast as messages are consumed.
     mutating func receiveEarly(
         _ payload: Payload,
         _ context: inout CoreContext
@@ -415,20 +420,20 @@ extension MQTTCore {
         return nil
     }
 
-    /// Keeps a report of a message that was passed over before the connection is open; the first few.
+    /// Stores the report of a message that was passed over before the connection is open, up to a limit.
     mutating func noteDiscardedEarly(_ message: DiscardedMessage) {
         if earlyDiscarded.count < Self.maximumEarlyDiscarded { earlyDiscarded.append(message) }
     }
 
     // MARK: On the open connection
 
-    /// The configured name, and whether the broker has gone on with its session.
+    /// The configured client identifier, and whether the broker has continued its session.
     package var client: (name: String, hasSession: Bool) {
         guard case .client(let configuration) = side else { return ("", false) }
         return (configuration.clientID ?? "", hasSession)
     }
 
-    /// Asks for more topics; ``MQTTSignal/subscribeAnswered(_:_:)`` brings the answer under this id.
+    /// Sends a subscription request. ``MQTTSignal/subscribeAnswered(_:_:)`` reports the answer under `id`.
     ///
     /// - Throws: `.invalidConfiguration` for a malformed filter, `.wouldBlock` while no packet identifier is free.
     package mutating func subscribe(
@@ -443,7 +448,7 @@ extension MQTTCore {
         countWritten(&context)
     }
 
-    /// Gives topics up; ``MQTTSignal/unsubscribeAnswered(_:)`` confirms it under this id.
+    /// Ends subscriptions. ``MQTTSignal/unsubscribeAnswered(_:)`` reports the broker's confirmation under `id`.
     ///
     /// - Throws: `.invalidConfiguration` for a malformed filter, `.wouldBlock` while no packet identifier is free.
     package mutating func unsubscribe(
@@ -466,7 +471,7 @@ extension MQTTCore {
         guard isClient else { throw TransportError(.unsupported, .open, "a server does not subscribe") }
         try checkOpen()
         guard filters > 0 else { throw .configuration("subscribe", "has no topic filter (MQTT-3.8.3-3)") }
-        // The window is for messages, which may be many and large.
+        // The window applies to messages only, which may be many and large.
         guard let packetID = begin(kind, id: id, now, beyondWindow: true) else {
             throw TransportError(.wouldBlock, .open, "65535 packets wait for their acknowledgement")
         }
@@ -513,7 +518,7 @@ extension MQTTCore {
         _ context: inout CoreContext
     ) throws(TransportError) -> CoreEvent? {
         guard case .server(let configuration) = side else { throw violation("CONNECT came to a client") }
-        // An empty identifier asks for one of the server's making, which only a clean session can have.
+        // An empty identifier requests one from the server, which is allowed in a clean session only.
         guard !connect.clientID.isEmpty || connect.cleanSession else { throw refuse(.identifierRejected, &context) }
         try checkSizes(connect, configuration, &context)
         let code = configuration.authentication?(connect, peer) ?? .accepted
@@ -528,9 +533,9 @@ extension MQTTCore {
         }
         MQTTPacketWriter.connack(sessionPresent: isPresent, code: 0, into: &context.output)
         countWritten(&context)
-        // The server's own session: whatever it holds, it has not forgotten.
+        // This is the server's own session, so it has not lost it.
         takeUpSession(isPresent: true, &context)
-        heldOfConnect = (session?.name.count ?? 0) + (routesSignals ? connect.will?.size ?? 0 : 0)
+        connectSize = (session?.name.count ?? 0) + (routesSignals ? connect.will?.size ?? 0 : 0)
         resendUnacknowledged(&context)
         keepAlive.interval = Duration.seconds(Int(connect.keepAlive)).wholeNanoseconds / 2 * 3
         state = .open
@@ -543,7 +548,7 @@ extension MQTTCore {
         return .opened
     }
 
-    /// Refuses what would be kept for as long as the connection or the session lives, and is too much.
+    /// Refuses an identifier or a will that is too large to be stored as long as the connection or the session lives.
     private mutating func checkSizes(
         _ connect: MQTTConnect,
         _ configuration: MQTTServerConfiguration,
@@ -563,7 +568,7 @@ extension MQTTCore {
         }
     }
 
-    /// Answers CONNECT with a refusal; the error ends the connection (MQTT-3.2.2-5).
+    /// Answers CONNECT with a refusal. Returns the error that ends the connection (MQTT-3.2.2-5).
     private mutating func refuse(_ code: MQTTConnackCode, _ context: inout CoreContext) -> TransportError {
         MQTTPacketWriter.connack(code: code.rawValue, into: &context.output)
         countWritten(&context)
@@ -583,7 +588,7 @@ extension MQTTCore {
         return nil
     }
 
-    /// Answers SUBSCRIBE: with the QoS granted to each filter, in their order, or `nil` for a refused one.
+    /// Answers SUBSCRIBE with the QoS granted to each filter in its order, or `nil` for a refused one.
     package mutating func grant(_ packetID: UInt16, _ granted: [MQTTQoS?], _ context: inout CoreContext) {
         guard state == .open else { return }
         MQTTPacketWriter.suback(packetID, granted, into: &context.output)
@@ -610,11 +615,13 @@ extension MQTTCore {
         return nil
     }
 
-    /// The longest filter that is kept point to point, in bytes, as at a broker: what is kept is gone through for each packet.
+    /// The longest filter that is stored point to point, in bytes; the same as in a broker. All filters are searched
+    /// for each packet.
     private static let longestKeptFilter = 1024
 
-    /// Keeps subscriptions, each in the place of a former one to the same filter (MQTT-3.8.4-3); returns what is
-    /// granted. Filters are found by their bytes and not compared one with another, for there may be very many.
+    /// Stores subscriptions, each in place of an earlier one to the same filter (MQTT-3.8.4-3). Returns the QoS granted
+    /// to each. Filters are found by a hash of their bytes instead of pairwise comparisons, because there may be very
+    /// many.
     private mutating func keep(_ asked: [MQTTSubscription], limit: Int) -> [MQTTQoS?] {
         var kept = subscriptions
         var places: [MQTTFilterKey: Int] = [:]
@@ -633,12 +640,13 @@ extension MQTTCore {
         }
     }
 
-    /// The first topic that the client listens to by its full name.
+    /// The first filter of the client that is a full topic name.
     private var topicForClient: String? {
         subscriptions.first { MQTTTopic.isName($0.filter) }?.filter
     }
 
-    /// The QoS at which the client gets a message of this topic: at most what it was granted, where it subscribed.
+    /// The QoS at which the client gets a message of this topic: at most the highest one granted to a matching filter,
+    /// if there is one.
     func grantedQoS(_ wanted: MQTTQoS, _ topic: String) -> MQTTQoS {
         guard wanted != .atMostOnce else { return .atMostOnce }
         var granted: MQTTQoS?
@@ -649,7 +657,7 @@ extension MQTTCore {
     }
 }
 
-// The end of a connection: the peer's, and this one's goodbye.
+// The end of a connection, by the peer or by this side.
 extension MQTTCore {
     static let hint = ", before it sent a packet: it may speak another protocol, so compare the scheme and the port"
 
@@ -675,7 +683,7 @@ extension MQTTCore {
             let sentence = "the peer closed the connection during the handshake\(hint)"
             throw TransportError(.closedByPeer, .handshake, sentence)
         case .open:
-            // A broker has no DISCONNECT to send: closing the connection is its only goodbye.
+            // A broker cannot send DISCONNECT. It only closes the connection.
             let isWithinPacket = unread > 0 || reader.oversized != nil
             guard isClient, !isWithinPacket else {
                 let missing = isWithinPacket ? "in the middle of a packet" : "without DISCONNECT"
@@ -700,7 +708,7 @@ extension MQTTCore {
     }
 }
 
-// Packets without content, and what goes with writing one.
+// Packets without content, and the counters of each packet that is written.
 extension MQTTCore {
     mutating func write(_ type: MQTTPacketType, _ context: inout CoreContext) {
         MQTTPacketWriter.bare(type, into: &context.output)

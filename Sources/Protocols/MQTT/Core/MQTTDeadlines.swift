@@ -1,43 +1,44 @@
 import TransportAPI
 
-/// When a connection was last heard and last used, and what keep alive makes of it (MQTT 3.1.1, section 3.1.2.10).
+/// The times of the last bytes in each direction, and the pings, for the keep alive (MQTT 3.1.1, section 3.1.2.10).
 struct MQTTKeepAlive: Sendable {
     var lastSent = Instant.zero
     var lastReceived = Instant.zero
-    /// ``CoreContext/unreadUntil`` and ``CoreContext/outputMoved``, as of the last deadline.
+    /// ``CoreContext/unreadUntil`` and ``CoreContext/outputMoved`` at the last deadline.
     var unreadUntil = Instant.zero
     var outputMoved = Instant.zero
-    /// Nanoseconds; 0 while keep alive is off. Client: of not sending or not hearing, until PINGREQ. Server: of not
-    /// hearing, until the end.
+    /// The interval in nanoseconds; 0 while the keep alive is off. Client: the time without output or input until
+    /// PINGREQ. Server: the time without input until the connection ends.
     var interval: Int64 = 0
-    /// Client: nanoseconds of not hearing after a keep-alive PINGREQ, until the end.
+    /// Client: the time without input after a keep-alive PINGREQ until the connection ends, in nanoseconds.
     var timeout: Int64 = 0
-    /// When the last keep-alive PINGREQ was sent; `nil` when all are answered.
+    /// When the last keep-alive PINGREQ was sent; `nil` if all are answered.
     var pingSent: Instant?
-    /// How many of them are not answered yet. There is one at a time, but where its answer may lie unread for long: the broker
-    /// is to hear of this side meanwhile.
+    /// How many keep-alive PINGREQ are not answered yet. There is more than one only if an answer may stay unread for
+    /// long, because the broker must receive something meanwhile.
     var ownPings = 0
-    /// How many PINGRESP come before the one that answers the first of them. What the user asks between two of them counts as
-    /// asked behind the last.
+    /// How many PINGRESP arrive before the one that answers the first of them. A ping of the user between two of them
+    /// counts as if it was sent after the last.
     var pongsBefore = 0
-    /// The user's pings that are not answered yet.
+    /// How many pings of the user are not answered yet.
     var userPings = 0
-    /// Client: the acknowledgement of a packet sent at `since` is overdue, and a PINGREQ was sent for it. The answer is
-    /// the next but `pongs` - 1 of those to keep-alive pings. The acknowledgement must come before it.
+    /// Client: a packet sent at `since` was not acknowledged in time, and a PINGREQ was sent because of it. Of the next
+    /// answers to keep-alive pings, its answer is number `pongs`. The acknowledgement must arrive before it.
     var overdue: (since: Instant, pongs: Int)?
 
-    /// Server: when the client has been silent for too long. While it is not read, its silence means nothing.
+    /// Server: when the client has been silent for too long. The time does not run while its bytes are not read.
     var silenceDue: Instant { max(lastReceived, unreadUntil).advanced(byNanoseconds: interval) }
-    /// Client: when the next PINGREQ is due: the broker has not heard of this side for the interval, or this side has
-    /// not heard of the broker, so that a path that takes all and brings nothing is found. While output is leaving, the
-    /// broker hears of this side, and PINGREQ would only be queued behind it. Of a broker that is asked already,
-    /// silence is not asked about again.
+    /// Client: when the next PINGREQ is due, which has two reasons. The broker has received nothing for the interval,
+    /// or this side has received nothing. The second one detects a path that accepts everything and delivers nothing.
+    ///
+    /// While output is leaving, the broker receives it, and PINGREQ would only be queued after it. While a PINGREQ is
+    /// unanswered, the silence of the broker does not cause another one.
     var pingDue: Instant {
         let unheard = max(lastSent, outputMoved)
         guard pingSent == nil else { return unheard.advanced(byNanoseconds: interval) }
         return min(unheard, max(lastReceived, unreadUntil, outputMoved)).advanced(byNanoseconds: interval)
     }
-    /// Client: when the answer to the last PINGREQ is overdue, if one is awaited.
+    /// Client: when the answer to the last PINGREQ is overdue; `nil` if none is expected.
     var answerDue: Instant? {
         guard let pingSent else { return nil }
         return max(pingSent, lastReceived, unreadUntil, outputMoved).advanced(byNanoseconds: timeout)
@@ -45,7 +46,7 @@ struct MQTTKeepAlive: Sendable {
 }
 
 extension Instant {
-    /// This instant moved by nanoseconds; saturates.
+    /// This instant plus a number of nanoseconds. The sum saturates.
     fileprivate func advanced(byNanoseconds amount: Int64) -> Instant {
         let (sum, overflow) = nanoseconds.addingReportingOverflow(amount)
         return Instant(nanoseconds: overflow ? .max : sum)
@@ -58,7 +59,7 @@ extension MQTTCore {
             switch state {
             case .idle, .closing, .closed: return nil
             case .connecting: return handshakeDeadline
-            // SUBACK may be queued behind many messages of a session. Pings keep the connection alive meanwhile.
+            // SUBACK may be queued after many messages of a session. Pings keep the connection alive meanwhile.
             case .subscribing: return min(handshakeDeadline, keepAliveDeadline ?? handshakeDeadline)
             case .open: break
             }
@@ -103,7 +104,7 @@ extension MQTTCore {
         askBroker(&context)
     }
 
-    /// Sends a PINGREQ whose answer the user does not hear of.
+    /// Sends a PINGREQ whose answer is not reported to the user.
     private mutating func askBroker(_ context: inout CoreContext) {
         if keepAlive.ownPings == 0 { keepAlive.pongsBefore = keepAlive.userPings }
         keepAlive.ownPings += 1
@@ -111,10 +112,11 @@ extension MQTTCore {
         write(.pingreq, &context)
     }
 
-    /// The deadline was set for an entry that may be gone: looks for the oldest that is left. Its time counts from when
-    /// its answer could come, and be read. A broker answers in order, and an acknowledgement may be queued behind other
-    /// messages. While bytes come, the client therefore sends PINGREQ, and the acknowledgement is missing if PINGRESP
-    /// comes first.
+    /// Checks the oldest packet in flight, because the packet that set the deadline may have been acknowledged. Its
+    /// time counts from the moment when its answer could arrive and be read.
+    ///
+    /// A broker answers in order, and an acknowledgement may be queued after other messages. So while bytes arrive, the
+    /// client sends PINGREQ. The acknowledgement is missing if PINGRESP arrives before it.
     private mutating func acknowledgementOverdue(_ context: inout CoreContext) throws(TransportError) {
         acknowledgementDeadline = nil
         guard let oldest = inFlight.oldest else { return }
@@ -130,7 +132,7 @@ extension MQTTCore {
         keepAlive.overdue = (oldest, keepAlive.ownPings)
     }
 
-    /// An answer to a keep-alive ping has come: whether what was overdue has been acknowledged before it.
+    /// The answer to a keep-alive ping has arrived. Checks that the overdue packet was acknowledged before it.
     private mutating func checkOverdue() throws(TransportError) {
         guard let overdue = keepAlive.overdue else { return }
         guard overdue.pongs == 1 else {
@@ -155,7 +157,8 @@ extension MQTTCore {
         write(.pingreq, &context)
     }
 
-    /// Which ping a PINGRESP answers: the answers come in order, and those to keep-alive pings are nobody's business.
+    /// Finds the ping that a PINGRESP answers. The answers arrive in order, and those to keep-alive pings are not
+    /// reported.
     mutating func receivePong() throws(TransportError) -> CoreEvent? {
         if keepAlive.ownPings > 0 {
             guard keepAlive.pongsBefore > 0 else {
@@ -171,7 +174,8 @@ extension MQTTCore {
         return .pong
     }
 
-    /// Gives out a packet identifier and minds the time; `nil` if the window is full.
+    /// Takes a free packet identifier and sets the deadline of its acknowledgement. Returns `nil` if the window is
+    /// full.
     mutating func begin(
         _ kind: InFlight.Kind,
         id: UInt64,
@@ -183,19 +187,19 @@ extension MQTTCore {
         return packetID
     }
 
-    /// Sets the time for an acknowledgement, unless one is awaited already. A server has none: a client may take what
-    /// it gets as slowly as it likes, as long as it lives (section 3.1.2.10), and what waits for it meanwhile has a
-    /// bound.
+    /// Sets the deadline of an acknowledgement, unless one is set. A server has none, because a client may process
+    /// messages as slowly as it likes while it is alive (section 3.1.2.10). The messages that are queued for it are
+    /// limited.
     mutating func expectAcknowledgement(_ since: Instant) {
         guard acknowledgementDeadline == nil, let acknowledgementTimeout else { return }
         acknowledgementDeadline = since.advanced(byNanoseconds: acknowledgementTimeout)
     }
 
-    /// Takes a packet identifier back from the acknowledgement of this name.
+    /// Releases a packet identifier for the acknowledgement `name`. Returns the id of its packet.
     mutating func finish(_ kind: InFlight.Kind, _ packetID: UInt16, _ name: String) throws(TransportError) -> UInt64 {
         guard let id = inFlight.end(kind, packetID) else {
             throw violation(
-                "\(name) has packet identifier \(packetID), under which nothing is in flight (section 2.3.1)"
+                "\(name) has packet identifier \(packetID), but no such packet is in flight (section 2.3.1)"
             )
         }
         if inFlight.count == 0 { acknowledgementDeadline = nil }

@@ -1,6 +1,6 @@
 import TransportAPI
 
-// Messages, in both directions and both roles.
+// Messages in both directions and in both roles.
 extension MQTTCore {
     @inline(__always)
     mutating func receive(
@@ -28,8 +28,8 @@ extension MQTTCore {
         return .message(payload)
     }
 
-    /// Passes over the payload of a message that is larger than allowed, in a session where it comes again; otherwise
-    /// it ends the connection.
+    /// Passes over the payload of a message that is larger than allowed, if the message is a repetition in a session.
+    /// Otherwise ends the connection.
     @inline(never)
     mutating func passOver(
         _ input: inout ByteBuffer,
@@ -38,7 +38,7 @@ extension MQTTCore {
         guard let message = reader.oversized else { return nil }
         if !message.isPassedOver {
             guard isPassedOver(message) else {
-                // An error of the handshake would be final, but the next connection passes over the message.
+                // An error of the handshake would be final. The next connection passes over the message.
                 if state == .subscribing { return opened(&context) }
                 live?.noteTooLarge(message.report)
                 throw reader.tooLarge(message)
@@ -52,15 +52,15 @@ extension MQTTCore {
         return isComplete ? try discard(message, &context) : nil
     }
 
-    /// A broker that lost a connection sends again with DUP what it had in flight (MQTT-3.3.1-1). What is retained it
-    /// sends again without, and so may brokers that don't keep to the rule, so the session remembers what it has
+    /// After a lost connection, a broker repeats its messages in flight with DUP (MQTT-3.3.1-1). Retained messages are
+    /// repeated without DUP, and some brokers do not follow the rule. So the session remembers the messages that it has
     /// refused.
     private func isPassedOver(_ message: MQTTOversized) -> Bool {
         guard let live else { return false }
         return message.isDuplicate || live.hasRefused(message.report)
     }
 
-    /// All of the payload has gone by.
+    /// All bytes of the payload were passed over.
     private mutating func discard(
         _ message: MQTTOversized,
         _ context: inout CoreContext
@@ -77,8 +77,8 @@ extension MQTTCore {
         return .discarded(message.report)
     }
 
-    /// Publishes on the payload's topic; without one, a client on the topic that its configuration names, a server on the
-    /// first topic that its client subscribed to by its full name, or else on the one the client last published to.
+    /// Publishes a message on the payload's topic. If it has none, a client uses the configured topic. A server then
+    /// uses the first full topic name that its client subscribed to, or else the topic of the client's last message.
     package mutating func send(
         _ payload: Payload,
         id: UInt64,
@@ -104,7 +104,7 @@ extension MQTTCore {
         )
     }
 
-    /// Publishes for a broker, which knows the QoS. ``CoreEvent/acknowledged(_:)`` follows at QoS 1 and 2.
+    /// Publishes a message at the QoS that a broker chooses. At QoS 1 and 2, ``CoreEvent/acknowledged(_:)`` follows.
     ///
     /// - Throws: `.invalidConfiguration` for a malformed topic, `.messageTooLarge`.
     package mutating func publish(
@@ -119,7 +119,7 @@ extension MQTTCore {
         return try publish(checked: topic, payload, qos: qos, retain: retain, id: id, &context)
     }
 
-    /// Writes a PUBLISH at QoS 0 that ``encode(topic:payload:retain:into:)`` has made.
+    /// Writes a PUBLISH at QoS 0 that was encoded by ``encode(topic:payload:retain:into:)``.
     package mutating func sendEncoded(_ bytes: UnsafeRawBufferPointer, _ context: inout CoreContext) {
         guard state == .open else { return }
         context.output.append(contentsOf: bytes)
@@ -128,7 +128,8 @@ extension MQTTCore {
 
     /// Appends a PUBLISH at QoS 0 to `output`, for ``sendEncoded(_:_:)``.
     ///
-    /// - Throws: `.invalidConfiguration` for a malformed topic, `.messageTooLarge` for a payload beyond what MQTT can carry.
+    /// - Throws: `.invalidConfiguration` for a malformed topic, `.messageTooLarge` for a payload that no packet can
+    ///   carry.
     package static func encode(
         topic: String,
         payload: [UInt8],
@@ -176,7 +177,8 @@ extension MQTTCore {
         return qos == .atMostOnce ? .written : .awaitingAcknowledgement
     }
 
-    /// Not at QoS 0, which only a client knows before it looks at the topic.
+    /// Whether the message may be acknowledged. A client knows its QoS in advance. A server must look up the topic, so
+    /// the result is `true` there.
     package func acknowledges(_ payload: Payload) -> Bool {
         !isClient || (payload.qos ?? publishQoS) != .atMostOnce
     }
@@ -207,7 +209,7 @@ extension MQTTCore {
 
     @inline(never)
     private func tooManyUnreleased() -> TransportError {
-        .tooMany("more than \(maximumUnreleased) messages of QoS 2 wait for their PUBREL", .open)
+        .tooMany("more than \(maximumUnreleased) messages at QoS 2 wait for PUBREL", .open)
     }
 
     @inline(never)

@@ -1,50 +1,51 @@
 import TransportAPI
 
-/// What one side keeps of a session (MQTT 3.1.1, section 4.1): what it has sent and the peer has not acknowledged,
-/// and which messages of QoS 2 it has received and the peer has not released. It outlives the connections of a
-/// session that is not clean; each connection's core gets it in turn.
+/// The state of a session on one side (MQTT 3.1.1, section 4.1). It contains the sent messages that the peer has not
+/// acknowledged, and the received messages at QoS 2 that the peer has not released. A session that is not clean
+/// outlives its connections. The core of each connection gets it in turn.
 ///
-/// It lives in memory: a process that ends forgets it.
+/// It is in memory only, so it ends with the process.
 package final class MQTTSession: @unchecked Sendable {
-    // Unchecked, because a session is only ever touched on the loop on which all of its connections live.
+    // Unchecked, because a session is only used on the loop of all its connections.
 
-    /// A PUBLISH without its acknowledgement.
+    /// A PUBLISH that is not acknowledged completely.
     struct Sent: Sendable {
         var publish: MQTTPublish
-        /// The id under which it was sent, if later connections may ask for it (``SendID/named``); 0 if not.
+        /// The id of its sending, if later connections may ask for its completion (``SendID/named``); otherwise 0.
         var id: UInt64 = 0
-        /// PUBREC has come: the peer has the message, and PUBCOMP is missing.
+        /// Whether PUBREC has arrived. The peer then has the message, and only PUBCOMP is missing.
         var isReleased = false
-        /// Greater than that of all that was sent before, a PUBREL counting anew (MQTT-4.6.0-1, MQTT-4.6.0-4).
+        /// The position in the order of sending. A PUBREL gets a new position (MQTT-4.6.0-1, MQTT-4.6.0-4).
         var order: UInt64
     }
 
-    /// How many bytes of messages may be unacknowledged before further ones wait; one message may pass it.
+    /// The most bytes of unacknowledged messages before further ones wait. One message may exceed it.
     static let maximumSentBytes = 4 << 20
-    /// How many completed messages are remembered for callers who may ask about them.
+    /// How many completed messages are remembered for callers that may ask about them.
     private static let maximumCompleted = 4096
-    /// How many messages are remembered that were too large.
+    /// How many messages that were too large are remembered.
     private static let maximumTooLarge = 16
 
-    /// Who this is to its owner; of no meaning to the core.
+    /// The number that the owner gave the session. The core does not use it.
     package let id: UInt64
-    /// Whether it ends with its connection. What was sent is not kept then.
+    /// Whether the session ends with its connection. Sent messages are then not stored.
     package let isClean: Bool
-    /// The client identifier, in UTF-8, at a broker.
+    /// At a broker: the client identifier in UTF-8.
     package let name: [UInt8]
-    /// Messages that a broker has for this client and has not sent.
+    /// At a broker: the messages for the client that were not sent yet.
     package var outbox: MQTTOutbox
     private(set) var sent: [UInt16: Sent] = [:]
-    /// Packet identifiers that PUBREC has answered and PUBREL has not released.
+    /// The packet identifiers that were answered by PUBREC and not released by PUBREL.
     var received: Set<UInt16> = []
-    /// Named messages that a connection has completed for the one before it, and nobody has asked about since.
+    /// Named messages that a connection has completed for an earlier one, and no caller has asked about since.
     private var completed: Set<UInt64> = []
-    /// The messages that have ended a connection by their size, oldest first.
+    /// The messages that have ended a connection because of their size, oldest first.
     private var tooLarge: [DiscardedMessage] = []
     private var sentBytes = 0
     private var lastOrder: UInt64 = 0
     private var turn: UInt64 = 0
 
+    /// Creates an empty session.
     package init(id: UInt64 = 0, isClean: Bool = false, name: [UInt8] = [], outbox: MQTTOutbox = MQTTOutbox()) {
         self.id = id
         self.isClean = isClean
@@ -52,7 +53,8 @@ package final class MQTTSession: @unchecked Sendable {
         self.outbox = outbox
     }
 
-    /// Hands the session to a connection. The number given is that connection's right to use it, until the next one has it.
+    /// Hands the session to a connection. The number returned is that connection's right to use it, until the next
+    /// connection begins.
     func begin() -> UInt64 {
         turn += 1
         return turn
@@ -60,10 +62,10 @@ package final class MQTTSession: @unchecked Sendable {
 
     func belongs(to turn: UInt64) -> Bool { self.turn == turn }
 
-    /// How many bytes of messages it keeps.
-    package var keptBytes: Int { outbox.bytes + sentBytes }
+    /// The size of all messages that the session buffers, in bytes.
+    package var bufferedBytes: Int { outbox.bytes + sentBytes }
 
-    /// Ends the session: it keeps nothing any more, and no connection has a right to it.
+    /// Ends the session. It stores nothing any more, and no connection may use it.
     package func end() {
         turn += 1
         outbox.removeAll()
@@ -72,22 +74,22 @@ package final class MQTTSession: @unchecked Sendable {
         sentBytes = 0
     }
 
-    /// Whether another message may be sent and kept.
+    /// Whether another message may be sent and stored.
     var hasRoom: Bool { sentBytes < Self.maximumSentBytes }
 
-    /// A PUBLISH was sent for the first time.
+    /// Stores a PUBLISH that was sent for the first time.
     func note(_ publish: MQTTPublish, id: UInt64) {
         guard !isClean else { return }
         lastOrder += 1
         sent[publish.packetID] = Sent(publish: publish, id: SendID.isNamed(id) ? id : 0, order: lastOrder)
-        sentBytes += publish.keptBytes
+        sentBytes += publish.bufferedBytes
         outbox.quota?.add(publish)
     }
 
-    /// PUBREC has come. The message is the peer's, and is not kept here any longer.
+    /// PUBREC has arrived. The peer has the message, so its payload is dropped.
     func release(_ packetID: UInt16) {
         guard var entry = sent[packetID], !entry.isReleased else { return }
-        sentBytes -= entry.publish.keptBytes
+        sentBytes -= entry.publish.bufferedBytes
         outbox.quota?.remove(entry.publish)
         lastOrder += 1
         entry.publish.payload = []
@@ -96,30 +98,33 @@ package final class MQTTSession: @unchecked Sendable {
         sent[packetID] = entry
     }
 
-    /// PUBACK or PUBCOMP has come.
+    /// PUBACK or PUBCOMP has arrived.
     ///
-    /// - Parameter isAwaited: whether the connection's caller waits for it; what was named is remembered otherwise.
+    /// - Parameters:
+    ///   - packetID: The packet identifier of the message.
+    ///   - isAwaited: Whether a caller of this connection waits for it. If not, a named message is remembered as
+    ///     completed.
     func settle(_ packetID: UInt16, isAwaited: Bool) {
         guard let entry = sent.removeValue(forKey: packetID) else { return }
         if entry.id != 0, !isAwaited { noteCompleted(entry.id) }
         guard !entry.isReleased else { return }
-        sentBytes -= entry.publish.keptBytes
+        sentBytes -= entry.publish.bufferedBytes
         outbox.quota?.remove(entry.publish)
     }
 
     private func noteCompleted(_ id: UInt64) {
-        // Those left over are of callers that have given up.
+        // Ids that are still in the set belong to callers that have given up.
         if completed.count >= Self.maximumCompleted { completed = [] }
         completed.insert(id)
     }
 
-    /// Whether a named message has been completed; it is forgotten then.
+    /// Whether a named message has been completed. The session then forgets it.
     func takeCompleted(_ id: UInt64) -> Bool { completed.remove(id) != nil }
 
-    /// The packet identifier under which a named message is in flight.
+    /// The packet identifier of a named message in flight.
     func packetID(of id: UInt64) -> UInt16? { sent.first { $0.value.id == id }?.key }
 
-    /// A message has ended the connection by its size.
+    /// Records a message that has ended the connection because of its size.
     func noteTooLarge(_ message: DiscardedMessage) {
         if tooLarge.count >= Self.maximumTooLarge { tooLarge.removeFirst() }
         tooLarge.append(message)
@@ -128,13 +133,13 @@ package final class MQTTSession: @unchecked Sendable {
     /// Whether a message of this topic and size has ended a connection.
     func hasRefused(_ message: DiscardedMessage) -> Bool { tooLarge.contains(message) }
 
-    /// The peer does not know the session: it releases nothing and completes nothing. What it has not confirmed, it
-    /// may not have.
-    func farSideForgot() {
+    /// The peer does not know the session, so it will neither release nor complete a message. It may have lost every
+    /// message that it has not confirmed.
+    func peerForgot() {
         received = []
         sent = sent.filter { !$0.value.isReleased }
     }
 
-    /// What is unacknowledged, in the order in which it has to be sent again.
+    /// The unacknowledged packets in the order in which they have to be sent again.
     var unacknowledged: [Sent] { sent.values.sorted { $0.order < $1.order } }
 }

@@ -1,21 +1,22 @@
 import TransportAPI
 
-// Exactly once (MQTT 3.1.1, section 4.3.3), and what a session hands from connection to connection (sections 4.1 and 4.4).
+// Exactly once (MQTT 3.1.1, section 4.3.3), and the transfer of a session between connections (sections 4.1 and 4.4).
 extension MQTTCore {
-    /// The id of messages whose acknowledgement nobody waits for. Drivers count theirs from 1.
-    static let nobody = UInt64.max
-    /// How many bytes may wait for the kernel before messages of the outbox do.
+    /// The id of messages whose acknowledgement no caller awaits. Drivers count their ids from 1.
+    static let noCaller = UInt64.max
+    /// Messages stay in the outbox while this many bytes of output wait to be written.
     private static let maximumOutput = 1 << 20
 
-    /// A message that was received, to be confirmed when its receiver is done with it.
+    /// A received message that is confirmed when its receiver has processed it.
     struct Unconfirmed: Sendable {
         var packetID: UInt16
         var qos: MQTTQoS
-        /// It was passed over, so that no receiver will be done with it: its turn comes when those before it are confirmed.
+        /// Whether the message was passed over. No receiver processes it, so it is confirmed right after those before
+        /// it.
         var isDiscarded = false
     }
 
-    /// The session, as long as no later connection has it.
+    /// The session, unless a later connection has taken it over.
     package var live: MQTTSession? {
         guard let session, session.belongs(to: turn) else { return nil }
         return session
@@ -43,11 +44,11 @@ extension MQTTCore {
             } else {
                 guard let live, !live.isClean, kind != .publish else {
                     throw violation(
-                        "PUBREC has packet identifier \(packetID), under which nothing is in flight (section 2.3.1)"
+                        "PUBREC has packet identifier \(packetID), but no such packet is in flight (section 2.3.1)"
                     )
                 }
-                // A peer that was sent the message over two connections, or was restarted, may answer what is settled.
-                // It still has the message and is told to go on with it; otherwise it would be held, and lost.
+                // The message may be complete on this side. The peer may have received it over two connections, or may
+                // have been restarted. It still stores the message, and would never deliver it without PUBREL.
                 countRepetition(&context)
             }
             write(.pubrel, packetID, &context)
@@ -58,7 +59,7 @@ extension MQTTCore {
             }
             return complete(.release, packetID)
         case .pubrel(let packetID):
-            // One that is not known is answered too: its message is none that is still to be delivered.
+            // An unknown identifier is answered too, because no message is to be delivered under it.
             if received.remove(packetID) == nil { countRepetition(&context) }
             live?.received.remove(packetID)
             _ = takeInherited(packetID)
@@ -71,12 +72,12 @@ extension MQTTCore {
     private mutating func complete(_ kind: InFlight.Kind, _ packetID: UInt16) -> CoreEvent? {
         guard let id = inFlight.end(kind, packetID) else { return nil }
         if inFlight.count == 0 { acknowledgementDeadline = nil }
-        live?.settle(packetID, isAwaited: id != Self.nobody)
-        return id == Self.nobody ? nil : .acknowledged(id)
+        live?.settle(packetID, isAwaited: id != Self.noCaller)
+        return id == Self.noCaller ? nil : .acknowledged(id)
     }
 
-    /// An acknowledgement of what is not in flight changes nothing. It may be an answer that was given twice, over two
-    /// connections or by a peer that was restarted.
+    /// Ignores an acknowledgement of a packet that is not in flight. The peer may have answered twice, over two
+    /// connections or because it was restarted.
     private mutating func ignore(_ context: inout CoreContext) {
         context.counters.unexpectedAcknowledgements &+= 1
         countRepetition(&context)
@@ -86,16 +87,17 @@ extension MQTTCore {
         let peer = isClient ? "broker" : "client"
         let sentence = "the \(peer) answers a PUBLISH of QoS 2 with PUBACK instead of PUBREC (section 4.3.3)"
         guard isClient else { return TransportError(.protocolViolation, .open, sentence) }
-        return TransportError(.unsupported, .open, "\(sentence), so it has no QoS 2; send at QoS 1")
+        return TransportError(.unsupported, .open, "\(sentence), so it does not support QoS 2; send at QoS 1")
     }
 
     // MARK: The receiver
 
-    /// Whether a PUBLISH at QoS 2 is one that was taken before (MQTT-4.3.3-2); such a one is answered, if at all.
+    /// Whether a PUBLISH at QoS 2 repeats a message that was received before (MQTT-4.3.3-2). If that message was
+    /// accepted, PUBREC is written again.
     ///
-    /// Over one connection the identifier decides. One that is left of a former connection, and comes without DUP, is
-    /// of a new message: who sends again has to say so (MQTT-3.3.1-1), and a peer that has lost its memory begins
-    /// anew with the same numbers.
+    /// Within one connection the identifier decides. An identifier from an earlier connection without DUP belongs to a
+    /// new message. A sender has to set DUP on a repetition (MQTT-3.3.1-1), and a peer that has lost its state begins
+    /// with the same numbers again.
     mutating func isRepeated(_ packetID: UInt16, isDuplicate: Bool, _ context: inout CoreContext) -> Bool {
         if takeInherited(packetID), !isDuplicate {
             received.remove(packetID)
@@ -111,20 +113,21 @@ extension MQTTCore {
         return true
     }
 
-    /// Whether an identifier was left of a former connection until now: it has come over this one.
+    /// Whether an identifier is from an earlier connection and has not arrived over this one before.
     private mutating func takeInherited(_ packetID: UInt16) -> Bool {
         guard !inherited.isEmpty, inherited.remove(packetID) != nil else { return false }
         if inherited.isEmpty { inherited = [] }
         return true
     }
 
-    /// A packet came that brings nothing new. In a session that outlives its connections, a peer that has lost one
-    /// sends what it has in flight again (MQTT-4.4.0-1); anything more, or without such a session, only wants answers.
+    /// Counts a packet that contains nothing new. In a session that outlives its connections, a peer repeats its
+    /// packets in flight after a lost connection (MQTT-4.4.0-1). Further repetitions, and all of them in another
+    /// session, are control work.
     private mutating func countRepetition(_ context: inout CoreContext) {
         if repetitionsLeft > 0 { repetitionsLeft -= 1 } else { context.counters.controlWork &+= 1 }
     }
 
-    /// Takes responsibility for a message of QoS 2: the same one is not delivered again.
+    /// Accepts a message at QoS 2. It is not delivered again.
     mutating func acceptOwnership(_ packetID: UInt16, _ context: inout CoreContext) {
         received.insert(packetID)
         live?.received.insert(packetID)
@@ -137,7 +140,7 @@ extension MQTTCore {
         confirmDiscarded(&context)
     }
 
-    /// Acknowledges a message that was passed over, behind those that came before it (MQTT-4.6.0-2).
+    /// Acknowledges a message that was passed over, after those that came before it (MQTT-4.6.0-2).
     mutating func confirmDiscarded(_ message: MQTTOversized, _ context: inout CoreContext) {
         unconfirmed.append(Unconfirmed(packetID: message.packetID, qos: message.qos, isDiscarded: true))
         confirmDiscarded(&context)
@@ -149,7 +152,7 @@ extension MQTTCore {
 
     private mutating func confirm(_ message: Unconfirmed, _ context: inout CoreContext) {
         guard state == .open || state == .subscribing else {
-            // Too late for PUBREC, but the next connection is to know the message when it comes again.
+            // It is too late for PUBREC, but the next connection has to recognize a repetition of the message.
             if message.qos == .exactlyOnce { live?.received.insert(message.packetID) }
             return
         }
@@ -162,18 +165,19 @@ extension MQTTCore {
 
     // MARK: From connection to connection
 
-    /// Takes the session over from the connection before. What that has left in flight keeps its packet identifiers.
+    /// Takes the session over from the earlier connection. Packets that were in flight there keep their packet
+    /// identifiers.
     mutating func takeUpSession(isPresent: Bool, _ context: inout CoreContext) {
         guard let session else { return }
         turn = session.begin()
-        if !isPresent { session.farSideForgot() }
+        if !isPresent { session.peerForgot() }
         received = session.received
         inherited = received
         repetitionsLeft = session.isClean ? 0 : maximumUnreleased
         for entry in session.unacknowledged {
             let kind: InFlight.Kind =
                 entry.isReleased ? .release : entry.publish.qos == .exactlyOnce ? .exactlyOnce : .publish
-            inFlight.resume(kind, entry.publish.packetID, id: Self.nobody, now: context.now)
+            inFlight.resume(kind, entry.publish.packetID, id: Self.noCaller, now: context.now)
         }
         if inFlight.count > 0 { expectAcknowledgement(context.now) }
     }
@@ -185,7 +189,7 @@ extension MQTTCore {
         return .pending
     }
 
-    /// Sends what is unacknowledged again, with its packet identifiers (MQTT-4.4.0-1).
+    /// Sends the unacknowledged packets again, with their packet identifiers (MQTT-4.4.0-1).
     mutating func resendUnacknowledged(_ context: inout CoreContext) {
         for entry in live?.unacknowledged ?? [] {
             if entry.isReleased {
@@ -199,8 +203,8 @@ extension MQTTCore {
         }
     }
 
-    /// Server: sends what waits for this client, as far as the window and the output have room. The acknowledgement of what
-    /// is in flight brings the rest on its way, so that something has to be.
+    /// Server: sends the client's queued messages, as far as the window and the output have room. Acknowledgements of
+    /// messages in flight cause the next call. So if none is in flight, a message is sent even if the output is full.
     mutating func sendOutbox(_ context: inout CoreContext) {
         guard state == .open, let session = live else { return }
         while let message = session.outbox.first,
@@ -213,11 +217,11 @@ extension MQTTCore {
                     message.payload,
                     qos: message.qos,
                     retain: message.retain,
-                    id: Self.nobody,
+                    id: Self.noCaller,
                     &context
                 )
             } catch {
-                // Larger than this connection takes: it can't ever be sent.
+                // The message is larger than this connection allows, so it can never be sent.
             }
             guard status != .blocked else { return }
             session.outbox.removeFirst()

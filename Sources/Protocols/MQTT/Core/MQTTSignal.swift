@@ -1,26 +1,28 @@
-/// What an ``MQTTCore`` reports beyond messages: to a broker, all that its client asks for; to a client, the answers to
-/// what it subscribed to on the open connection.
+/// An event of an ``MQTTCore`` that is not a message. A broker gets all packets of its client. A client gets the
+/// answers to its subscription requests on the open connection.
 ///
-/// A client's DISCONNECT is ``CoreEvent/closed(_:)``; any other end of a server's connection is an error. So a broker
-/// that keeps wills publishes them after an error and forgets them after `closed`.
+/// A client's DISCONNECT is reported as ``CoreEvent/closed(_:)``. Any other end of a server's connection is an error.
+/// So a broker publishes the will after an error, and deletes it after `closed`.
 package enum MQTTSignal: Sendable, Hashable {
-    /// Server: the client was let in. Comes right after ``CoreEvent/opened``.
+    /// Server: the client was accepted. It follows ``CoreEvent/opened`` directly.
     indirect case connected(MQTTConnect)
-    /// Server: the client publishes. At QoS 1 and 2, PUBACK or PUBREC is written already: the broker has taken
-    /// responsibility. At QoS 2 it comes once.
+    /// Server: the client publishes a message. At QoS 1 and 2, PUBACK or PUBREC is already written, because the broker
+    /// has taken responsibility. At QoS 2 a message is reported once.
     case published(MQTTPublish)
-    /// Server: the client subscribes, by a packet of this identifier; the broker answers with ``ConnectionDriver/grant(_:_:)``.
+    /// Server: the client subscribes with a packet of this identifier. The broker answers with
+    /// ``ConnectionDriver/grant(_:_:)``.
     case subscribed(UInt16, [MQTTSubscription])
-    /// Server: the client unsubscribes, by a packet of this identifier; the broker answers with
+    /// Server: the client unsubscribes with a packet of this identifier. The broker answers with
     /// ``ConnectionDriver/confirmUnsubscribe(_:)``.
     case unsubscribed(UInt16, [String])
-    /// Client: the broker's answer to the `subscribe` of this id, filter by filter; `nil` where it refused.
+    /// Client: the broker's answer to the `subscribe` of this id. It has the QoS granted to each filter, or `nil` for a
+    /// refused one.
     case subscribeAnswered(UInt64, [MQTTQoS?])
     /// Client: the broker has confirmed the `unsubscribe` of this id.
     case unsubscribeAnswered(UInt64)
 }
 
-/// Carries an ``MQTTSignal`` past those who know no MQTT.
+/// Carries an ``MQTTSignal`` through code that knows no MQTT.
 private final class MQTTSignalCarrier: CoreSignal {
     let signal: MQTTSignal
 
@@ -30,11 +32,11 @@ private final class MQTTSignalCarrier: CoreSignal {
 }
 
 extension CoreSignal {
-    /// What an ``MQTTCore`` has reported; `nil` if another core did.
+    /// The signal, if an ``MQTTCore`` has reported it; `nil` for other cores.
     package var mqtt: MQTTSignal? { (self as? MQTTSignalCarrier)?.signal }
 }
 
 extension CoreEvent {
-    /// A signal of an ``MQTTCore``.
+    /// The event for a signal of an ``MQTTCore``.
     static func mqtt(_ signal: MQTTSignal) -> CoreEvent { .signal(MQTTSignalCarrier(signal)) }
 }

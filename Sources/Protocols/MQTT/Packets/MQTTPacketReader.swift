@@ -1,37 +1,39 @@
 import TransportAPI
 
-/// Reads packets from a byte stream, strictly: what the specification forbids is an error, and no length is trusted
-/// before it was compared with its limit.
+/// Reads packets from a byte stream. Input that the specification forbids is an error, and no length is used before it
+/// was compared with its limit.
 ///
-/// A packet is judged as early as it can be: its type and flags when the first byte is there, its length when the fixed
-/// header is, the rest when all of it is. Nothing is consumed until then. A packet of many filters is read in pieces, so that
-/// others can be seen to in between.
+/// A packet is checked as early as possible: its type and flags with the first byte, its length with the fixed header,
+/// and the rest when all of it has arrived. Nothing is consumed until then. A packet of many filters is read in pieces,
+/// so that other connections can be served in between.
 package struct MQTTPacketReader: Sendable {
-    /// The most filters that one SUBSCRIBE or UNSUBSCRIBE may carry; a few bytes each on the wire, many in memory.
+    /// The most filters of one SUBSCRIBE or UNSUBSCRIBE. A filter has few bytes on the wire, but takes much more
+    /// memory.
     static let maximumFilters = 4096
-    /// The largest CONNECT: ten bytes and five fields of 16-bit length. All that a stranger can make us keep.
+    /// The largest remaining length of CONNECT, in bytes: ten bytes, and five fields with a length of 16 bits. A peer
+    /// that is not connected yet cannot make the reader buffer more.
     static let maximumConnectLength = 10 + 5 * 65_537
 
-    /// The types that may arrive now; others are refused at their first byte.
+    /// The types that may arrive now. Another type is refused at its first byte.
     var accepted: MQTTPacketTypes
-    /// How far the connection has come, for errors.
+    /// The phase of the connection, for errors.
     var phase: TransportError.Phase = .handshake
-    /// The topic of the last PUBLISH, kept so that the same one in sequence is neither checked nor allocated again; empty
-    /// before the first.
+    /// The topic of the last PUBLISH. If the next PUBLISH has the same topic, it is neither checked nor allocated
+    /// again. Empty before the first.
     private(set) var lastTopic = ""
-    /// The longest topic that is kept, in bytes.
+    /// The longest topic that is stored for the next PUBLISH, in bytes.
     private let longestKeptTopic: Int
     private let maximumMessageSize: Int
     private let maximumRemainingLength: Int
-    /// The PUBLISH that was read up to its payload, which is larger than allowed, where ``passesOver`` lets it be.
-    /// Nothing else is read until the payload has been taken by ``passOver(_:)``.
+    /// A PUBLISH that was read up to its payload, which is larger than allowed. It is set only if ``passesOver`` is
+    /// `true`. Nothing else is read until ``passOver(_:)`` has consumed the payload.
     var oversized: MQTTOversized?
-    /// Whether a PUBLISH that is larger than allowed is left to the owner, and not refused.
+    /// Whether a PUBLISH that is larger than allowed goes to ``oversized``. Otherwise it is an error.
     var passesOver = false
-    /// What was read of a SUBSCRIBE or UNSUBSCRIBE of which more is in the input.
+    /// The filters that were read of a SUBSCRIBE or UNSUBSCRIBE. The others are still in the input.
     var begun: BegunFilters?
 
-    /// A reader of packets whose payload has at most `maximumMessageSize` bytes.
+    /// Creates a reader of packets whose payload has at most `maximumMessageSize` bytes.
     init(
         maximumMessageSize: Int,
         accepted: MQTTPacketTypes = .all,
@@ -43,11 +45,11 @@ package struct MQTTPacketReader: Sendable {
         maximumRemainingLength = maximumMessageSize.addingSaturated(2 + MQTTTopic.maximumLength + 2)
     }
 
-    /// How much memory is kept for the next packet.
+    /// The memory in use between two packets, in bytes.
     var bufferedBytes: Int { lastTopic.utf8.count + (begun?.bufferedBytes ?? 0) }
 
-    /// Takes the next packet from `input`; `nil` if not all of it is there, if it is ``oversized``, or if it is
-    /// ``begun`` and this is to be called again.
+    /// Takes the next packet from `input`. Returns `nil` if it has not arrived whole or is ``oversized``. Also returns
+    /// `nil` if the packet is ``begun``; the caller then calls again.
     @inline(__always)
     mutating func next(_ input: inout ByteBuffer) throws(TransportError) -> MQTTPacket? {
         guard oversized == nil else { return nil }
@@ -55,7 +57,7 @@ package struct MQTTPacketReader: Sendable {
         let packet = try input.withUnsafeReadableBytes { (bytes) throws(TransportError) -> MQTTPacket? in
             guard let header = try header(bytes) else { return nil }
             let total = header.size + header.remaining
-            // A topic has a length of two bytes, so that a shorter packet can't have too large a payload.
+            // The topic has a length field of two bytes, so a packet of fewer bytes has no payload that is too large.
             if header.type == .publish, header.remaining - 2 > maximumMessageSize {
                 guard try !isOversized(header, bytes, &taken) else { return nil }
             }
@@ -147,8 +149,8 @@ package struct MQTTPacketReader: Sendable {
 
     // MARK: PUBLISH (section 3.3)
 
-    /// Whether the payload of a PUBLISH is larger than allowed, or that can't be told yet. Once all before an oversized
-    /// payload is there, it is taken.
+    /// Whether the payload of a PUBLISH is larger than allowed, or the fields before it have not arrived. When all
+    /// fields before an oversized payload have arrived, they are taken.
     @inline(never)
     private mutating func isOversized(
         _ header: FixedHeader,
@@ -179,13 +181,14 @@ package struct MQTTPacketReader: Sendable {
     }
 
     func tooLarge(_ message: MQTTOversized) -> TransportError {
-        // A topic may be long.
+        // A topic can have 65,535 bytes.
         let topic = String(decoding: message.topic.utf8.prefix(200), as: UTF8.self)
         let sentence = "the message on '\(topic)' has \(message.size) bytes, \(maximumMessageSize) are allowed"
         return TransportError(.messageTooLarge, phase, sentence)
     }
 
-    /// Takes what has come of the oversized payload; the message once all of it has.
+    /// Consumes the bytes of the oversized payload that have arrived. Returns the message once all of them have
+    /// arrived.
     mutating func passOver(_ input: inout ByteBuffer) -> MQTTOversized? {
         guard let message = oversized else { return nil }
         let count = min(message.left, input.count)
@@ -222,16 +225,16 @@ package struct MQTTPacketReader: Sendable {
     }
 }
 
-// The packets that are no PUBLISH, from their bodies.
+// The bodies of all packets except PUBLISH.
 extension MQTTPacketReader {
-    /// The packet; `nil` if it has more filters than are read at a time.
+    /// Reads one packet. Returns `nil` if it has more filters than are read in one call.
     @inline(never)
     mutating func control(_ header: FixedHeader, _ body: UnsafeRawBufferPointer) throws(TransportError) -> MQTTPacket? {
         var fields = MQTTFields(header.type, body, phase)
         guard let packet = try control(header.type, &fields) else { return nil }
         if case .connectOtherLevel = packet { return packet }
         guard fields.count == 0 else {
-            throw fields.violation("has \(fields.count) bytes behind its last field (section 3)")
+            throw fields.violation("has \(fields.count) bytes after its last field (section 3)")
         }
         return packet
     }
@@ -296,7 +299,7 @@ extension MQTTPacketReader {
         let code = try fields.byte()
         guard flags & 0xfe == 0 else { throw fields.violation("has reserved flags set (section 3.2.2.1)") }
         guard flags == 0 || code == 0 else {
-            throw fields.violation("refuses and yet has a session present (MQTT-3.2.2-4)")
+            throw fields.violation("refuses the client, but says that a session is present (MQTT-3.2.2-4)")
         }
         return .connack(sessionPresent: flags == 1, code: code)
     }
@@ -315,7 +318,7 @@ extension MQTTPacketReader {
         return .subscribe(packetID, subscriptions)
     }
 
-    /// Reads filters, from where the last call has stopped; all of them once there are no more.
+    /// Reads filters from the place where the last call has stopped. Returns all of them once there are no more.
     private mutating func filters(
         _ fields: inout MQTTFields,
         _ read: (inout MQTTFields, String) throws(TransportError) -> MQTTSubscription
@@ -358,21 +361,21 @@ extension MQTTPacketReader {
     }
 }
 
-/// The filters of one packet, so far as they are read.
+/// The filters of one packet that were read so far.
 struct BegunFilters: Sendable {
-    /// How many are read at a time, and of how many bytes.
+    /// How many filters, and how many bytes of them, are read in one call.
     static let atOnce = 64
     static let bytesAtOnce = 16 << 10
 
     var filters: [MQTTSubscription]
-    /// Where in the packet's body the next one begins.
+    /// The offset of the next filter in the packet's body.
     var position: Int
 
-    /// A string of more than 15 bytes lies in memory of its own.
+    /// The memory of the filters, in bytes. A string of more than 15 bytes has its own allocation.
     var bufferedBytes: Int { position + filters.capacity * (MemoryLayout<MQTTSubscription>.stride + 32) }
 }
 
-/// The fields of one packet's body, read from front to back and never beyond its end.
+/// Reads the fields of one packet's body from front to back, and never beyond its end.
 struct MQTTFields {
     private let type: MQTTPacketType
     private let phase: TransportError.Phase
@@ -411,7 +414,7 @@ struct MQTTFields {
         return packetID
     }
 
-    /// Bytes behind their 16-bit length.
+    /// Reads bytes that follow their 16-bit length.
     mutating func data() throws(TransportError) -> UnsafeRawBufferPointer {
         let length = Int(try integer())
         guard count >= length else { throw short() }
@@ -419,7 +422,7 @@ struct MQTTFields {
         return UnsafeRawBufferPointer(rebasing: bytes[position..<position + length])
     }
 
-    /// All that is left.
+    /// Takes all bytes that are left.
     mutating func rest() -> UnsafeRawBufferPointer {
         defer { position = bytes.count }
         return UnsafeRawBufferPointer(rebasing: bytes[position...])

@@ -1,14 +1,14 @@
 import TransportAPI
 
-/// Writes packets. Sizes are computed first, so that every packet is written once and in place.
+/// Writes packets. The size is computed first, so that every packet is written once and in place.
 ///
-/// What it is given is valid: topics and filters are checked, and texts fit their 16-bit lengths. ``MQTTConfiguration``
-/// and ``MQTTCore`` see to it.
+/// The arguments must be valid: topics and filters are checked, and texts fit their 16-bit lengths.
+/// ``MQTTConfiguration`` and ``MQTTCore`` ensure it.
 package enum MQTTPacketWriter {
-    /// The largest remaining length that four bytes can tell (MQTT 3.1.1, section 2.2.3).
+    /// The largest remaining length that fits into four bytes (MQTT 3.1.1, section 2.2.3).
     static let maximumRemainingLength = 268_435_455
 
-    /// Writes a PUBLISH; the one packet that has to be fast.
+    /// Writes a PUBLISH. It is the only packet whose cost matters.
     @inline(__always)
     static func publish(
         topic: UnsafeRawBufferPointer,
@@ -38,10 +38,10 @@ package enum MQTTPacketWriter {
         }
     }
 
-    /// Writes a packet that is a type and a packet identifier.
+    /// Writes a packet that consists of a type and a packet identifier.
     static func identified(_ type: MQTTPacketType, _ packetID: UInt16, into output: inout ByteBuffer) {
         _ = output.write(minimum: 4) { target in
-            // PUBREL is the one of them whose flags are 0010 (MQTT-3.6.1-1).
+            // Of these packets, only PUBREL has the flags 0010 (MQTT-3.6.1-1).
             target[0] = type.rawValue << 4 | (type == .pubrel ? 2 : 0)
             target[1] = 2
             target.storeBytes(of: packetID.bigEndian, toByteOffset: 2, as: UInt16.self)
@@ -49,7 +49,7 @@ package enum MQTTPacketWriter {
         }
     }
 
-    /// Writes a packet that is nothing but its type.
+    /// Writes a packet that consists of its type.
     static func bare(_ type: MQTTPacketType, into output: inout ByteBuffer) {
         _ = output.write(minimum: 2) { target in
             target[0] = type.rawValue << 4

@@ -1,14 +1,14 @@
 import TransportAPI
 
-/// Topic names and topic filters (MQTT 3.1.1, section 4.7), byte by byte: the specification forbids normalising, and
-/// Swift's comparison of strings would.
+/// Topic names and topic filters (MQTT 3.1.1, section 4.7). They are compared byte by byte, because the specification
+/// forbids normalization, and Swift's comparison of strings normalizes.
 package enum MQTTTopic {
     static let separator = UInt8(ascii: "/")
     static let singleLevel = UInt8(ascii: "+")
     static let multiLevel = UInt8(ascii: "#")
     static let system = UInt8(ascii: "$")
 
-    /// The longest topic or filter, in bytes: its length has 16 bits on the wire.
+    /// The longest topic or filter, in bytes. Its length has 16 bits on the wire.
     static let maximumLength = 65_535
 
     /// Whether `bytes` may be published to: 1 to 65,535 bytes without wildcards and U+0000 (MQTT-3.3.2-2, MQTT-4.7.3).
@@ -18,7 +18,7 @@ package enum MQTTTopic {
         return true
     }
 
-    /// Whether `bytes` may be subscribed to: `+` fills a level, `#` fills the last one (MQTT-4.7.1).
+    /// Whether `bytes` may be subscribed to: `+` fills a level, and `#` fills the last one (MQTT-4.7.1).
     static func isFilter(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard !bytes.isEmpty, bytes.count <= maximumLength else { return false }
         for (index, byte) in bytes.enumerated() {
@@ -46,15 +46,15 @@ package enum MQTTTopic {
         text.withContiguousUTF8 { isFilter($0) }
     }
 
-    /// Whether a message to `topic` goes to a subscriber of `filter`, both well-formed. For a few filters; a
-    /// ``TopicTrie`` serves many.
+    /// Whether a message to `topic` goes to a subscriber of `filter`. Both must be well-formed. Use it for a few
+    /// filters, and ``TopicTrie`` for many.
     package static func matches(filter: String, topic: String) -> Bool {
         filter.withContiguousUTF8 { filter in topic.withContiguousUTF8 { matches(filter: filter, topic: $0) } }
     }
 
     private static func matches(filter: UnsafeRawBufferPointer, topic: UnsafeRawBufferPointer) -> Bool {
         guard let first = filter.first else { return false }
-        // A filter that begins with a wildcard keeps away from the server's own topics (MQTT-4.7.2-1).
+        // A filter that begins with a wildcard does not match the server's own topics (MQTT-4.7.2-1).
         if topic.first == system && (first == singleLevel || first == multiLevel) { return false }
         var (inFilter, inTopic) = (0, 0)
         while inFilter <= filter.count {
@@ -75,7 +75,7 @@ package enum MQTTTopic {
         return inTopic > topic.count
     }
 
-    /// Where the level that begins at `start` ends: at the next separator or at the end.
+    /// The end of the level that begins at `start`: the next separator or the end of the bytes.
     static func levelEnd(_ bytes: UnsafeRawBufferPointer, from start: Int) -> Int {
         var end = start
         while end < bytes.count && bytes[end] != separator { end += 1 }
@@ -84,14 +84,14 @@ package enum MQTTTopic {
 }
 
 extension MQTTPublish {
-    /// Whether it goes to a subscriber of `filter`, which is well-formed.
+    /// Whether the message goes to a subscriber of `filter`, which must be well-formed.
     package func matches(_ filter: String) -> Bool {
         MQTTTopic.matches(filter: filter, topic: topic)
     }
 }
 
 extension String {
-    /// The text's UTF-8, without a copy where the string is native, as all strings on Linux are.
+    /// Calls `body` with the text's UTF-8. Native strings are not copied, and all strings on Linux are native.
     @inline(__always)
     func withContiguousUTF8<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
         if let result = utf8.withContiguousStorageIfAvailable({ body(UnsafeRawBufferPointer($0)) }) { return result }
@@ -100,7 +100,7 @@ extension String {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Compares bytes, eight at a time.
+    /// Whether both buffers have the same bytes, compared eight at a time.
     func hasSameBytes(as other: UnsafeRawBufferPointer) -> Bool {
         guard count == other.count else { return false }
         var index = 0
@@ -117,10 +117,12 @@ extension UnsafeRawBufferPointer {
     }
 }
 
-/// A filter as a key: by its bytes, because two that Swift holds for equal may differ on the wire.
+/// A filter as a key. It is compared by its bytes, because filters that Swift considers equal can differ on the wire.
 package struct MQTTFilterKey: Hashable {
+    /// The filter.
     package let text: String
 
+    /// Creates the key of a filter.
     package init(_ text: String) { self.text = text }
 
     package static func == (left: MQTTFilterKey, right: MQTTFilterKey) -> Bool {

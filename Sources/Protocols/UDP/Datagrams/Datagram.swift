@@ -1,48 +1,49 @@
 import TransportAPI
 
-/// The datagrams of our UDP format (Docs/reference/wire-formats.md). Each begins with one word:
-/// "IM", the version, and the kind.
+/// The datagrams of this package's UDP format (Docs/reference/wire-formats.md). Each begins with one word: "IM", the
+/// version, and the kind.
 package enum Datagram {
-    /// What a datagram is; the raw value is its first four bytes as a big-endian word.
+    /// The kind of a datagram. The raw value is its first four bytes as a big-endian word.
     package enum Kind: UInt32 {
-        /// Client: nonce, padding. "I would like a session."
+        /// From the client: nonce, padding. Requests a session.
         case hello = 0x494d_0101
-        /// Server: nonce, cookie. "Show me that you get what I send to this address."
+        /// From the server: nonce, cookie. Asks the client to prove that it receives at its address.
         case retry = 0x494d_0102
-        /// Client: nonce, cookie, padding.
+        /// From the client: nonce, cookie, terms or padding. Returns the cookie.
         case confirm = 0x494d_0103
-        /// Server: nonce, connection id.
+        /// From the server: nonce, connection id. Opens the session.
         case accept = 0x494d_0104
-        /// Either: connection id, sequence number, message.
+        /// From both sides: connection id, sequence number, message.
         case data = 0x494d_0105
-        /// Either: connection id, token.
+        /// From both sides: connection id, token.
         case ping = 0x494d_0106
-        /// Either: connection id, token of the ping.
+        /// From both sides: connection id, token of the ping.
         case pong = 0x494d_0107
-        /// Either: connection id, code, text.
+        /// From both sides: connection id, code, text. Closes the session.
         case bye = 0x494d_0108
-        /// Server: connection id. "I know no such session."
+        /// From the server: connection id. There is no such session.
         case gone = 0x494d_0109
-        /// Server: nonce. "I have no room for another session."
+        /// From the server: nonce. There is no room for another session.
         case busy = 0x494d_010a
-        /// Server: nonce, connection id, terms. "Accepted, and reliable."
+        /// From the server: nonce, connection id, terms. Opens the session in the reliable mode.
         case welcome = 0x494d_010b
-        /// Either: connection id, packet number, frames of the reliable mode.
+        /// From both sides: connection id, packet number, frames of the reliable mode.
         case packet = 0x494d_010c
-        /// Server: nonce. "Not reliably."
+        /// From the server: nonce. Refuses the reliable mode.
         case refusal = 0x494d_010d
     }
 
     static let wordSize = 4
-    /// Where connection id or nonce ends.
+    /// The end of the connection id or nonce.
     package static let identifiedSize = 12
-    /// The size of what carries a second number of 64 bits.
+    /// The size of a datagram with a second number of 64 bits.
     package static let pairSize = 20
-    /// The size of hello and confirm: more than any answer to them, so that forged ones amplify nothing.
+    /// The size of hello and confirm. It is more than the size of any answer to them, so that there is no
+    /// amplification.
     package static let requestSize = 64
     static let dataHeaderSize = 16
 
-    /// The kind of the datagram; `nil` if it is not one of ours or has not the size of its kind.
+    /// The kind of the datagram; `nil` if it does not have this package's format or the size of its kind.
     package static func kind(of datagram: borrowing ByteBuffer) -> Kind? {
         guard let kind = datagram.integer(at: 0, as: UInt32.self).flatMap(Kind.init(rawValue:)) else { return nil }
         let size = datagram.count
@@ -59,18 +60,18 @@ package enum Datagram {
         return fits ? kind : nil
     }
 
-    /// Whether it asks for a session.
+    /// Whether the datagram requests a session.
     package static func isRequest(_ datagram: borrowing ByteBuffer) -> Bool {
         guard datagram.count == requestSize, let word = datagram.integer(at: 0, as: UInt32.self) else { return false }
         return word == Kind.hello.rawValue || word == Kind.confirm.rawValue
     }
 
-    /// Connection id or nonce.
+    /// The connection id or nonce.
     static func identifier(of datagram: borrowing ByteBuffer) -> UInt64? {
         datagram.integer(at: wordSize, as: UInt64.self)
     }
 
-    /// Cookie, token, or the accepted connection id.
+    /// The cookie, the token, or the accepted connection id.
     package static func number(of datagram: borrowing ByteBuffer) -> UInt64? {
         datagram.integer(at: identifiedSize, as: UInt64.self)
     }

@@ -1,26 +1,29 @@
 import TransportAPI
 
-/// One session over UDP: messages in datagrams that may be lost, doubled or reordered on the way.
+/// One session over UDP. Its datagrams can be lost, duplicated or reordered.
 ///
-/// A client gets its session by a handshake in two round trips (Docs/reference/wire-formats.md):
-/// hello → retry with a cookie → confirm with the cookie → accept with the connection id. A server's core is made by ``UDPListenerCore`` at the confirm, and is
-/// then handed that datagram and all others of its session.
+/// A client opens its session by a handshake of two round trips (Docs/reference/wire-formats.md): hello → retry with a
+/// cookie → confirm with the cookie → accept with the connection id. ``UDPListenerCore`` creates a server's core when
+/// the confirm arrives, and passes it that datagram and all others of its session.
 ///
-/// What cannot be a datagram of this session is dropped and never ends it, since anybody can send a datagram; only a
-/// goodbye that carries the connection id, which only the two sides know, does. The core drops duplicates among the last
-/// 1024 sequence numbers and delivers late messages when they come.
+/// A datagram that is not of this session is dropped and never ends it, because any peer can send one. Only a bye with
+/// the connection id ends it, and only the two sides know that id. The core drops duplicates among the last 1024
+/// sequence numbers, and delivers late messages when they arrive.
 package struct UDPCore: RoamingCore, ExplainingCore {
     enum Phase {
+        /// The core has not started.
         case idle
-        /// Client: the hello has left. Server: the confirm has not been read yet.
+        /// Client: the hello was sent. Server: the confirm was not read yet.
         case greeting
-        /// Client: the confirm has left.
+        /// Client: the confirm was sent.
         case confirming
-        /// Plain: `.opened` is still to be reported.
+        /// In plain mode: `.opened` is still to be reported.
         case opening
+        /// Messages can be sent and received.
         case open
-        /// `.closed` is still to be reported.
+        /// This side has closed the session, and `.closed` is still to be reported.
         case ended
+        /// The end was reported.
         case done
     }
 
@@ -31,7 +34,7 @@ package struct UDPCore: RoamingCore, ExplainingCore {
     var reason = CloseReason.user
     var nonce: UInt64
     var cookie: UInt64 = 0
-    /// Names the session on the wire, whatever address it comes from; random, and zero before the session is open.
+    /// The name of the session on the wire, whatever its address. It is random, and zero before the session is open.
     package internal(set) var connectionID: UInt64
     var timers = UDPTimers()
     /// The reliable mode, if both sides have agreed on it and the session is open.
@@ -40,51 +43,55 @@ package struct UDPCore: RoamingCore, ExplainingCore {
     var window = SequenceWindow()
     var pingsSent: UInt64 = 0
     var pongsReceived: UInt64 = 0
-    /// The tokens of pings that nobody waits for, newer than the last pong.
+    /// The tokens of pings that no caller awaits and that are newer than the last pong.
     var unaskedPings: [UInt64] = []
     var pongsToReport: UInt64 = 0
     /// Client: how many datagrams came during the handshake that are not of this protocol, and how the first of them began.
     private var foreignDatagrams: (count: UInt32, start: UInt32) = (0, 0)
 
-    /// A client's core.
+    /// Creates a client's core.
     ///
-    /// - Throws: `.invalidConfiguration`.
+    /// - Throws: `.invalidConfiguration` that names the key.
     package init(client configuration: UDPConfiguration = UDPConfiguration()) throws(TransportError) {
         try configuration.validate()
         self.init(.client, configuration, connectionID: 0, nonce: 0)
     }
 
-    /// - Parameter wish: what a client that wants the reliable mode has promised to this server.
+    /// Creates a core of either role. `request` has the terms of a client that requests the reliable mode from this
+    /// server.
     init(
         _ role: CoreRole,
         _ configuration: UDPConfiguration,
         connectionID: UInt64,
         nonce: UInt64,
-        wish: ReliableTerms? = nil
+        request: ReliableTerms? = nil
     ) {
-        reliable = wish.map { ReliableSession(configuration.terms(isOrdered: $0.isOrdered), $0, configuration) }
+        reliable = request.map { ReliableSession(configuration.terms(isOrdered: $0.isOrdered), $0, configuration) }
         self.role = role
         self.configuration = configuration
         self.connectionID = connectionID
         self.nonce = nonce
     }
 
+    /// The longest datagram that the configuration allows, in bytes.
     package var largestDatagram: Int { configuration.largestDatagram }
 
-    /// What a reliable session holds of messages that its user has not taken and the peer has not acknowledged.
+    /// The bytes of messages that a reliable session buffers: those that its user has not taken, and those that the
+    /// peer has not acknowledged.
     package var bufferedBytes: Int {
         mutating get { reliable?.bufferedBytes ?? 0 }
     }
 
-    /// What a reliable session has sent, or is to send, that the peer has not acknowledged.
+    /// The bytes of messages that a reliable session has sent or queued and that the peer has not acknowledged.
     package var unacknowledgedBytes: Int {
         mutating get { reliable?.sender.pieces.buffered ?? 0 }
     }
 
-    /// No.
+    /// `false`: a message counts as written when it was sent, in the reliable mode too.
     package var acknowledges: Bool { false }
 
-    /// Neither reliable nor ordered unless configured; a native ping unless plain.
+    /// Neither reliable nor ordered unless the reliable mode is configured. There is a native ping unless datagrams are
+    /// plain.
     package var capabilities: Capabilities {
         if let reliable { return .reliable(reliable.terms.isOrdered, reliable.maximumMessageSize) }
         if configuration.reliability != .off {
@@ -98,8 +105,10 @@ package struct UDPCore: RoamingCore, ExplainingCore {
         )
     }
 
-    /// Reads the datagram in `input` and reports what it holds. Throws `.serverUnavailable` from a server that is full, and
-    /// `.connectionReset` from one that has forgotten the session.
+    /// Reads the datagram in `input` and reports its content.
+    ///
+    /// - Throws: `.serverUnavailable` if the server is full, `.connectionReset` if it does not know the session any
+    ///   more. Also the errors of the reliable mode.
     package mutating func next(
         _ input: inout ByteBuffer,
         _ context: inout CoreContext
@@ -128,13 +137,16 @@ package struct UDPCore: RoamingCore, ExplainingCore {
         }
     }
 
-    /// Never called over datagrams.
+    /// Ends the session without an error. Over datagrams it is never called.
     package mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
         phase = .done
         return .closed(reason)
     }
 
-    /// Writes one message as a datagram. Throws `.messageTooLarge`, `.unsupported` for a topic, and what ended the session.
+    /// Writes one message as a datagram, or queues it in the reliable mode.
+    ///
+    /// - Throws: `.messageTooLarge`, or `.unsupported` for a topic, a retained message, or an empty message in plain mode.
+    ///   `.wouldBlock` before the session is open, and `.closedByPeer` or `.closedByUser` after its end.
     package mutating func send(
         _ payload: Payload,
         id: UInt64,
@@ -160,7 +172,10 @@ package struct UDPCore: RoamingCore, ExplainingCore {
         return .written
     }
 
-    /// Writes a ping; `.unsupported` in plain mode.
+    /// Writes a ping.
+    ///
+    /// - Throws: `.unsupported` in plain mode, `.wouldBlock` before the session is open, and `.closedByPeer` or
+    ///   `.closedByUser` after its end.
     package mutating func ping(_ context: inout CoreContext) throws(TransportError) {
         guard !configuration.isPlain else {
             throw TransportError(.unsupported, .open, "plain datagrams have no ping")
@@ -171,7 +186,7 @@ package struct UDPCore: RoamingCore, ExplainingCore {
         reliable?.pinged(again: false, context.now)
     }
 
-    /// Lets the peer know at once where this one is by now.
+    /// Sends a ping at once, so that the peer learns the new address of this side.
     package mutating func moved(_ context: inout CoreContext) {
         guard phase == .open, role == .client, !configuration.isPlain else { return }
         pingsSent &+= 1
@@ -181,8 +196,11 @@ package struct UDPCore: RoamingCore, ExplainingCore {
         reliable?.pinged(again: false, context.now)
     }
 
-    /// Says goodbye once and ends at once. If the goodbye is lost, a client learns it from the server's answer to its next
-    /// datagram, and a server from the client's silence.
+    /// Closes the session with a bye. It is sent once and has no answer. In the reliable mode, acknowledgements are
+    /// awaited first.
+    ///
+    /// If the bye is lost, a client gets the answer `gone` to its next datagram, and a server ends the session after
+    /// the idle timeout.
     package mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {
         guard phase != .ended, phase != .done else { return }
         if phase == .open, reliable != nil { return closeReliably(reason, &context) }
@@ -203,11 +221,11 @@ package struct UDPCore: RoamingCore, ExplainingCore {
     }
 }
 
-/// What a session waits for.
+/// The timers of a session.
 struct UDPTimers {
-    /// The first hello is repeated after this; each further time after twice as long.
+    /// The time until the first repetition of a hello. It doubles with each repetition.
     static let firstRetransmission = Duration.milliseconds(200)
-    /// The longest pause between two hellos.
+    /// The longest time between two hellos.
     static let longestRetransmission = Duration.seconds(2)
 
     var retransmission = firstRetransmission
@@ -215,12 +233,12 @@ struct UDPTimers {
     var giveUpAt = Instant.zero
     /// When the last datagram of this session arrived.
     var lastHeard = Instant.zero
-    /// When to look at ``lastHeard`` again. Not moved with each datagram, which would set a timer each time.
+    /// When to check ``lastHeard`` again. It does not change with each datagram, which would set a timer each time.
     var idleCheckAt = Instant.zero
 }
 
 extension UDPCore {
-    /// Writes a client's hello, or sets a server's deadline; a plain session is open at once.
+    /// Writes a client's hello, or sets a server's deadline. A plain session is open at once.
     package mutating func start(_ context: inout CoreContext) {
         guard phase == .idle else { return }
         timers.lastHeard = context.now
@@ -236,7 +254,8 @@ extension UDPCore {
         writeRequest(&context)
     }
 
-    /// Client: the next hello, or the end of the patience; server: when silence ends the session.
+    /// Client: the next repetition of its request, or the end of the handshake timeout. Server: the end of the idle
+    /// timeout. An open session also has the deadline of the reliable mode.
     package var deadline: Instant? {
         mutating get {
             switch (phase, role) {
@@ -249,7 +268,10 @@ extension UDPCore {
         }
     }
 
-    /// Repeats the hello or gives up with `.timedOut`; ends a silent session with `.keepaliveTimeout`; repeats what was lost.
+    /// Repeats the client's request, ends a silent session, and sends lost packets again.
+    ///
+    /// - Throws: `.timedOut` if the handshake took too long, `.keepaliveTimeout` if the session was silent for too
+    ///   long. Also the errors of the reliable mode.
     package mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {
         guard let deadline, deadline <= context.now else { return }
         if role == .client, phase != .open { return try handshakeDeadline(&context) }
@@ -315,8 +337,9 @@ extension UDPCore {
             + "compare the port, or set plain=on for datagrams without sessions"
     }
 
-    /// The first cookie is confirmed at once. A later one (the server has restarted, or its cookie was too old) waits for
-    /// the next retransmission, so that no server can make this client send faster than its timer.
+    /// Confirms the first cookie at once. A later one comes from a server that has restarted, or replaces a cookie that
+    /// was too old. It waits for the next retransmission, so that no server can make this client send faster than its
+    /// timer.
     private mutating func retry(_ offered: UInt64?, _ context: inout CoreContext) {
         guard let offered else { return }
         context.counters.controlFrames &+= 1
@@ -361,7 +384,7 @@ extension UDPCore {
     }
 }
 
-// Datagrams of an open session.
+// The datagrams of an open session.
 
 extension UDPCore {
     mutating func plainMessage(_ input: borrowing ByteBuffer, _ now: Instant) -> CoreEvent? {
@@ -376,7 +399,7 @@ extension UDPCore {
     ) throws(TransportError) -> CoreEvent? {
         guard let kind = Datagram.kind(of: input), let identifier = Datagram.identifier(of: input) else { return nil }
         guard identifier == connectionID else {
-            // Our accept was lost, and the client asks for it again.
+            // The accept was lost, and the client repeats its confirm.
             if kind == .confirm, role == .server, identifier == nonce { writeAccept(&context) }
             return nil
         }
@@ -447,8 +470,8 @@ extension UDPCore {
         }
     }
 
-    /// Pings may be lost: the answer to one also stands for the unanswered ones before it, so that each gets its `.pong`, but
-    /// for those that nobody waits for.
+    /// Reports a pong. Pings may be lost, so it also answers the unanswered pings before it. Each of them gets a
+    /// `.pong`, except those that no caller awaits.
     private mutating func pong(_ token: UInt64, _ context: inout CoreContext) -> CoreEvent? {
         guard token > pongsReceived, token <= pingsSent else {
             context.counters.controlWork &+= 1
@@ -473,7 +496,7 @@ extension UDPCore {
     }
 }
 
-// The reliable mode: its handshake, and what of the session it changes.
+// The reliable mode: its handshake, and its effects on the session.
 
 extension Capabilities {
     static func reliable(_ isOrdered: Bool, _ maximumMessageSize: Int) -> Capabilities {
@@ -496,7 +519,7 @@ extension UDPCore {
         context.counters.controlFrames &+= 1
     }
 
-    /// Accepts a client, reliably if it has asked for that.
+    /// Accepts a client, in the reliable mode if it has requested that.
     func writeAccept(_ context: inout CoreContext) {
         guard let reliable else { return write(.accept, nonce, connectionID, &context) }
         context.output.append(integer: Datagram.Kind.welcome.rawValue)
@@ -523,7 +546,8 @@ extension UDPCore {
         return .opened
     }
 
-    /// The server does not carry messages as this client wants: leaves, should there be a session.
+    /// Ends the attempt, and the session if there is one, because the server does not offer the mode that this client
+    /// requests.
     mutating func notReliable(_ context: inout CoreContext) -> TransportError {
         phase = .done
         if connectionID != 0 { writeBye(.user, &context) }
@@ -538,7 +562,7 @@ extension UDPCore {
 // MARK: An open session
 
 extension UDPCore {
-    /// Whether receivers tell when they are done with a message, so that a slow one stops the peer.
+    /// Whether receivers confirm each message that they have processed, so that a slow receiver stops the peer.
     package var confirmsReceipt: Bool {
         configuration.confirmsReceipt && (reliable != nil || role == .client && configuration.reliability != .off)
     }
@@ -561,7 +585,7 @@ extension UDPCore {
         reliable?.transmit(connectionID, &context)
     }
 
-    /// What the reliable mode reports next, and its end.
+    /// The next event of the reliable mode, including its end.
     mutating func reliableEvent(_ context: inout CoreContext) -> CoreEvent? {
         guard reliable != nil else { return nil }
         if let event = reliable?.nextEvent() {
@@ -597,7 +621,8 @@ extension UDPCore {
         return status
     }
 
-    /// Says goodbye when all that was sent has been acknowledged, or after 5 s; at once if an error is the reason.
+    /// Sends the bye when all messages were acknowledged, or after the close timeout. If the reason is an error, the
+    /// bye is sent at once.
     mutating func closeReliably(_ reason: CloseReason, _ context: inout CoreContext) {
         guard reliable?.isClosing == false else { return }
         self.reason = reason
@@ -618,7 +643,7 @@ extension UDPCore {
         if let pingAt = reliable?.pingAt, pingAt <= context.now {
             write(.ping, connectionID, pingsSent, &context)
             reliable?.pinged(again: true, context.now)
-            // The token is an old one, which moves no session; the number of a packet is new.
+            // The token is an old one, which moves no session to another address. The number of a packet is new.
             reliable?.sender.probe()
         }
         reliable?.transmit(connectionID, &context)
@@ -636,7 +661,7 @@ extension UDPCore {
     }
 }
 
-// What a session writes. Nothing here allocates once the output has grown to its size.
+// The output of a session. Nothing here allocates once the output has grown to its size.
 
 extension UDPCore {
     mutating func appendDataHeader(roomFor size: Int, to output: inout ByteBuffer) {

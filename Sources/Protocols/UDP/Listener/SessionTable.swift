@@ -1,25 +1,27 @@
 import TransportAPI
 
-/// The live sessions of a server: which attempt brought each one, how many each network has, and which one makes room
-/// for a newcomer.
+/// The live sessions of a server. The table stores which attempt opened each session and how many sessions each network
+/// has. It selects the session that is replaced by a new one.
 ///
-/// They stand in three lines, each in the order of their silence. First to go are those that have said nothing since
-/// they came; then those that came when their network had many, so that no single one shuts all others out; then the
-/// rest. Many in one line stand before the next one, even while none of them has been silent for long enough.
+/// The sessions are in three lines, each in the order of their silence. The first line has sessions that have sent
+/// nothing since they were opened. The second has those that were opened when their network already had many, so that
+/// no single network excludes all others. The third has the rest. The search begins with the first line. It ends at a
+/// line with many sessions, even if none of them has been silent for long enough.
 struct SessionTable: Sendable {
-    /// For how long a session is safe after it has said something.
+    /// The shortest silence after which a session may be replaced, in nanoseconds.
     static let minimumSilence: Int64 = 1_000_000_000
-    /// A session is put at the end of its line at most so often, in nanoseconds: what orders lines need not be exact.
+    /// A session moves to the end of its line at most this often, in nanoseconds. The order of lines need not be exact.
     private static let exactness: Int64 = 100_000_000
 
     private enum Line: Int, CaseIterable {
+        /// The sessions that have sent nothing, those of crowded networks, and the rest.
         case mute, crowd, others
     }
 
     private var lines: ClientLines<UInt64, Int>
     private var attempts: [UInt64: UInt64] = [:]
 
-    /// - Parameter limit: how many sessions there may be.
+    /// Creates an empty table for at most `limit` sessions.
     init(limit: Int) {
         lines = ClientLines(lines: Line.allCases.count, limit: limit)
     }
@@ -31,7 +33,7 @@ struct SessionTable: Sendable {
     /// How many sessions came from a network.
     func count(of network: Int) -> Int { lines.count(of: network) }
 
-    /// A session says something; `false` if there is none of this id.
+    /// Records that a session has sent something. Returns `false` if there is no session with this id.
     mutating func heard(_ id: UInt64, _ now: Instant) -> Bool {
         guard let (line, since) = lines.place(of: id) else { return false }
         guard line == Line.mute.rawValue || now.nanoseconds - since >= Self.exactness else { return true }
@@ -45,15 +47,14 @@ struct SessionTable: Sendable {
         attempts[id] = attempt
     }
 
-    /// Takes a session out; gives the attempt that brought it, or `nil` if there is none of this id.
+    /// Removes a session. Returns the attempt that opened it, or `nil` if there is no session with this id.
     mutating func remove(_ id: UInt64) -> UInt64? {
         lines.remove(id)
         return attempts.removeValue(forKey: id)
     }
 
-    /// The session that gives way to a newcomer; `nil` if none has been silent for long enough.
-    ///
-    /// - Parameter onlyMute: whether those that have spoken stay, whatever comes.
+    /// The session that a new one replaces; `nil` if none has been silent for long enough. With `onlyMute`, only
+    /// sessions that have sent nothing are candidates.
     func mostSilent(_ now: Instant, onlyMute: Bool) -> UInt64? {
         for line in Line.allCases where line == .mute || !onlyMute {
             if let (id, since) = lines.first(in: line.rawValue), now.nanoseconds - since >= Self.minimumSilence {

@@ -1,16 +1,18 @@
 import TransportAPI
 
-/// The codes by which a server recognises what it said without remembering it: SipHash-2-4 under secret keys.
+/// The codes with which a server recognizes its own answers without storing them: SipHash-2-4 with secret keys.
 ///
-/// Cookies are made with a key that lives for one slot of time and is remembered for one more, so that who finds a key out
-/// gains nothing by it for long. The names of attempts and sessions must stay the same and have a key of their own.
+/// The key of cookies is used for one slot of time and accepted for one more. So a key that becomes known is of use for
+/// a short time only. The names of attempts and sessions must not change, so they have a key of their own.
 struct UDPCookies {
-    /// A cookie holds for the slot of time in which it was made and the next one: two to four minutes.
+    /// The length of a slot. A cookie is valid in the slot in which it was made and in the next one: for two to four
+    /// minutes.
     static let slotNanoseconds: Int64 = 120_000_000_000
-    /// The longest time for which a cookie holds.
+    /// The longest time for which a cookie is valid.
     static let lifetime = Duration.nanoseconds(2 * slotNanoseconds)
 
     private enum Purpose: UInt64 {
+        /// The values that the codes stand for: cookies, attempts, and the addresses of plain sessions.
         case cookie = 1
         case attempt, address
     }
@@ -30,7 +32,7 @@ struct UDPCookies {
         slot = 0
     }
 
-    /// Changes the key if its slot is over. To be called before cookies are made or checked; time never goes back.
+    /// Changes the key if its slot is over. Call it before cookies are made or checked. Time never goes back.
     mutating func keepTime(_ now: Instant, _ random: inout RandomSource) {
         let present = now.nanoseconds / Self.slotNanoseconds
         guard present > slot else { return }
@@ -39,22 +41,22 @@ struct UDPCookies {
         slot = present
     }
 
-    /// What proves, at this time, that who sends `nonce` from `address` also receives there.
+    /// The cookie of this time. A peer that returns it has sent `nonce` from `address` and also receives there.
     func cookie(_ nonce: UInt64, _ address: UnsafeRawBufferPointer) -> UInt64 {
         code(.cookie, current, nonce, address)
     }
 
-    /// Whether `cookie` was made for this nonce and address, not too long ago.
+    /// Whether `cookie` was made for this nonce and address and is not too old.
     func isValid(_ cookie: UInt64, _ nonce: UInt64, _ address: UnsafeRawBufferPointer) -> Bool {
         cookie == code(.cookie, current, nonce, address) || cookie == code(.cookie, last, nonce, address)
     }
 
-    /// The name of one client's attempt to get a session.
+    /// The name of a client's attempt to get a session.
     func attempt(_ nonce: UInt64, _ address: UnsafeRawBufferPointer) -> UInt64 {
         code(.attempt, names, nonce, address)
     }
 
-    /// The name of the session of an address, in plain mode.
+    /// The name of an address's session in plain mode.
     func session(of address: UnsafeRawBufferPointer) -> UInt64 {
         code(.address, names, 0, address)
     }

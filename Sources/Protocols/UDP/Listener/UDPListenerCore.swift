@@ -1,57 +1,57 @@
 import TransportAPI
 
-/// The accepting side of UDP without I/O: it looks at each datagram that arrives and says what is to be done with it.
+/// The accepting side of UDP without I/O. It examines each datagram that arrives, and returns a decision.
 ///
-/// Nothing is remembered of a client until it has returned the cookie that was sent to its address, so forged addresses
-/// cost no memory; and no answer to an address that has not done so is larger than what came from it, so they amplify
-/// nothing. From then on a session is known by its random connection id alone, whatever address it comes from.
+/// Nothing is stored for a client until it has returned the cookie that was sent to its address. So forged addresses
+/// cost no memory. Until then no answer is larger than the datagram that caused it, so there is no amplification. From
+/// then on the random connection id alone identifies the session, whatever its address.
 package struct UDPListenerCore: Sendable {
-    /// What is to be done with a datagram.
+    /// The action that a datagram requires.
     package enum Decision: Sendable {
-        /// Send what was put into `reply` to the address from which the datagram came; with the reason if it says no.
+        /// Send the content of `reply` to the address of the datagram. The reason is set if the answer is a refusal.
         case reply(DropReason?)
-        /// A client has got a session. Start this core, then hand it the datagram.
+        /// A client has opened a session. Start this core, then pass it the datagram.
         indirect case accept(UDPCore)
-        /// Hand the datagram to the core of the session with this connection id.
+        /// Pass the datagram to the core of the session with this connection id.
         case session(UInt64)
-        /// Nothing.
+        /// Drop the datagram without an answer.
         case drop(DropReason)
     }
 
-    /// Why a datagram was dropped, or its sender turned away.
+    /// The reason why a datagram was dropped or its sender was refused.
     package enum DropReason: Sendable, Hashable, CaseIterable {
-        /// It is not one of ours, or not one that a client sends.
+        /// It does not have this package's format, or it is not one that a client sends.
         case malformed
         /// It belongs to no session.
         case unknownSession
-        /// It asks for a session with a cookie that is forged or too old.
+        /// It requests a session with a cookie that is forged or too old.
         case wrongCookie
-        /// It asks for a session that has ended already.
+        /// It requests a session that has ended already.
         case ended
-        /// It asks for the reliable mode, which is off here, or on terms that make no sense.
+        /// It requests the reliable mode, which is off here, or its terms are invalid.
         case unreliable
         /// There is no room for another session.
         case full
         /// There are too many sessions from its network.
         case crowded
-        /// Too many sessions wait for somebody to accept them.
+        /// Too many sessions wait to be accepted.
         case backlog
-        /// More comes than can be worked off.
+        /// More datagrams arrive than can be processed.
         case overload
     }
 
     private let configuration: UDPConfiguration
     private var cookies: UDPCookies
     private var live: SessionTable
-    /// The live session of each attempt, for confirms that are repeated because the accept was lost.
+    /// The live session of each attempt, for a confirm that is repeated because the accept was lost.
     private var sessions: [UInt64: UInt64] = [:]
     private var spent: UsedCookies
-    /// Whether who accepts has room for another session; if not, clients are told that the server is full.
+    /// Whether the caller can accept another session. If not, the server refuses clients as if it were full.
     package var hasRoom = true
 
-    /// A listener with no sessions and fresh secret keys from `random`, which must be a cryptographic source.
+    /// Creates a listener without sessions. Its secret keys come from `random`, which must be a cryptographic source.
     ///
-    /// - Throws: `.invalidConfiguration`.
+    /// - Throws: `.invalidConfiguration` that names the key.
     package init(
         _ configuration: UDPConfiguration = UDPConfiguration(),
         random: inout RandomSource
@@ -63,19 +63,25 @@ package struct UDPListenerCore: Sendable {
         live = SessionTable(limit: configuration.maximumSessions)
     }
 
+    /// The longest datagram that the configuration allows, in bytes.
     package var largestDatagram: Int { configuration.largestDatagram }
+    /// The most bytes that all sessions buffer together.
     package var maximumHeld: Int { configuration.maximumHeld }
+    /// Whether datagrams contain the message and nothing else.
     package var isPlain: Bool { configuration.isPlain }
 
     /// How many sessions are live.
     package var sessionCount: Int { live.count }
 
-    /// Says what is to be done with `datagram`, which it leaves as it is.
+    /// Decides on `datagram`, and does not change it.
     ///
     /// - Parameters:
-    ///   - address: the sender's address and port, as bytes in any form that is the same each time.
-    ///   - network: tells senders of different owners apart, such as a hash of their networks; the same for all by default.
-    ///   - reply: emptied, and filled if the decision is ``Decision/reply(_:)``.
+    ///   - datagram: The datagram that has arrived.
+    ///   - address: The sender's address and port, as bytes in any form that is the same each time.
+    ///   - network: Identifies the owner of the address, such as a hash of its network; by default the same for all.
+    ///   - now: The present time.
+    ///   - random: The source of connection ids and keys.
+    ///   - reply: Is emptied, and filled if the decision is ``Decision/reply(_:)``.
     package mutating func receive(
         _ datagram: borrowing ByteBuffer,
         from address: UnsafeRawBufferPointer,
@@ -93,8 +99,8 @@ package struct UDPListenerCore: Sendable {
         switch kind {
         case .data, .packet, .ping, .pong, .bye:
             if live.heard(identifier, now) { return .session(identifier) }
-            // Only what a live client sends by itself is answered, with less than it sent: two servers that take each
-            // other for clients fall silent, and a forged address gets less than was spent on it.
+            // Only datagrams that a live client sends by itself are answered, and the answer is smaller. So two servers
+            // that take each other for clients fall silent, and a forged address gets less than the sender has spent.
             guard kind == .data || kind == .packet || kind == .ping else { return .drop(.unknownSession) }
             Datagram.append(.gone, identifier, to: &reply)
             return .reply(.unknownSession)
@@ -108,7 +114,7 @@ package struct UDPListenerCore: Sendable {
         }
     }
 
-    /// As above, with the address in an array.
+    /// Decides on `datagram` like the other method, with the address in an array.
     package mutating func receive(
         _ datagram: borrowing ByteBuffer,
         from address: [UInt8],
@@ -122,14 +128,16 @@ package struct UDPListenerCore: Sendable {
         }
     }
 
-    /// The session that is to be ended, and removed, so that a newcomer who was told that there is no room has some; `nil` if
-    /// none has been silent for so long as a second. Of plain sessions only one that has brought a single datagram: with forged
-    /// addresses anybody can open as many of those as he likes, but not make others fall silent.
+    /// The session to end and to pass to ``remove(_:now:)``, so that a client that was refused finds room. `nil` if
+    /// none has been silent for a second.
+    ///
+    /// In plain mode it is a session from which a single datagram has arrived. With forged addresses an untrusted peer
+    /// can open any number of these, but it cannot end the others.
     package func mostSilent(_ now: Instant) -> UInt64? {
         live.mostSilent(now, onlyMute: configuration.isPlain)
     }
 
-    /// Forgets a session that has ended.
+    /// Removes a session that has ended.
     package mutating func remove(_ connectionID: UInt64, now: Instant) {
         guard let attempt = live.remove(connectionID), !configuration.isPlain else { return }
         sessions.removeValue(forKey: attempt)
@@ -151,13 +159,13 @@ package struct UDPListenerCore: Sendable {
         spent.forgetExpired(now: now)
         guard !spent.contains(attempt) else { return .drop(.ended) }
         guard let cookie = Datagram.number(of: datagram), cookies.isValid(cookie, nonce, address) else {
-            // Forged, too old, or from before a restart: an honest client goes on with a fresh one.
+            // The cookie is forged, too old, or from before a restart. An honest client continues with a new one.
             Datagram.append(.retry, nonce, cookies.cookie(nonce, address), to: &reply)
             return .reply(.wrongCookie)
         }
         let isReliable = datagram.byte(at: Datagram.pairSize) != ReliableTerms.none
-        let wish = isReliable ? ReliableTerms(datagram, at: Datagram.pairSize) : nil
-        guard !isReliable || configuration.acceptsReliable && wish != nil else {
+        let request = isReliable ? ReliableTerms(datagram, at: Datagram.pairSize) : nil
+        guard !isReliable || configuration.acceptsReliable && request != nil else {
             Datagram.append(.refusal, nonce, to: &reply)
             return .reply(.unreliable)
         }
@@ -167,11 +175,11 @@ package struct UDPListenerCore: Sendable {
             return .reply(reason)
         }
         let identifier = random.next()
-        // A collision is as good as impossible; the client asks again.
+        // A collision is practically impossible. The client would repeat its confirm.
         guard !live.contains(identifier) else { return .drop(.full) }
         live.insert(identifier, attempt: attempt, network: network, now)
         sessions[attempt] = identifier
-        return .accept(UDPCore(.server, configuration, connectionID: identifier, nonce: nonce, wish: wish))
+        return .accept(UDPCore(.server, configuration, connectionID: identifier, nonce: nonce, request: request))
     }
 
     private mutating func plain(

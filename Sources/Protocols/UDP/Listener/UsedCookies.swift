@@ -1,7 +1,7 @@
 import TransportAPI
 
-/// The attempts whose session is over while their cookie still holds, so that a confirm that comes late or is replayed
-/// opens no second session. Holds a bounded number and forgets the oldest first.
+/// The attempts whose session has ended while their cookie is still valid. With them a confirm that arrives late or is
+/// replayed opens no second session. The number is limited. The oldest are removed first.
 struct UsedCookies {
     private var members: Set<UInt64> = []
     private var queue: [(attempt: UInt64, until: Instant)] = []
@@ -28,7 +28,7 @@ struct UsedCookies {
         guard first < queue.count else { return }
         members.remove(queue[first].attempt)
         first += 1
-        // Moving the rest to the front once half is forgotten costs each member one move.
+        // The rest moves to the front when half of the queue is expired. So each member is moved once on average.
         guard first * 2 >= queue.count else { return }
         queue.removeFirst(first)
         first = 0

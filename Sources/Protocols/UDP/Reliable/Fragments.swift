@@ -1,19 +1,19 @@
 import TransportAPI
 
-/// A message of which some fragments have arrived. It has memory for the blocks that something has arrived of and no more,
-/// whatever size was announced, and finds the place of each fragment at once, in whatever order they come.
+/// A message of which some fragments have arrived. It allocates only the blocks in which bytes have arrived, whatever
+/// size was announced. The place of each fragment is found at once, in any order of arrival.
 struct Fragments: Sendable {
-    /// The smallest fragment but for a message's last one, in bytes; bounds how many there are.
+    /// The smallest fragment except the last one of a message, in bytes. It limits their number.
     static let minimumSize = 256
-    /// A fragment reserves no more than this beyond its own size, in bytes, at each of its ends.
+    /// The size of a block, in bytes. A fragment allocates at most this much beyond its own size at each of its ends.
     static let blockSize = 4096
 
     private struct Block: Sendable {
         var bytes: [UInt8]
-        /// What of it has arrived; a few runs at most, since fragments are not small.
+        /// The bytes that have arrived, as a few runs at most, because fragments are not small.
         var arrived = NumberRanges()
 
-        /// Copies what of `piece`, which begins at `start`, is not here yet; how much that was.
+        /// Copies the bytes of `piece`, which begins at `start`, that have not arrived yet. Returns their number.
         mutating func insert(_ piece: ArraySlice<UInt8>, at start: Int) -> Int {
             let end = start + piece.count
             var (next, copied) = (start, 0)
@@ -34,23 +34,23 @@ struct Fragments: Sendable {
         }
     }
 
-    /// The size of the whole message.
+    /// The size of the whole message, in bytes.
     let total: Int
     private var blocks: [Int: Block] = [:]
     private var received = 0
 
-    /// - Parameter total: has been checked against the limit.
+    /// Creates an empty message. `total` must be within the limit.
     init(total: Int) {
         self.total = total
     }
 
     var isComplete: Bool { received == total }
 
-    /// The bytes of memory that hold the message.
+    /// The bytes of memory that the message uses.
     var reserved: Int { blocks.count * Self.blockSize }
 
-    /// Adds a fragment. What of it is there already stays as it came first: a sender may cut a message anew when it sends a
-    /// part again.
+    /// Adds a fragment. Bytes that have arrived before keep their first value. Fragments can overlap, because a sender
+    /// may cut a message differently when it sends a part again.
     ///
     /// - Throws: `.protocolViolation` if it is not a part of this message, or is too small.
     mutating func insert(_ bytes: [UInt8], at offset: Int, of announced: Int) throws(TransportError) {
@@ -84,7 +84,7 @@ struct Fragments: Sendable {
 }
 
 extension TransportError {
-    /// The peer has sent what the reliable mode does not allow.
+    /// The error for a peer that has sent something that the reliable mode does not allow.
     static func lie(_ reason: String) -> TransportError {
         TransportError(.protocolViolation, .open, reason)
     }

@@ -1,19 +1,19 @@
-/// A set of numbers, held as ascending runs that do not touch.
+/// A set of numbers, stored as ascending runs that do not touch.
 struct NumberRanges: Sendable {
     private(set) var ranges: [ClosedRange<UInt64>] = []
 
     func contains(_ number: UInt64) -> Bool { contains(number...number) }
 
-    /// Whether all numbers of a run are there.
+    /// Whether all numbers of a run are in the set.
     func contains(_ run: ClosedRange<UInt64>) -> Bool {
         let place = place(after: run.lowerBound)
         return place > 0 && ranges[place - 1].upperBound >= run.upperBound
     }
 
-    /// Adds a number; `false` if it was there already.
+    /// Adds a number. Returns `false` if the set had it already.
     mutating func insert(_ number: UInt64) -> Bool { insert(number...number) > 0 }
 
-    /// Adds a run of numbers; gives how many of them were not there.
+    /// Adds a run of numbers. Returns how many of them are new.
     mutating func insert(_ run: ClosedRange<UInt64>) -> UInt64 {
         let below = run.lowerBound == 0 ? 0 : run.lowerBound - 1
         let above = run.upperBound == .max ? .max : run.upperBound + 1
@@ -36,12 +36,12 @@ struct NumberRanges: Sendable {
         return new
     }
 
-    /// Forgets the lowest run.
+    /// Removes the lowest run.
     mutating func removeFirst() {
         if !ranges.isEmpty { ranges.removeFirst() }
     }
 
-    /// How many runs begin at `number` or below; new numbers are mostly at the end.
+    /// How many runs begin at `number` or below it. New numbers are usually at the end.
     private func place(after number: UInt64) -> Int {
         guard let last = ranges.last, last.lowerBound > number else { return ranges.count }
         var (low, high) = (0, ranges.count - 1)

@@ -1,40 +1,41 @@
 import TransportAPI
 
-/// Which packets have arrived, and when that is to be acknowledged (RFC 9000, section 13.2).
+/// The packets that have arrived, and the time at which they have to be acknowledged (RFC 9000, section 13.2).
 struct ReceivedPackets: Sendable {
-    /// The longest time for which an acknowledgement waits for company.
+    /// The longest delay of an acknowledgement.
     static let longestDelay = Duration.milliseconds(25)
-    /// How many runs are held; what is older counts as arrived.
+    /// How many runs are stored. Older packets count as arrived.
     static let maximumRanges = 32
-    /// How far back a packet is still taken.
+    /// How far back a packet is still accepted.
     static let history: UInt64 = 4096
-    /// In how many acknowledgements each arrival is told, since some of them get lost. What was told so often is left out, or
-    /// each would name the gap of every loss there was (RFC 9000, section 13.2.4).
+    /// The number of acknowledgements that contain each arrival, because some of them are lost. Older arrivals are left
+    /// out. Otherwise each acknowledgement would contain the gap of every loss (RFC 9000, section 13.2.4).
     static let repetitions = 8
 
     private var numbers = NumberRanges()
-    /// Packets below are not taken any more.
+    /// The lowest number of a packet that is still accepted.
     private var floor: UInt64 = 0
-    /// The lowest number that has arrived since the last acknowledgement, and before each of those that repeat it.
+    /// The lowest number that has arrived since the last acknowledgement, and the same for each of the earlier
+    /// acknowledgements that are repeated.
     private var lowestNew = UInt64.max
     private var lowestTold: [UInt64] = []
     private var largestAt = Instant.zero
     private var unacknowledged = 0
-    /// When an acknowledgement is to leave at the latest.
+    /// When an acknowledgement has to be sent at the latest.
     private(set) var dueAt: Instant?
 
-    /// The runs of packets that an acknowledgement is to name, ascending.
+    /// The runs of packets for the next acknowledgement, ascending.
     var ranges: ArraySlice<ClosedRange<UInt64>> {
         let lowest = min(lowestNew, lowestTold.min() ?? .max)
         let runs = numbers.ranges
         return runs[(runs.firstIndex { $0.upperBound >= lowest } ?? max(0, runs.count - 1))...]
     }
 
-    /// How long ago the largest of them came.
+    /// The time since the largest of them arrived.
     func delay(_ now: Instant) -> Duration { largestAt.duration(to: now) }
 
-    /// A packet has arrived. `false` if it had before: the peer repeats what is lost under another number, so nothing
-    /// is to be done then.
+    /// Records that a packet has arrived. If it is a duplicate, the caller must ignore it. The peer sends lost content
+    /// again under another number.
     mutating func insert(_ number: UInt64, _ now: Instant) -> Arrival {
         guard number >= floor, number < .max else { return .duplicate }
         let largest = numbers.ranges.last?.upperBound
@@ -51,8 +52,8 @@ struct ReceivedPackets: Sendable {
         return isNext ? .next : .outOfOrder
     }
 
-    /// The packet that has just arrived asks for an acknowledgement: at once if it is the second one or something is
-    /// missing before it, otherwise within ``longestDelay``.
+    /// Records that the packet that has just arrived requires an acknowledgement. The acknowledgement is due at once if
+    /// this is the second such packet or a packet before it is missing, otherwise within ``longestDelay``.
     mutating func elicits(_ arrival: Arrival, _ now: Instant) {
         unacknowledged += 1
         let isUrgent = unacknowledged >= 2 || arrival == .outOfOrder
@@ -60,12 +61,12 @@ struct ReceivedPackets: Sendable {
         dueAt = dueAt.map { min($0, due) } ?? due
     }
 
-    /// An acknowledgement is to leave now, for the sake of the credit in it.
+    /// Makes the next acknowledgement due now, because of the credit in it.
     mutating func hurry(_ now: Instant) {
         if !numbers.ranges.isEmpty { dueAt = now }
     }
 
-    /// An acknowledgement has been written.
+    /// Records that an acknowledgement was written.
     mutating func acknowledged() {
         unacknowledged = 0
         dueAt = nil
@@ -74,8 +75,9 @@ struct ReceivedPackets: Sendable {
         lowestNew = .max
     }
 
-    /// How a packet came.
+    /// The order in which a packet has arrived.
     enum Arrival {
+        /// The next number, another number, or a number that has arrived before.
         case next, outOfOrder, duplicate
     }
 }

@@ -1,22 +1,22 @@
 import TransportAPI
 
-/// What packets of the reliable mode hold, one after the other (Docs/reference/wire-formats.md).
+/// The frames in packets of the reliable mode, one after the other (Docs/reference/wire-formats.md).
 enum ReliableFrame {
-    /// The kinds, each the first byte of its frame.
+    /// The kind of a frame, which is its first byte.
     enum Kind: UInt8 {
-        /// Message number, size, bytes: a message in one piece.
+        /// A message in one piece: message number, size, bytes.
         case whole = 1
-        /// Message number, size of the message, offset, size, bytes.
+        /// A part of a message: message number, size of the message, offset, size, bytes.
         case fragment
-        /// Credit, runs of packets.
+        /// The packets that have arrived: credit, runs of packets.
         case acknowledgement
-        /// Nothing; asks for an acknowledgement.
+        /// An empty frame that requires an acknowledgement.
         case probe
     }
 
     static let wholeHeader = 11
     static let fragmentHeader = 19
-    /// With one run; each further one takes ``runSize``.
+    /// The size with one run. Each further run has ``runSize`` bytes.
     static let acknowledgementSize = 26
     static let runSize = 8
 
@@ -32,7 +32,8 @@ enum ReliableFrame {
         pieces.withBytes(of: piece) { output.append(contentsOf: $0) }
     }
 
-    /// Appends an acknowledgement of the highest of `runs`, as many as fit `room`; gives the bytes that it took.
+    /// Appends an acknowledgement of the highest of `runs`, as many as fit into `room`. Returns the bytes that it
+    /// takes.
     static func append(
         acknowledgementOf runs: ArraySlice<ClosedRange<UInt64>>,
         delay: Duration,
@@ -59,7 +60,7 @@ enum ReliableFrame {
     }
 }
 
-/// An acknowledgement as it was read.
+/// An acknowledgement that was read.
 struct Acknowledgement: Sendable, Hashable {
     var credit: UInt64
     var delay: Duration
@@ -77,7 +78,7 @@ struct Acknowledgement: Sendable, Hashable {
         return low < runs.count && runs[low].contains(number)
     }
 
-    /// Reads what follows the kind at `offset`, and moves it behind; `nil` if that is no acknowledgement.
+    /// Reads the content after the kind at `offset`, and moves `offset` to its end. Returns `nil` if it is malformed.
     init?(_ datagram: borrowing ByteBuffer, at offset: inout Int) {
         guard let credit = datagram.integer(at: offset, as: UInt64.self),
             let largest = datagram.integer(at: offset + 8, as: UInt64.self),

@@ -1,17 +1,17 @@
 import Primitives
 import TransportAPI
 
-/// The messages that were given to be sent, cut into pieces as packets have room, until all of each has been acknowledged.
+/// The messages to send, cut into pieces as packets have room, until all of each was acknowledged.
 ///
-/// A piece may be on its way more than once, and be cut anew when it is sent again: what counts is which bytes of a message
-/// have arrived.
+/// A piece may be in flight more than once, and may be cut differently when it is sent again. The acknowledged bytes of
+/// a message count, not its pieces.
 struct ReliablePieces: Sendable {
     /// A part of a message, or all of it.
     struct Piece: Sendable {
         var number: UInt64
         var offset: Int
         var count: Int
-        /// The size of the message.
+        /// The size of the message, in bytes.
         var total: Int
 
         var isWhole: Bool { count == total }
@@ -29,22 +29,25 @@ struct ReliablePieces: Sendable {
     }
 
     private var messages = Deque<Message>()
-    /// The number of the first of them.
+    /// The number of the first message.
     private var first: UInt64 = 0
-    /// Where what was never sent begins.
+    /// The place of the first byte that was never sent.
     private var cursor: (number: UInt64, offset: Int) = (0, 0)
-    /// What is to be sent again. The first of it has not arrived.
+    /// The pieces to send again. The first of them has not arrived.
     var lost = Deque<Piece>()
-    /// The costs of the messages of which a first piece has been cut, from the beginning.
+    /// The sum of the costs of all messages whose first piece was cut.
     private var spent: UInt64 = 0
     private var credit: UInt64
-    /// The costs of all messages that were not acknowledged.
+    /// The sum of the costs of all messages that were not acknowledged.
     private(set) var buffered = 0
     private let limit: Int
 
+    /// Creates an empty queue.
+    ///
     /// - Parameters:
-    ///   - credit: what the peer may be sent at first.
-    ///   - limit: how much may be buffered; one message may pass it, so that none is too large for an empty buffer.
+    ///   - credit: The credit that the peer grants at first.
+    ///   - limit: The most bytes that are buffered. One message may exceed it, so that none is too large for an empty
+    ///     queue.
     init(credit: Int, limit: Int) {
         self.credit = UInt64(credit)
         self.limit = limit
@@ -68,20 +71,20 @@ struct ReliablePieces: Sendable {
 
     // MARK: Sending
 
-    /// Whether something was never sent, and there is no credit for it.
+    /// Whether there is content that was never sent, and no credit for it.
     var isBlockedByCredit: Bool { lost.isEmpty && hasUncut && !hasCredit }
 
     /// Whether something can be sent now.
     var hasNext: Bool { head != nil }
 
-    /// The fewest bytes of a packet for which ``next(room:of:)`` gives something, in a packet of so many.
+    /// The fewest bytes of room for which ``next(room:of:)`` returns a piece, in a packet of `full` bytes.
     func least(of full: Int) -> Int {
         guard let head else { return 0 }
         return mayWait(head, full) ? head.wireSize : min(head.wireSize, Self.smallestFragment)
     }
 
-    /// The next piece to send, cut to the `room` that is left in a packet of `full` bytes; `nil` if nothing fits. What was
-    /// lost comes first. A message that fits a packet is not cut.
+    /// The next piece to send, cut to the `room` that is left in a packet of `full` bytes; `nil` if nothing fits. Lost
+    /// pieces come first. A message that fits into a packet is not cut.
     func next(room: Int, of full: Int) -> Piece? {
         guard var piece = head else { return nil }
         if piece.wireSize <= room { return piece }
@@ -94,7 +97,7 @@ struct ReliablePieces: Sendable {
 
     private func mayWait(_ piece: Piece, _ full: Int) -> Bool { piece.isWhole && piece.wireSize <= full }
 
-    /// What comes next, as much of it as there is.
+    /// The next piece, with all bytes that are left of it.
     private var head: Piece? {
         if let piece = lost.first { return piece }
         guard hasUncut, hasCredit else { return nil }
@@ -109,7 +112,7 @@ struct ReliablePieces: Sendable {
         return cursor.offset > 0 || spent + UInt64(ReliableTerms.cost(size)) <= credit
     }
 
-    /// What ``next(room:of:)`` gave has been written.
+    /// Records that a piece of ``next(room:of:)`` was written.
     mutating func sent(_ piece: Piece) {
         let end = piece.offset + piece.count
         guard let head = lost.first else {
@@ -122,14 +125,14 @@ struct ReliablePieces: Sendable {
             _ = lost.popFirst()
             return dropArrived()
         }
-        // The rest must not be too small, so that it may repeat a part of this piece.
+        // The rest must not be too small, so it may repeat a part of this piece.
         let offset = last == piece.total ? end : min(end, last - Fragments.minimumSize)
         lost[0].offset = offset
         lost[0].count = last - offset
         dropArrived()
     }
 
-    /// Gives the bytes of a piece to `body`.
+    /// Calls `body` with the bytes of a piece.
     func withBytes(of piece: Piece, _ body: (UnsafeRawBufferPointer) -> Void) {
         guard piece.number >= first, piece.number - first < UInt64(messages.count) else { return }
         messages[Int(piece.number - first)].bytes.withUnsafeBytes { all in
@@ -138,14 +141,14 @@ struct ReliablePieces: Sendable {
         }
     }
 
-    // MARK: What became of them
+    // MARK: Results
 
-    /// A piece is to be sent again, unless it has arrived by another packet.
+    /// Queues a piece to be sent again, unless it has arrived in another packet.
     mutating func sendAgain(_ piece: Piece) {
         if !hasArrived(piece) { lost.append(piece) }
     }
 
-    /// A piece has arrived. Gives the id of its message if nothing of that is missing any more.
+    /// Records that a piece has arrived. Returns the id of its message if all of that has arrived now.
     mutating func arrived(_ piece: Piece) -> UInt64? {
         guard !hasArrived(piece) else { return nil }
         let index = Int(piece.number - first)

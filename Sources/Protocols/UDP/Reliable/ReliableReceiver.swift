@@ -1,33 +1,34 @@
 import Primitives
 import TransportAPI
 
-/// The messages that arrive: puts fragments together, gives each message once and, if ordered, in the order of sending, and
-/// counts what the peer may send.
+/// The messages that arrive. It joins fragments, and returns each message once, in the order of sending if the session
+/// is ordered. It also counts the credit of the peer.
 ///
-/// All that is held, from a message's first fragment until its receiver is done with it, fits the window that the peer
-/// was told; who sends more breaks the protocol, and nothing is allocated for it.
+/// All buffered bytes fit into the window that was announced to the peer. A message counts from its first fragment
+/// until its receiver has processed it. A peer that sends more violates the protocol, and nothing is allocated for it.
 struct ReliableReceiver: Sendable {
     let terms: ReliableTerms
-    /// How many messages, and bytes of them, may wait for their receiver before no more are given.
+    /// How many messages, and bytes of them, may wait for their receiver before no more are given out.
     private let inbox: (messages: Int, bytes: Int)
-    /// Whether ``confirm()`` tells when a receiver is done with a message.
+    /// Whether ``confirm()`` is called when a receiver has processed a message. Otherwise it counts as processed at
+    /// once.
     private let isConfirming: Bool
 
-    /// Messages of which fragments are missing.
+    /// The messages of which fragments are missing.
     private var partial: [UInt64: Fragments] = [:]
-    /// Whole messages, of which one before is missing.
+    /// Whole messages that arrived before an earlier one.
     private var early: [UInt64: [UInt8]] = [:]
     private var ready = Deque<[UInt8]>()
-    /// The sizes of the messages that were given and whose receiver is not done with them.
+    /// The sizes of the messages that were given out and are not processed.
     private var unconfirmed = Deque<Int>()
     private var unconfirmedBytes = 0
-    /// The messages that have arrived whole.
+    /// The numbers of the messages that have arrived whole.
     var finished = NumberRanges()
-    /// The number of the next message, if ordered.
+    /// The number of the next message, if the session is ordered.
     private var next: UInt64 = 0
-    /// The costs of all that is held, at most the window.
+    /// The costs of all buffered messages, at most the window.
     private(set) var held = 0
-    /// The costs of all that receivers are done with.
+    /// The costs of all processed messages.
     private var done: UInt64 = 0
     private var creditTold: UInt64
 
@@ -38,26 +39,28 @@ struct ReliableReceiver: Sendable {
         creditTold = UInt64(terms.window)
     }
 
-    /// How much the peer may have sent by now, from the beginning.
+    /// The costs of messages that the peer may have sent by now, from the beginning of the session.
     var credit: UInt64 { done + UInt64(terms.window) }
 
-    /// Whether so much more may be sent that the peer should hear of it.
+    /// Whether the credit has grown enough for an acknowledgement.
     var isCreditWorthTelling: Bool { credit - creditTold >= UInt64(terms.window / 4) }
 
     mutating func toldCredit() {
         creditTold = credit
     }
 
-    /// How many messages are whole or in pieces and were not given yet.
+    /// How many messages have arrived, whole or in part, and were not given out.
     var waiting: Int { partial.count + early.count + ready.count }
 
     // MARK: Arriving
 
-    /// A whole message has arrived. `false` if it was here before.
+    /// Takes a whole message. Returns `false` if it had arrived before.
+    ///
+    /// - Throws: `.protocolViolation`.
     mutating func take(whole bytes: [UInt8], _ number: UInt64) throws(TransportError) -> Bool {
         guard try isNew(number) else { return false }
         if let fragments = partial.removeValue(forKey: number) {
-            // It was cut when it was sent again, and one of the first packets comes late.
+            // It was cut when it was sent again, and one of the first packets arrives late.
             guard fragments.total == bytes.count else { throw .lie("the fragments of a message announce another size") }
         } else {
             try hold(bytes.count)
@@ -66,7 +69,9 @@ struct ReliableReceiver: Sendable {
         return true
     }
 
-    /// A fragment has arrived. `false` if its message was here before.
+    /// Takes a fragment. Returns `false` if its message had arrived before.
+    ///
+    /// - Throws: `.protocolViolation`.
     mutating func take(
         fragment bytes: [UInt8],
         _ number: UInt64,
@@ -74,7 +79,7 @@ struct ReliableReceiver: Sendable {
         total: Int
     ) throws(TransportError) -> Bool {
         guard try isNew(number) else { return false }
-        // Taken out, so that the fragments have one owner while they change.
+        // They are taken out of the dictionary, so that they have one owner while they change.
         var fragments: Fragments
         if let known = partial.removeValue(forKey: number) {
             fragments = known
@@ -105,7 +110,7 @@ struct ReliableReceiver: Sendable {
             throw .lie("a message of \(size) bytes is more than the limit of \(terms.maximumMessageSize)")
         }
         let cost = ReliableTerms.cost(size)
-        guard held + cost <= terms.window else { throw .lie("more was sent than there was credit for") }
+        guard held + cost <= terms.window else { throw .lie("the peer sent more than its credit") }
         held += cost
     }
 
@@ -134,7 +139,7 @@ struct ReliableReceiver: Sendable {
         !ready.isEmpty && unconfirmed.count < inbox.messages && unconfirmedBytes < inbox.bytes
     }
 
-    /// The next message.
+    /// The next message; `nil` if none can be given out now.
     mutating func give() -> [UInt8]? {
         guard canGive, let bytes = ready.popFirst() else { return nil }
         if isConfirming {
@@ -146,7 +151,7 @@ struct ReliableReceiver: Sendable {
         return bytes
     }
 
-    /// The receiver is done with the oldest message that was given.
+    /// Records that the receiver has processed the oldest message that was given out.
     mutating func confirm() {
         guard let size = unconfirmed.popFirst() else { return }
         unconfirmedBytes -= size

@@ -1,16 +1,18 @@
 import TransportAPI
 
-/// What is on its way: sends pieces in numbered packets, finds out what was lost, and sends that again.
+/// The packets in flight. It sends pieces in numbered packets, finds the lost ones, and sends them again.
 ///
-/// Each transmission has a packet number of its own, as in QUIC (RFC 9002), so that an acknowledgement always tells which one
-/// it answers and every round trip can be measured. If nothing is heard, the timeout of RFC 6298 asks, each time after twice as
-/// long, with what has waited longest (RFC 9002, section 6.2); only an acknowledgement tells that a packet is lost.
+/// Each transmission has its own packet number, as in QUIC (RFC 9002). So an acknowledgement always identifies its
+/// packet, and every round trip can be measured. If nothing arrives, the timeout of RFC 6298 sends the pieces again
+/// that have waited longest (RFC 9002, section 6.2). The timeout doubles each time. Only an acknowledgement shows that
+/// a packet is lost.
 struct ReliableSender: Sendable {
-    /// The session is given up when nothing was acknowledged for so long.
-    static let patience = Duration.seconds(60)
-    /// The peer tells of further credit by itself; so long after it is asked, in case that was lost.
+    /// The session ends if nothing was acknowledged for this time.
+    static let longestSilence = Duration.seconds(60)
+    /// A sender without credit sends a probe after this time. The peer announces credit by itself, but that can be
+    /// lost.
     static let creditProbeInterval = Duration.seconds(1)
-    /// After so many timeouts in a row the congestion window begins anew.
+    /// After this number of timeouts in a row the congestion window starts again.
     static let persistentTimeouts = 3
 
     var pieces: ReliablePieces
@@ -21,14 +23,14 @@ struct ReliableSender: Sendable {
     private var latest = Duration.zero
     private var shortest: Duration?
     private(set) var nextNumber: UInt64 = 0
-    /// How many acknowledgements have told something new.
+    /// How many acknowledgements have contained something new.
     private(set) var progress: UInt64 = 0
-    /// How many have told nothing beyond one for each packet that was sent: so many there may be if all come in the
-    /// wrong order.
+    /// How many acknowledgements have contained nothing new, beyond one for each packet that was sent. That many can
+    /// arrive if all come in the wrong order.
     private(set) var controlWork: UInt64 = 0
     private var asked: UInt64 = 0
-    private var vain: UInt64 = 0
-    /// Packets that may leave although the window is full: the answers to a timeout.
+    private var withoutNews: UInt64 = 0
+    /// How many packets may be sent although the window is full, after a timeout.
     private var probes = 0
     private var timeouts = 0
     private var lastProgress = Instant.zero
@@ -38,32 +40,32 @@ struct ReliableSender: Sendable {
     init(credit: Int, buffer: Int) {
         pieces = ReliablePieces(credit: credit, limit: buffer)
         var bounds = RoundTripTime.Bounds()
-        // Less than the 60 s of RFC 6298, section 2.5: the session is given up after those, and should have asked more
-        // than once.
+        // Less than the 60 s of RFC 6298, section 2.5. The session ends after 60 s, and there should be several
+        // timeouts before.
         bounds.maximum = .seconds(10)
         roundTrip = RoundTripTime(bounds)
     }
 
-    /// Whether all has been sent and acknowledged.
+    /// Whether all messages were sent and acknowledged.
     var isIdle: Bool { pieces.isEmpty }
 
     // MARK: Sending
 
-    /// How long the packet may be that is to be written now; `nil` if none is. Of the two that answer a timeout the second is
-    /// small, to tell a path that is dead from one that drops what is large.
+    /// The largest size of the packet to write now; `nil` if none may be sent. Of the two packets after a timeout the
+    /// second is small. It distinguishes a dead path from one that drops large packets.
     func packetSize(_ now: Instant) -> Int? {
         if probes > 0 { return probes == 1 ? PacketSize.smallest : size.limit }
         guard packets.waiting.count < SentPackets.maximum, pieces.hasNext, window.hasRoom else { return nil }
         return size.next(now)
     }
 
-    /// The number of the next packet, which is thereby used.
+    /// Takes the number of the next packet.
     mutating func takeNumber() -> UInt64 {
         defer { nextNumber += 1 }
         return nextNumber
     }
 
-    /// A packet that asks for an acknowledgement has been written.
+    /// Records that a packet was written that requires an acknowledgement.
     mutating func sent(_ packet: SentPacket) {
         if packets.isEmpty {
             lastProgress = packet.sentAt
@@ -78,20 +80,20 @@ struct ReliableSender: Sendable {
         setTimeout(packet.sentAt)
     }
 
-    /// Something waits for credit, and nothing is on its way whose acknowledgement could bring it.
+    /// Sets a timeout if a message waits for credit, and nothing is in flight whose acknowledgement could bring it.
     mutating func setCreditTimeout(_ now: Instant) {
         guard packets.isEmpty, timeoutAt == nil, pieces.isBlockedByCredit else { return }
         timeoutAt = now.advanced(by: max(roundTrip.timeout, Self.creditProbeInterval))
     }
 
-    /// Lets a packet leave that asks for an answer, whatever there is to send.
+    /// Allows one packet that requires an acknowledgement, whatever there is to send.
     mutating func probe() {
         probes = max(probes, 1)
     }
 
-    /// Not later than the session is to be given up.
+    /// Sets the timeout, at the latest to the end of the session.
     private mutating func setTimeout(_ now: Instant) {
-        let end = lastProgress.advanced(by: Self.patience)
+        let end = lastProgress.advanced(by: Self.longestSilence)
         timeoutAt = max(now, min(now.advanced(by: roundTrip.timeout + ReceivedPackets.longestDelay), end))
     }
 
@@ -102,17 +104,17 @@ struct ReliableSender: Sendable {
 
     // MARK: Acknowledgements
 
-    /// Takes an acknowledgement. Gives the id of a message of which it acknowledged the rest, if there is one.
+    /// Processes an acknowledgement. Returns the id of a message that is now acknowledged completely, if there is one.
     ///
-    /// - Throws: `.protocolViolation` if it acknowledges what was never sent.
+    /// - Throws: `.protocolViolation` if it acknowledges a packet that was never sent.
     mutating func acknowledged(_ news: Acknowledgement, _ now: Instant) throws(TransportError) -> UInt64? {
-        guard news.largest < nextNumber else { throw .lie("a packet is acknowledged that was never sent") }
+        guard news.largest < nextNumber else { throw .lie("the peer acknowledges a packet that was never sent") }
         pieces.raiseCredit(news.credit)
         let flight = window.bytesInFlight
         let (arrived, late) = packets.take(news)
         guard !arrived.isEmpty || !late.isEmpty else {
-            vain += 1
-            if vain > asked { controlWork += 1 }
+            withoutNews += 1
+            if withoutNews > asked { controlWork += 1 }
             return nil
         }
         var finished: UInt64?
@@ -142,7 +144,8 @@ struct ReliableSender: Sendable {
         return finished
     }
 
-    /// The peer's delay is taken off, as far as it may be believed (RFC 9002, section 5.3).
+    /// Measures a round trip. The peer's delay is subtracted, up to the longest delay that is allowed (RFC 9002,
+    /// section 5.3).
     private mutating func measure(_ sample: Duration, delay: Duration) {
         let shortest = min(self.shortest ?? sample, sample)
         self.shortest = shortest
@@ -165,13 +168,15 @@ struct ReliableSender: Sendable {
 
     // MARK: Time
 
-    /// When ``deadlineReached(_:)`` wants to be called.
+    /// When to call ``deadlineReached(_:)``; `nil` if never.
     var deadline: Instant? {
         guard let lossAt = packets.lossAt else { return timeoutAt }
         return timeoutAt.map { min($0, lossAt) } ?? lossAt
     }
 
-    /// - Throws: `.acknowledgementTimeout` if nothing has been acknowledged for too long.
+    /// Finds lost packets and sends the oldest pieces again after a timeout.
+    ///
+    /// - Throws: `.acknowledgementTimeout` if nothing was acknowledged for too long.
     mutating func deadlineReached(_ now: Instant) throws(TransportError) {
         if let lossAt = packets.lossAt, lossAt <= now { findLosses(now) }
         guard let timeoutAt, timeoutAt <= now else { return }
@@ -180,7 +185,7 @@ struct ReliableSender: Sendable {
             if pieces.isBlockedByCredit { probes = 1 }
             return
         }
-        // All messages have arrived; whether the last copies and probes have is of no interest.
+        // All messages have arrived. The last copies and probes do not matter.
         guard !pieces.isEmpty else {
             for packet in packets.takeAll() {
                 _ = size.lost(packet.number, packet.size, now)
@@ -188,8 +193,8 @@ struct ReliableSender: Sendable {
             }
             return
         }
-        guard lastProgress.duration(to: now) < Self.patience else {
-            throw TransportError(.acknowledgementTimeout, .open, "nothing was acknowledged for \(Self.patience)")
+        guard lastProgress.duration(to: now) < Self.longestSilence else {
+            throw TransportError(.acknowledgementTimeout, .open, "nothing was acknowledged for \(Self.longestSilence)")
         }
         roundTrip.timedOut()
         timeouts += 1

@@ -1,39 +1,39 @@
 import TransportAPI
 
-/// The reliable mode of one session: what is on its way, what has arrived, and when to acknowledge it. Reads and writes
-/// packets; all else about the session is ``UDPCore``'s.
+/// The reliable mode of one session: the packets in flight, the packets that have arrived, and the acknowledgements. It
+/// reads and writes packets. ``UDPCore`` does everything else in the session.
 struct ReliableSession: Sendable {
-    /// The longest packet, in bytes of a datagram's payload (RFC 9000, section 14.1 gives the reason).
+    /// The longest packet, in bytes of a datagram's payload (RFC 9000, section 14.1 has the reason).
     static let packetSize = 1200
-    /// Connection id and packet number.
+    /// The size of the first word, the connection id and the packet number, in bytes.
     static let headerSize = 20
-    /// How many packets leave in a row: as many as at first, or a window that opens at once would come to routers at once
-    /// (RFC 9002, section 7.7).
+    /// How many packets are sent in a row: the same number as in the initial window. Otherwise the packets of a window
+    /// that opens at once would arrive at routers together (RFC 9002, section 7.7).
     static let burst = CongestionWindow.initial / CongestionWindow.datagram
     let terms: ReliableTerms
-    /// The largest message that both sides take, in bytes.
+    /// The largest message that both sides allow, in bytes.
     let maximumMessageSize: Int
     var sender: ReliableSender
     var receiver: ReliableReceiver
     var received = ReceivedPackets()
-    /// A message can be given since its receiver has made room.
+    /// When the next message can be given out, because its receiver has made room.
     private var giveAt: Instant?
-    /// More may leave than one burst, when others have had their turn.
+    /// When to continue after a full burst. Other connections are served first.
     var goOnAt: Instant?
-    /// A sender was told to wait, and is to hear when there is room again.
+    /// Whether a sender waits for room. It is notified when there is room again.
     var owesRoom = false
-    /// The id of a message by whose acknowledgement there is room again.
+    /// The id of the message whose acknowledgement has made room.
     private var roomMadeBy: UInt64?
     private let closeTimeout: Duration
-    /// This side closes and waits until all has been acknowledged, but not longer than this. Each acknowledgement that brings
-    /// news puts it off.
+    /// The end of the wait for acknowledgements before the session closes. Each acknowledgement with something new
+    /// postpones it.
     private(set) var closeAt: Instant?
-    /// When an unanswered ping is repeated, since a reliable connection's keepalive counts on one.
+    /// When an unanswered ping is repeated. The keepalive of a reliable connection expects an answer to each ping.
     private(set) var pingAt: Instant?
     private var pingPause = Duration.zero
-    /// The token of the last ping that came; a ping that is repeated has the same.
+    /// The token of the last ping that arrived. A repeated ping has the same token.
     var pingHeard: UInt64?
-    /// What the peer said in its goodbye, to be reported behind all messages.
+    /// The reason in the peer's bye, which is reported after all messages.
     var farewell: CloseReason?
 
     init(_ own: ReliableTerms, _ peer: ReliableTerms, _ configuration: UDPConfiguration) {
@@ -52,7 +52,7 @@ struct ReliableSession: Sendable {
 
     // MARK: Reading
 
-    /// Takes a packet, whose size and connection id were checked.
+    /// Reads a packet, whose size and connection id were checked.
     ///
     /// - Throws: `.protocolViolation`.
     mutating func read(_ packet: borrowing ByteBuffer, _ context: inout CoreContext) throws(TransportError) {
@@ -74,8 +74,8 @@ struct ReliableSession: Sendable {
             case .whole: hasNews = try readWhole(packet, &offset, &context) || hasNews
             case .fragment: hasNews = try readFragment(packet, &offset, &context) || hasNews
             case .acknowledgement:
-                // Each costs some work, and forty of them would fit.
-                guard !hasAcknowledged else { throw .lie("a packet holds two acknowledgements") }
+                // Each costs some work, and forty of them would fit into a packet.
+                guard !hasAcknowledged else { throw .lie("a packet contains two acknowledgements") }
                 hasAcknowledged = true
                 guard let news = Acknowledgement(packet, at: &offset) else {
                     throw .lie("an acknowledgement is malformed")
@@ -83,7 +83,7 @@ struct ReliableSession: Sendable {
                 try acknowledge(news, &context)
                 continue
             case .probe: break
-            case nil: throw .lie("a packet holds an unknown frame")
+            case nil: throw .lie("a packet contains an unknown frame")
             }
             elicits = true
         }
@@ -136,14 +136,14 @@ struct ReliableSession: Sendable {
         roomMadeBy = id
     }
 
-    /// What is to be reported next.
+    /// The next event to report.
     mutating func nextEvent() -> CoreEvent? {
         giveAt = nil
         if let id = roomMadeBy.take() { return .acknowledged(id) }
         return receiver.give().map { .message(Payload($0)) }
     }
 
-    /// A receiver is done with a message: gives the next one, if one waits for that.
+    /// Records that the receiver has processed a message, and gives out the next one if it waits for that.
     mutating func confirm(_ now: Instant) {
         receiver.confirm()
         if receiver.canGive || (farewell != nil && receiver.isEmpty) { giveAt = now }
@@ -152,48 +152,50 @@ struct ReliableSession: Sendable {
 
     // MARK: Time
 
-    /// A ping has been written, for the first time or again.
+    /// Records that a ping was written, for the first time or again.
     mutating func pinged(again: Bool, _ now: Instant) {
         pingPause = again ? min(pingPause * 2, UDPTimers.longestRetransmission) : sender.roundTrip.timeout
         pingAt = now.advanced(by: pingPause)
     }
 
-    /// All pings have been answered.
+    /// Records that all pings were answered.
     mutating func ponged() {
         pingAt = nil
     }
 
-    /// This side says goodbye when all has been acknowledged.
+    /// Starts the wait for acknowledgements before the bye.
     mutating func beginClose(_ now: Instant) {
         closeAt = closeAt ?? now.advanced(by: closeTimeout)
     }
 
-    /// Whether there is nothing left to wait for before the goodbye.
+    /// Whether the wait before the bye is over.
     func isReadyToEnd(_ now: Instant) -> Bool {
         guard let closeAt else { return false }
         return sender.isIdle || closeAt <= now
     }
 
-    /// What it holds of messages that its user has not taken and the peer has not acknowledged, in bytes.
+    /// The bytes of messages that the user has not taken and that the peer has not acknowledged.
     var bufferedBytes: Int { receiver.held + sender.pieces.buffered }
 
-    /// After the peer's goodbye only what has arrived is still to be given.
+    /// The next deadline. After the peer's bye only messages that have arrived are still given out.
     var deadline: Instant? {
         guard farewell == nil else { return giveAt }
         let mine = earlier(earlier(sender.deadline, received.dueAt), goOnAt)
         return earlier(earlier(mine, earlier(giveAt, closeAt)), pingAt)
     }
 
-    /// - Throws: `.acknowledgementTimeout`.
+    /// Processes the sender's deadline.
+    ///
+    /// - Throws: `.acknowledgementTimeout` if nothing was acknowledged for too long.
     mutating func deadlineReached(_ now: Instant) throws(TransportError) {
         if farewell == nil { try sender.deadlineReached(now) }
     }
 }
 
-// What a reliable session writes.
+// The output of a reliable session.
 
 extension ReliableSession {
-    /// Takes a message to be sent.
+    /// Queues a message to be sent.
     mutating func send(_ bytes: [UInt8], id: UInt64) -> SendStatus {
         guard sender.pieces.hasRoom(for: bytes.count) else {
             owesRoom = true
@@ -203,7 +205,7 @@ extension ReliableSession {
         return .written
     }
 
-    /// Writes what may leave now.
+    /// Writes the packets that may be sent now.
     mutating func transmit(_ identifier: UInt64, _ context: inout CoreContext) {
         guard farewell == nil else { return }
         if let size = context.refusedDatagram.take() { sender.refused(size, context.now) }

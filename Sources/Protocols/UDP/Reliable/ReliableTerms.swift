@@ -1,48 +1,49 @@
 import TransportAPI
 
-/// Whether UDP carries messages reliably.
+/// Whether UDP carries messages reliably, and in which order.
 package enum UDPReliability: String, Sendable, Hashable, CaseIterable {
-    /// Messages may be lost, doubled or reordered by the network; doubles are dropped.
+    /// The network can lose or reorder messages. Duplicates are dropped.
     case off
     /// Each message arrives once, in the order of sending.
     case ordered
-    /// Each message arrives once, as soon as all of it is there.
+    /// Each message arrives once, as soon as all of it has arrived.
     case unordered
 }
 
-/// What one side of a reliable session promises the other in the handshake.
+/// The terms that one side of a reliable session announces in the handshake.
 package struct ReliableTerms: Sendable, Hashable {
-    /// What a message takes of the receiver's window besides its bytes: its administration, in bytes.
+    /// The cost of a message in the receiver's window in addition to its bytes.
     static let messageCost = 256
-    /// The largest limit of messages, in bytes.
+    /// The highest limit for the size of messages, in bytes.
     package static let largestLimit = 16 << 20
-    /// How far a message's number may be ahead of the oldest message that has not arrived.
+    /// How far the number of a message may be ahead of the oldest message that has not arrived.
     static let numberWindow: UInt64 = 16_384
 
     var isOrdered: Bool
-    /// The largest message that this side takes, in bytes.
+    /// The largest message that this side accepts, in bytes.
     var maximumMessageSize: Int
-    /// How much the peer may send before it gets further credit: the costs of its messages.
+    /// The credit that the peer has at first, as costs of its messages.
     var window: Int
 
-    /// What a side with this limit of messages promises: a window of two of the largest, at least 256 KiB.
+    /// Creates the terms of a side with this limit. The window has room for two of the largest messages, and at least
+    /// 256 KiB.
     init(isOrdered: Bool, maximumMessageSize: Int) {
         self.isOrdered = isOrdered
         self.maximumMessageSize = maximumMessageSize
         window = max(2 * Self.cost(maximumMessageSize), 256 << 10)
     }
 
-    /// What a message of so many bytes takes of a window.
+    /// The cost of a message of `size` bytes in a window.
     static func cost(_ size: Int) -> Int { size + messageCost }
 
     // MARK: On the wire: mode, limit, window
 
     static let wireSize = 9
 
-    /// The mode that stands for none.
+    /// The mode of a confirm without the reliable mode.
     static let none: UInt8 = 0
 
-    /// Reads the terms at `offset`; `nil` if there are none, or they contradict themselves.
+    /// Reads the terms at `offset`. Returns `nil` if there are none, or if they are contradictory.
     init?(_ datagram: borrowing ByteBuffer, at offset: Int) {
         guard let mode = datagram.byte(at: offset), mode == 1 || mode == 2,
             let limit = datagram.integer(at: offset + 1, as: UInt32.self),

@@ -1,37 +1,39 @@
 import Primitives
 import TransportAPI
 
-/// A packet that asks for an acknowledgement, as it was sent.
+/// A packet that requires an acknowledgement, as it was sent.
 struct SentPacket: Sendable {
     var number: UInt64
     var sentAt: Instant
-    /// Bytes of the datagram.
+    /// The size of the datagram, in bytes.
     var size: Int
     var pieces: [ReliablePieces.Piece]
-    /// To which answer of the congestion window its loss belongs; `nil` if it is not lost, or not for congestion.
+    /// The time of the reduction of the congestion window to which its loss belongs; `nil` if it is not lost, or if the
+    /// reason is not congestion.
     var answer: Instant?
 }
 
 /// The packets that wait for acknowledgement, and those that count as lost but may still turn out to have arrived.
 ///
-/// A packet is lost once one has arrived that was sent three later, or 9/8 of a round trip later (RFC 9002, section 6.1). On a
-/// path that changes the order more than that, both bounds grow with each mistake, up to eightfold and two round trips.
+/// A packet is lost if one has arrived that was sent three packets later, or 9/8 of a round trip later (RFC 9002,
+/// section 6.1). If the path reorders packets more than that, both limits grow with each mistake, up to eightfold and
+/// two round trips.
 struct SentPackets: Sendable {
-    /// How many may wait, however small they are.
+    /// The most packets that wait, however small they are.
     static let maximum = 4096
-    /// How many of those that are lost are remembered.
+    /// How many lost packets are remembered.
     static let remembered = 128
-    /// RFC 9002, section 6.1.1.
+    /// The packet threshold of RFC 9002, section 6.1.1.
     static let threshold: UInt64 = 3
-    /// The bounds of RFC 9002 are 1.
+    /// The highest value of `leniency`. The limits of RFC 9002 have the value 1.
     static let largestLeniency = 8
 
-    /// In the order of sending.
+    /// The packets that wait for acknowledgement, in the order of sending.
     private(set) var waiting: [SentPacket] = []
     private var lost = Deque<SentPacket>()
     private var leniency = 1
     private var largestAcknowledged: UInt64?
-    /// When the next one counts as lost, if nothing is heard until then.
+    /// When the next packet counts as lost, unless an acknowledgement arrives before.
     private(set) var lossAt: Instant?
 
     var isEmpty: Bool { waiting.isEmpty }
@@ -40,18 +42,18 @@ struct SentPackets: Sendable {
         waiting.append(packet)
     }
 
-    /// Takes out all that wait.
+    /// Removes and returns all packets that wait.
     mutating func takeAll() -> [SentPacket] {
         defer { waiting = [] }
         lossAt = nil
         return waiting
     }
 
-    /// Takes out what has arrived: of those that wait, and of those that counted as lost. What tells nothing costs next to
-    /// nothing, however many wait.
+    /// Removes and returns the packets that have arrived: those that waited, and those that counted as lost. An
+    /// acknowledgement without news costs almost nothing, however many packets wait.
     mutating func take(_ news: Acknowledgement) -> (arrived: [SentPacket], late: [SentPacket]) {
         var arrived: [SentPacket] = []
-        // The places before `kept` hold those that stay, those up to `next` what has gone.
+        // Packets before `kept` stay. Those from `kept` to `next` are removed.
         var (kept, next) = (0, 0)
         for run in news.runs.reversed() {
             let start = place(of: run.lowerBound, from: next)
@@ -71,7 +73,7 @@ struct SentPackets: Sendable {
         return (arrived, late)
     }
 
-    /// The place of the first that waits behind `start` with this number or a higher one.
+    /// The place of the first waiting packet from `start` on with this number or a higher one.
     private func place(of number: UInt64, from start: Int) -> Int {
         var (low, high) = (start, waiting.count)
         while low < high {
@@ -92,24 +94,23 @@ struct SentPackets: Sendable {
         return late
     }
 
-    /// Remembers a packet that is lost, in case it turns out to have arrived.
+    /// Remembers a lost packet, in case it turns out to have arrived.
     mutating func remember(_ packet: SentPacket) {
         lost.append(packet)
         while lost.count > Self.remembered { _ = lost.popFirst() }
     }
 
-    /// Takes out what is lost by now; what ``remember(_:)`` is then to hear of.
-    ///
-    /// - Parameter roundTrip: the longest that is to be expected.
+    /// Removes and returns the packets that are lost by now. The caller passes them to ``remember(_:)``. `roundTrip` is
+    /// the longest round trip to be expected.
     mutating func takeLost(_ now: Instant, roundTrip: Duration) -> [SentPacket] {
         lossAt = nil
         guard let largestAcknowledged else { return [] }
-        let patience = max(roundTrip * (8 + leniency) / 8, .milliseconds(1))
+        let limit = max(roundTrip * (8 + leniency) / 8, .milliseconds(1))
         var found: [SentPacket] = []
         var (kept, index) = (0, 0)
         while index < waiting.count, waiting[index].number < largestAcknowledged {
             let packet = waiting[index]
-            let deadline = packet.sentAt.advanced(by: patience)
+            let deadline = packet.sentAt.advanced(by: limit)
             if packet.number + Self.threshold * UInt64(leniency) <= largestAcknowledged || deadline <= now {
                 found.append(packet)
             } else {

@@ -1,9 +1,9 @@
-/// Both halves of one conversation, whichever connection carries it now: what is to be sent and is not acknowledged
-/// yet, and what has been received.
+/// Both halves of one conversation, independent of the connection that carries it: the messages that are to be sent or
+/// not acknowledged yet, and the messages that have been received.
 package struct Delivery: Sendable {
-    /// What the present connection asks for.
+    /// The form in which the current connection carries messages.
     package enum Style: Sendable, Hashable {
-        /// Payloads as they are.
+        /// Payloads without an envelope.
         case plain
         /// Each payload in an envelope, acknowledged by the peer's supervisor.
         case session
@@ -18,50 +18,55 @@ package struct Delivery: Sendable {
     package internal(set) var outbox: Outbox
     /// Messages that wait for room in the outbox.
     package internal(set) var waiting: [(id: MessageID, payload: Payload, expiry: Instant?)] = []
-    /// Bytes of their payloads.
+    /// The number of bytes of their payloads.
     package internal(set) var waitingBytes = 0
     package internal(set) var receiver: SessionReceiver
     private let earlyLimit: Int
-    /// Frames of a connection without an order that have overtaken the welcome, and how much memory they take.
+    /// Frames that arrived before the welcome over a connection without an order, and their memory in bytes.
     private var overtaking: (frames: [SessionFrame], bytes: Int) = ([], 0)
-    /// `nil` until a message has come from another client of a broker.
+    /// `nil` until a message of another client of a broker arrives.
     var origins: OriginFilter?
-    /// What the app was given and has not processed; `nil` while messages are acknowledged as soon as they are received.
+    /// The messages that the app was given and has not processed. `nil` while messages are acknowledged as soon as they
+    /// are received.
     package internal(set) var unprocessed: UnprocessedMessages?
-    /// Of messages from other clients of a broker: those that the app was given over the present connection, and over
-    /// the one before.
+    /// The marks of messages from other clients of a broker that the app was given over the current connection and has
+    /// not processed.
     private var givenMarks: Set<OriginFilter.Mark> = []
+    /// The marks of such messages that the app was given over the connection before, by their keys.
     private var lateMarks: [UInt64: OriginFilter.Mark] = [:]
-    /// Whether the app takes what is received. While it does not, nothing is acknowledged, so that the peer's
-    /// window bounds what comes; yet it is read, because what the peer acknowledges comes in between.
+    /// Whether the app takes received messages. While it does not, nothing is acknowledged, so that the peer's window
+    /// limits the messages that arrive. The connection is still read, because the peer's acknowledgements arrive
+    /// between the messages.
     private(set) var isTaking = true
     private var owesAcknowledgement = false
-    /// What the peer was told to have been received.
-    private(set) var told: UInt64 = 0
-    /// Who this side is, to other clients of a broker.
+    /// The last sequence number that was acknowledged to the peer.
+    private(set) var lastConfirmed: UInt64 = 0
+    /// The identifier of this side to other clients of a broker.
     let identity: SessionID
-    /// The sequence number given out last.
+    /// The last sequence number that was assigned.
     var lastSequence: UInt64 = 0
-    /// What the peer has acknowledged.
+    /// The last sequence number that the peer has acknowledged.
     var acknowledged: UInt64 = 0
-    /// The connection that may be used now; 0 if there is none.
+    /// The connection that is open now; 0 if there is none.
     package internal(set) var connection = 0
     package internal(set) var style = Style.plain
     /// Whether the connection loses messages, so that they must be sent again on it.
     var isLossy = false
-    /// Whether the connection completes what one before it has left (``Capabilities/completesSends``).
+    /// Whether the connection completes messages that the one before it has left (``Capabilities/completesSends``).
     var completesSends = false
-    /// The connection that messages were handed to last, how many of them it has not settled, and whether the next one
-    /// completes those.
+    /// The connection that messages were handed to last.
     var handedTo = 0
+    /// The number of these messages that it has not settled.
     var unsettled = 0
+    /// Whether the next connection completes these messages.
     var isCompletedByNext = false
-    /// The connection gave a message back or has ended: nothing more is handed over until it has settled all.
+    /// Set when the connection has returned a message or has ended. No more messages are handed over until it has
+    /// settled all of them.
     var isHolding = false
-    /// When the oldest messages under way are sent again.
+    /// The time at which the oldest messages in flight are sent again.
     var retransmission: Instant?
     package internal(set) var roundTrip = RoundTripTime()
-    /// Since the timer rang: the last message that was under way then, and how far they have been sent again.
+    /// Set after the timer has fired: the last message that was in flight then, and the last one that was sent again.
     var recovery: (end: UInt64, sentAgain: UInt64)?
 
     package init(_ configuration: SupervisorConfiguration, identity: SessionID) {
@@ -75,7 +80,7 @@ package struct Delivery: Sendable {
         self.identity = identity
     }
 
-    /// The style that a connection of these capabilities asks for.
+    /// Returns the style for a connection of these capabilities.
     package static func style(_ configuration: DeliveryConfiguration, _ capabilities: Capabilities) -> Style {
         guard configuration.mode == .session else { return .plain }
         return capabilities.acknowledgesMessages || capabilities.routesByTopic ? .origin : .session
@@ -83,12 +88,12 @@ package struct Delivery: Sendable {
 
     // MARK: The connection
 
-    /// Messages may flow over `connection` from now on.
+    /// Messages can be sent over `connection` from now on.
     package mutating func attach(_ connection: Int, _ capabilities: Capabilities) {
         self.connection = connection
         let former = style
         style = Self.style(configuration, capabilities)
-        // What came over a connection of a session is not acknowledged over one of another style.
+        // Messages of a session are not acknowledged over a connection of another style.
         if former == .session, style != .session { forgetUnprocessed() }
         isLossy = !capabilities.isReliable
         completesSends = capabilities.completesSends
@@ -97,9 +102,9 @@ package struct Delivery: Sendable {
         roundTrip.answered()
     }
 
-    /// Keeps a frame that has come before the welcome.
+    /// Keeps a frame that has arrived before the welcome.
     ///
-    /// - Throws: `.resourcesExhausted` if there is no room; the next connection brings the message again.
+    /// - Throws: `.resourcesExhausted` if there is no room. The message is then sent again over the next connection.
     mutating func keepOvertaking(_ frame: SessionFrame) throws(TransportError) {
         var size = Payload.bookkeeping
         if case .message(_, let payload) = frame { size = payload.bufferedBytes }
@@ -110,46 +115,48 @@ package struct Delivery: Sendable {
         overtaking.bytes += size
     }
 
-    /// A new connection is there: what came over the one before does not count for it.
+    /// Drops the frames that arrived before the welcome, because they belong to an earlier connection.
     mutating func forgetOvertaking() {
         overtaking = ([], 0)
     }
 
-    /// Takes the frames that have overtaken the welcome.
+    /// Takes the frames that arrived before the welcome.
     mutating func takeOvertaking(at now: Instant, _ actions: inout [SupervisorAction]) throws(TransportError) {
         let frames = overtaking.frames
         forgetOvertaking()
         for frame in frames { try take(frame, at: now, &actions) }
     }
 
-    /// The app takes what is received, or does not for now.
+    /// Records whether the app takes received messages.
     package mutating func taking(_ isTaking: Bool, _ actions: inout [SupervisorAction]) {
         self.isTaking = isTaking
         if owesAcknowledgement { acknowledge(&actions) }
     }
 
-    /// What is to be said of what was received, in a greeting.
+    /// Returns the acknowledgement for a greeting: the last number of the processed messages.
     mutating func tellReceived() -> UInt64 {
-        told = processed
+        lastConfirmed = processed
         owesAcknowledgement = false
-        return told
+        return lastConfirmed
     }
 
-    /// Tells the peer what has been received, now or when the app takes more.
+    /// Acknowledges the processed messages to the peer, now or when the app takes messages again.
     mutating func acknowledge(_ actions: inout [SupervisorAction]) {
         owesAcknowledgement = !isTaking
         guard isTaking, connection != 0, style == .session else { return }
         actions.append(.transmit(connection, nil, SessionFrame.acknowledge(tellReceived()).payload))
     }
 
-    /// - Throws: `.protocolViolation` if a message of this number can't come yet: no window is so large.
+    /// Checks that the peer's window allows a message of this number.
+    ///
+    /// - Throws: `.protocolViolation` if no window is so large.
     func checkWindow(_ sequence: UInt64) throws(TransportError) {
-        guard sequence <= told || sequence - told <= SessionReceiver.window else {
-            throw .envelope("more messages came than a window holds without an acknowledgement")
+        guard sequence <= lastConfirmed || sequence - lastConfirmed <= SessionReceiver.window else {
+            throw .envelope("the peer sent more messages than the window allows without an acknowledgement")
         }
     }
 
-    /// How much memory all messages that it holds take, in bytes.
+    /// The memory of all buffered messages, in bytes.
     package var bufferedBytes: Int {
         outbox.bytes + waitingBytes + (outbox.count + waiting.count) * 2 * Payload.bookkeeping + receiver.earlyBytes
             + overtaking.bytes
@@ -160,12 +167,12 @@ package struct Delivery: Sendable {
 
     // MARK: Acknowledgement after processing
 
-    /// The app acknowledges each message from now on, once it has processed it.
+    /// From now on the app acknowledges each message after it has processed it.
     package mutating func acknowledgeAfterProcessing() {
         if unprocessed == nil { unprocessed = UnprocessedMessages() }
     }
 
-    /// Up to which number all messages of the session were received and, where the app acknowledges them, processed.
+    /// The number up to which all messages of the session were received, and processed if the app acknowledges them.
     var processed: UInt64 { unprocessed?.firstSequence.map { $0 - 1 } ?? receiver.received }
 
     /// Gives the app a message.
@@ -183,7 +190,7 @@ package struct Delivery: Sendable {
         actions.append(.deliverUnprocessed(key, payload))
     }
 
-    /// Whether a message of another client of a broker has come before; if not, it is given to the app.
+    /// Gives a message of another client of a broker to the app, unless it has arrived before.
     mutating func giveUnlessRepeated(
         _ sender: SessionID,
         _ sequence: UInt64,
@@ -195,7 +202,8 @@ package struct Delivery: Sendable {
         var filter = origins.take() ?? OriginFilter(using: &random)
         defer { origins = filter }
         let mark = filter.mark(sender, sequence, payload)
-        // One that the app still processes is acknowledged before this one, because it came over the same connection.
+        // If the app still processes the earlier copy, that copy is acknowledged before this one, because both came
+        // over the same connection.
         guard !filter.contains(mark), !givenMarks.contains(mark) else {
             actions.append(.note(.duplicate))
             return leaveOut(at: now, &actions)
@@ -204,14 +212,14 @@ package struct Delivery: Sendable {
         give(payload, mark: mark, at: now, &actions)
     }
 
-    /// A message that came over the connection is none for the app.
+    /// Counts a message of the connection that is not given to the app.
     mutating func leaveOut(at now: Instant, _ actions: inout [SupervisorAction]) {
-        // In a session it has no number, so that nothing is to be acknowledged.
+        // In a session it has no number, so there is nothing to acknowledge.
         guard style != .session, let released = unprocessed?.addProcessed(at: now) else { return }
         confirm(released, &actions)
     }
 
-    /// The app has processed the message of this key, or has let go of it without doing so.
+    /// Records that the app has processed the message of this key, or has released it without processing it.
     package mutating func processed(_ key: UInt64, isAbandoned: Bool, _ actions: inout [SupervisorAction]) {
         guard let (mark, released) = unprocessed?.settle(key, isAbandoned: isAbandoned) else {
             // Its connection has ended, and the broker will send it again.
@@ -223,7 +231,7 @@ package struct Delivery: Sendable {
             origins?.insert(mark)
         }
         if style == .session {
-            if processed > told { acknowledge(&actions) }
+            if processed > lastConfirmed { acknowledge(&actions) }
         } else {
             confirm(released, &actions)
         }
@@ -233,22 +241,23 @@ package struct Delivery: Sendable {
         if count > 0, connection != 0, style != .session { actions.append(.confirm(connection: connection, count)) }
     }
 
-    /// The connection has ended, over which what was not acknowledged would have been: the next one brings it again.
+    /// Drops the unprocessed messages, because the connection that could acknowledge them has ended. The next
+    /// connection brings them again.
     private mutating func forgetUnprocessed() {
         guard let marks = unprocessed?.removeAll() else { return }
         lateMarks = marks
         givenMarks = []
     }
 
-    /// The peer counts from one again.
-    mutating func receiveAnew() {
+    /// Starts to receive from number one again.
+    mutating func receiveFromStart() {
         unprocessed?.removeAll()
         receiver = SessionReceiver(earlyLimit: earlyLimit)
-        (told, owesAcknowledgement) = (0, false)
+        (lastConfirmed, owesAcknowledgement) = (0, false)
     }
 
-    /// The connection has ended. What was under way in a session will be sent again; otherwise the connection says of
-    /// each message what became of it, and until then nothing may overtake it.
+    /// The connection has ended. The messages in flight in a session will be sent again. Without a session, the
+    /// connection reports the outcome of each message, and no message may be sent before that.
     package mutating func detach() {
         connection = 0
         retransmission = nil
@@ -266,7 +275,7 @@ package struct Delivery: Sendable {
 
     // MARK: Sending
 
-    /// Takes a message into the outbox, or says why not.
+    /// Puts a message into the outbox, or rejects it with a reason.
     package mutating func submit(
         _ id: MessageID,
         _ payload: Payload,
@@ -301,14 +310,14 @@ package struct Delivery: Sendable {
         waitingBytes += size
     }
 
-    /// Takes out a message that waits for room.
+    /// Removes a message that waits for room.
     mutating func removeWaiting(at index: Int) -> (id: MessageID, payload: Payload, expiry: Instant?) {
         let message = waiting.remove(at: index)
         waitingBytes -= message.payload.bytes.count
         return message
     }
 
-    /// Hands over to the connection what the window allows.
+    /// Hands messages to the connection, as many as the window allows.
     package mutating func flush(at now: Instant, _ actions: inout [SupervisorAction]) {
         admitWaiting(&actions)
         while connection != 0, !isHolding, outbox.sentCount < configuration.window,
@@ -322,7 +331,7 @@ package struct Delivery: Sendable {
         }
     }
 
-    /// Hands a message to the connection, or word that it was given up.
+    /// Hands a message to the connection, or a skip frame if the message was given up.
     mutating func transmit(_ entry: Outbox.Entry, _ actions: inout [SupervisorAction]) {
         guard let payload = entry.payload else {
             return actions.append(.transmit(connection, nil, SessionFrame.skip(entry.sequence).payload))
@@ -340,7 +349,7 @@ package struct Delivery: Sendable {
             actions.append(.transmit(connection, entry.id, SessionFrame.message(entry.sequence, payload).payload))
         case .origin:
             let frame = SessionFrame.origin(identity, entry.id.number, payload).payload
-            // The receiver drops what comes twice.
+            // The receiver drops a message that arrives twice.
             guard entry.isRepeated, completesSends else {
                 return actions.append(.transmit(connection, entry.id, frame))
             }
@@ -367,7 +376,7 @@ extension TransportError {
 // How messages end.
 
 extension Delivery {
-    /// The connection has said what became of a message that it was handed.
+    /// Takes the outcome of a message that the connection was handed.
     package mutating func settled(
         _ id: MessageID,
         on connection: Int,
@@ -380,26 +389,28 @@ extension Delivery {
         if let position = outbox.position(of: id), position < outbox.sentCount {
             switch (style, outcome) {
             case (.session, .rejected(let error)) where error.isFinal:
-                // On a connection before it may have left.
+                // The message may have left over an earlier connection.
                 let isUnknown = outbox[position].isRepeated
                 giveUp(position, isUnknown ? .unknown(error) : outcome, at: now, &actions)
             case (.session, _):
-                // Written or not, the peer's acknowledgement is what counts.
+                // Only the peer's acknowledgement counts, whether the message was written or not.
                 break
             case (_, .rejected(let error)) where !error.isFinal:
-                // The connection has ended under it, and nothing of it has left, unless on a connection before. It
-                // waits for the next one, if anybody waits for it.
+                // The connection has ended, and no part of the message has left, unless over an earlier connection. The
+                // message waits for the next connection, unless its caller has an outcome already.
                 outbox[position].mayHaveLeft = outbox[position].isRepeated
-                if outbox[position].isTold, !outbox[position].mayHaveLeft { outbox.remove(at: position) }
+                if outbox[position].isReported, !outbox[position].mayHaveLeft { outbox.remove(at: position) }
                 isHolding = true
             case (_, .unknown(let error)) where isCompletedByNext && error.code != .notFound:
-                // The connection has ended, and the next one completes the message, also one that no caller waits for.
+                // The connection has ended. The next one completes the message, even if its caller has an outcome
+                // already.
                 isHolding = true
             case (.origin, .unknown):
-                // The connection has ended, whatever it ended by. The receiver drops the message if it comes twice.
+                // The connection has ended, for any reason. The receiver drops the message if it arrives twice.
                 isHolding = true
             default:
-                // Not within the call, which would copy all of this value first.
+                // `finish` is not called with the removal as its argument, because that would copy this whole value
+                // first.
                 let entry = outbox.remove(at: position)
                 finish(entry, outcome, &actions)
             }
@@ -408,24 +419,24 @@ extension Delivery {
         flush(at: now, &actions)
     }
 
-    /// The peer has received everything up to `sequence`.
+    /// The peer has received all messages up to `sequence`.
     package mutating func acknowledge(
         through sequence: UInt64,
         at now: Instant,
         _ actions: inout [SupervisorAction]
     ) throws(TransportError) {
-        guard sequence <= lastSequence else { throw .envelope("an acknowledgement of what was never sent") }
+        guard sequence <= lastSequence else { throw .envelope("an acknowledgement of a message that was never sent") }
         guard sequence > acknowledged else { return }
         let count = Int(clamping: sequence - acknowledged)
         acknowledged = sequence
         var sample: Duration?
         while let entry = outbox.first, entry.sequence != 0, entry.sequence <= sequence {
             outbox.remove(at: 0)
-            // Karn: what was sent twice says nothing about the round trip.
+            // A message that was sent twice gives no sample of the round trip (Karn's rule).
             sample = entry.isRepeated ? nil : entry.sentAt.duration(to: now)
             finish(entry, .acknowledged, &actions)
         }
-        // What a new connection's greeting acknowledges has waited for that connection.
+        // Acknowledgements in a new connection's greeting have waited for that connection, so they give no sample.
         if connection != 0 {
             if let sample { roundTrip.measured(sample) } else { roundTrip.answered() }
             recover(count, at: now, &actions)
@@ -434,23 +445,24 @@ extension Delivery {
         flush(at: now, &actions)
     }
 
-    /// The peer knows nothing of the session: what it has not acknowledged is sent again, counted from one.
+    /// The peer does not know the session. Unacknowledged messages are sent again, numbered from one.
     package mutating func renumber() {
-        receiveAnew()
+        receiveFromStart()
         outbox.forgetSequences()
         lastSequence = 0
         acknowledged = 0
         recovery = nil
     }
 
-    /// The caller does not want the message sent any more. One that may have left already goes on being sent, but nobody waits
-    /// for it.
+    /// Cancels a message for its caller. A message that may have left already is still sent, but its caller gets the
+    /// outcome `.unknown` now.
     package mutating func cancel(_ id: MessageID, at now: Instant, _ actions: inout [SupervisorAction]) {
         if let index = waiting.firstIndex(where: { $0.id == id }) {
             _ = removeWaiting(at: index)
-        } else if let position = outbox.position(of: id), outbox[position].payload != nil, !outbox[position].isTold {
+        } else if let position = outbox.position(of: id), outbox[position].payload != nil, !outbox[position].isReported
+        {
             guard !outbox[position].mayHaveLeft else {
-                outbox[position].isTold = true
+                outbox[position].isReported = true
                 return actions.append(.finish(id, .unknown(.cancelledSend)))
             }
             outbox.remove(at: position)
@@ -461,7 +473,7 @@ extension Delivery {
         flush(at: now, &actions)
     }
 
-    /// Ends all messages, for a supervisor that has closed.
+    /// Ends all messages, because the supervisor has closed.
     package mutating func finishAll(_ error: TransportError, _ actions: inout [SupervisorAction]) {
         while let entry = outbox.first {
             outbox.remove(at: 0)
@@ -474,17 +486,17 @@ extension Delivery {
 
     // MARK: Time
 
-    /// When ``deadlineReached(at:_:)`` wants to be called.
+    /// The time at which ``deadlineReached(at:_:)`` must be called.
     package var deadline: Instant? {
         let reminder = unprocessed?.reminder(every: configuration.acknowledgementReminder)
         let own = earlier(reminder, connection == 0 ? nil : retransmission)
         guard age != nil, !outbox.isEmpty || !waiting.isEmpty else { return own }
-        // Those without a payload have ended already; they are few, and first.
+        // Entries without a payload have ended already. There are few of them, and they come first.
         let oldest = (0..<outbox.count).first { outbox[$0].payload != nil }.map { outbox[$0].expiry } ?? nil
         return earlier(own, earlier(oldest, waiting.first?.expiry ?? nil))
     }
 
-    /// Ends what has grown too old, and sends again what was lost.
+    /// Ends messages that are too old, and sends lost messages again.
     package mutating func deadlineReached(at now: Instant, _ actions: inout [SupervisorAction]) {
         while let message = waiting.first, let expiry = message.expiry, expiry <= now {
             _ = removeWaiting(at: 0)
@@ -509,7 +521,7 @@ extension Delivery {
         flush(at: now, &actions)
     }
 
-    /// Ends a message that has been sent. In a session its number must still be accounted for.
+    /// Ends a message that may have been sent. In a session its number must still be skipped.
     private mutating func giveUp(
         _ position: Int,
         _ outcome: SendOutcome,
@@ -531,14 +543,15 @@ extension Delivery {
     private mutating func retransmit(at now: Instant, _ actions: inout [SupervisorAction]) {
         roundTrip.timedOut()
         retransmission = now.advanced(by: roundTrip.timeout)
-        // The peer keeps what came early, so the oldest few are what it most likely misses.
+        // The peer keeps early messages, so it most likely lacks the oldest few.
         guard outbox.sentCount > 0 else { return }
         recovery = (lastSequence, acknowledged)
         sendAgain(8, at: now, &actions)
     }
 
-    /// Some of what was sent again has arrived, so the rest will too: for each message two go out, without waiting for
-    /// the timer (the slow start after a timeout of RFC 5681, section 3.1).
+    /// An acknowledgement has arrived for messages that were sent again, so the rest can arrive too. For each
+    /// acknowledged message two are sent, without waiting for the timer (the slow start after a timeout of RFC 5681,
+    /// section 3.1).
     private mutating func recover(_ count: Int, at now: Instant, _ actions: inout [SupervisorAction]) {
         guard let recovery else { return }
         guard acknowledged < recovery.end else { return self.recovery = nil }
@@ -548,7 +561,7 @@ extension Delivery {
 
     private mutating func sendAgain(_ most: Int, at now: Instant, _ actions: inout [SupervisorAction]) {
         guard let recovery else { return }
-        // Those under way bear the numbers behind what is acknowledged, in a row.
+        // Messages in flight have consecutive numbers that start after the last acknowledged one.
         let first = Int(clamping: recovery.sentAgain - acknowledged)
         var position = first
         while position < min(first + most, outbox.sentCount), outbox[position].sequence <= recovery.end {
@@ -564,15 +577,15 @@ extension Delivery {
     }
 
     private func finish(_ entry: Outbox.Entry, _ outcome: SendOutcome, _ actions: inout [SupervisorAction]) {
-        // One without a payload has been told already.
-        if entry.payload != nil, !entry.isTold { actions.append(.finish(entry.id, outcome)) }
+        // The outcome of an entry without a payload was reported already.
+        if entry.payload != nil, !entry.isReported { actions.append(.finish(entry.id, outcome)) }
     }
 }
 
 extension TransportError {
-    /// Whether another connection would not take the message either.
+    /// Whether another connection would refuse the message too.
     var isFinal: Bool {
-        // What ended the connection says nothing of the message that came too late for it.
+        // The end of the connection is no property of a message that came too late for it.
         guard phase != .closing else { return false }
         return fault == .local && code != .closedByUser && !isRetryable || code == .invalidText && detail == nil
     }
@@ -580,13 +593,13 @@ extension TransportError {
     static let tooMuchEarly = TransportError(
         .resourcesExhausted,
         .open,
-        "more came before its turn than the message buffer holds"
+        "more early messages arrived than the message buffer holds"
     )
     static let cancelledSend = TransportError(.cancelled, .open, "the task that sent the message was cancelled")
     static let acknowledgementMissing = TransportError(
         .acknowledgementTimeout,
         .open,
-        "the message grew too old before the peer acknowledged it"
+        "the message expired before the peer acknowledged it"
     )
 }
 
@@ -614,13 +627,13 @@ extension Delivery {
         switch verdict {
         case .new: break
         case .duplicate: actions.append(.note(.duplicate))
-        // Over a connection that loses messages it is sent again.
+        // A connection that loses messages brings the message again.
         case .noRoom where isLossy: return
-        // Over another one it is not: the next connection brings all of it, in its order.
+        // A reliable connection does not. The next connection brings all messages again, in order.
         case .noRoom: throw .tooMuchEarly
         }
-        // What the app still has to process is acknowledged later.
-        if verdict == .new, unprocessed != nil, processed <= told { return }
+        // Messages that the app has not processed are acknowledged later.
+        if verdict == .new, unprocessed != nil, processed <= lastConfirmed { return }
         acknowledge(&actions)
     }
 

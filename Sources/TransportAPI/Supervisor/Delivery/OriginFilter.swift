@@ -1,16 +1,15 @@
-/// Finds messages of other clients of a broker that have come before: at QoS 1 a message is sent again whenever its
+/// Detects messages of other clients of a broker that have arrived before. At QoS 1 a message is sent again when its
 /// acknowledgement was lost.
 ///
-/// Every client of the broker can read a sender's identifier and running number, and publish messages that bear them.
-/// So these alone say nothing: a message has come before only if its identifier, its number and its content did. What
-/// is compared are hashes under random keys of this filter, for which no peer can look for two messages with the same
-/// one. At least the last 65,536 messages are remembered. A message that is forgotten may be delivered twice; none is
-/// ever lost.
+/// Every client of the broker can read a sender's identifier and running number, and can publish messages with them. So
+/// a message counts as repeated only if its identifier, its number and its content are all the same. The filter
+/// compares hashes under its own random keys, so that no peer can search for two messages with the same hash. At least
+/// the last 65,536 messages are remembered. A forgotten message can be delivered twice. No message is lost.
 package struct OriginFilter: Sendable {
-    /// How many messages are remembered at least, and half of how many at most.
+    /// The smallest number of remembered messages; the largest is twice as much.
     static let capacity = 65_536
 
-    /// What a message is recognised by.
+    /// The hashes that identify a message.
     struct Mark: Hashable, Sendable {
         var origin: UInt64
         var content: UInt64
@@ -26,10 +25,10 @@ package struct OriginFilter: Sendable {
         contentKey = (random.next(), random.next())
     }
 
-    /// How many messages are remembered.
+    /// The number of remembered messages.
     package var count: Int { recent.count + former.count }
 
-    /// Whether this message of a sender is new.
+    /// Returns whether this message of a sender is new, and remembers it.
     package mutating func isNew(_ sender: SessionID, _ sequence: UInt64, _ payload: Payload) -> Bool {
         let mark = mark(sender, sequence, payload)
         guard !contains(mark) else { return false }

@@ -1,19 +1,19 @@
-/// Names one message that a supervisor was given. It is encoded as its number.
+/// Identifies one message that a supervisor was given. It is encoded as its number.
 public struct MessageID: Sendable, Hashable, Comparable, Codable {
-    /// Counted from one.
+    /// The number of the message, counted from one.
     public var number: UInt64
 
-    /// The identifier of this number.
+    /// Creates the identifier of this number.
     public init(_ number: UInt64) {
         self.number = number
     }
 
-    /// Decodes the number.
+    /// Decodes an identifier from its number.
     public init(from decoder: any Decoder) throws {
         number = try decoder.singleValueContainer().decode(UInt64.self)
     }
 
-    /// Encodes the number.
+    /// Encodes the identifier as its number.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(number)
@@ -25,44 +25,48 @@ public struct MessageID: Sendable, Hashable, Comparable, Codable {
     }
 }
 
-/// Messages in their order: first those that have been handed to a connection and are not settled, then those that wait for it.
+/// A queue of messages: first those that were handed to a connection and are not settled, then those that wait for a
+/// connection.
 package struct Outbox: Sendable {
+    /// One message of the outbox.
     package struct Entry: Sendable {
         package let id: MessageID
-        /// `nil` once the message was given up, though its sequence number is taken.
+        /// `nil` once the message was given up, while its sequence number is still needed.
         package var payload: Payload?
-        /// When it ends in `.expired`.
+        /// The time at which it ends in `.expired`.
         package let expiry: Instant?
-        /// Its place in the session, from when it is sent first in one; 0 before.
+        /// Its sequence number in the session, assigned when it is sent first; 0 before.
         package var sequence: UInt64 = 0
-        /// Whether anything of it may have left.
+        /// Whether a part of it may have left.
         package var mayHaveLeft = false
-        /// When it was handed to that connection.
+        /// The time at which it was last handed to a connection.
         package var sentAt = Instant.zero
-        /// Whether it was handed to a connection more than once, so that its answer says nothing about the round trip.
+        /// Whether it was handed to a connection more than once, so that its acknowledgement gives no sample of the
+        /// round trip.
         package var isRepeated = false
-        /// Whether its caller has been told how it ended, though it is still sent.
-        package var isTold = false
+        /// Whether its outcome was reported to its caller although it is still sent.
+        package var isReported = false
 
         var size: Int { payload?.bytes.count ?? 0 }
     }
 
-    /// What became of a message that was to be put in.
+    /// The result of adding a message.
     package enum Admission: Sendable, Hashable {
+        /// The message was added.
         case accepted
-        /// It is in, and this one had to make room.
+        /// The message was added, and this one was dropped to make room.
         case acceptedInPlaceOf(MessageID)
-        /// There is no room now.
+        /// The outbox is full.
         case full
-        /// It is larger than the whole outbox.
+        /// The message is larger than the whole outbox.
         case tooLarge
     }
 
     private var entries: [Entry] = []
     private var head = 0
-    /// How many entries, from the oldest, are with a connection.
+    /// The number of entries, from the oldest, that were handed to a connection.
     package private(set) var sentCount = 0
-    /// Bytes of all payloads.
+    /// The number of bytes of all payloads.
     package private(set) var bytes = 0
     private let configuration: OutboxConfiguration
 
@@ -71,7 +75,7 @@ package struct Outbox: Sendable {
     }
 
     package var count: Int { entries.count - head }
-    /// How many bytes it may hold.
+    /// The maximum number of bytes.
     package var maximumBytes: Int { configuration.maximumBytes }
     package var isEmpty: Bool { count == 0 }
     package var first: Entry? { isEmpty ? nil : entries[head] }
@@ -94,13 +98,13 @@ package struct Outbox: Sendable {
         count < configuration.maximumCount && bytes + size <= configuration.maximumBytes
     }
 
-    /// Puts a message at the end. `.wait` is the caller's to do, who gets `.full`.
+    /// Adds a message at the end. With the policy `.wait` it returns `.full`, and the caller waits.
     package mutating func append(_ id: MessageID, _ payload: Payload, expiry: Instant?) -> Admission {
         let size = payload.bytes.count
         guard size <= configuration.maximumBytes else { return .tooLarge }
         var displaced: MessageID?
         if !hasRoom(for: size) {
-            // What another connection had and lost may have arrived, and its number is taken.
+            // A message that was handed to an earlier connection may have arrived, and its number is taken.
             guard configuration.whenFull == .dropOldest,
                 let oldest = (sentCount..<count).first(where: { !self[$0].mayHaveLeft && self[$0].payload != nil }),
                 count <= configuration.maximumCount, bytes - self[oldest].size + size <= configuration.maximumBytes
@@ -112,9 +116,11 @@ package struct Outbox: Sendable {
         return displaced.map { .acceptedInPlaceOf($0) } ?? .accepted
     }
 
-    /// The next message that no connection has; from now on one has it.
+    /// Returns the next message that was not handed to a connection, and marks it as handed over.
     ///
-    /// - Parameter sequence: the place in the session that it gets if it has none yet; 0 outside sessions.
+    /// - Parameters:
+    ///   - now: The current time.
+    ///   - sequence: The sequence number that it gets if it has none yet; 0 outside sessions.
     package mutating func takeNext(at now: Instant, sequence: UInt64) -> Entry? {
         guard hasUnsent else { return nil }
         sentCount += 1
@@ -123,7 +129,7 @@ package struct Outbox: Sendable {
         return noteSending(sentCount - 1, at: now)
     }
 
-    /// Notes that the message at `position` is handed to a connection, for the first time or again.
+    /// Records that the message at `position` is handed to a connection, for the first time or again.
     package mutating func noteSending(_ position: Int, at now: Instant) -> Entry {
         entries[head + position].isRepeated = entries[head + position].mayHaveLeft
         entries[head + position].mayHaveLeft = true
@@ -131,7 +137,7 @@ package struct Outbox: Sendable {
         return entries[head + position]
     }
 
-    /// Where the message is, counted from the oldest.
+    /// Returns the position of the message, counted from the oldest.
     package func position(of id: MessageID) -> Int? {
         var (low, high) = (head, entries.count)
         while low < high {
@@ -141,7 +147,7 @@ package struct Outbox: Sendable {
         return low < entries.count && entries[low].id == id ? low - head : nil
     }
 
-    /// Takes a message out, wherever it is.
+    /// Removes the message at `position`.
     @discardableResult
     package mutating func remove(at position: Int) -> Entry {
         let entry = entries[head + position]
@@ -151,7 +157,7 @@ package struct Outbox: Sendable {
             entries[head].payload = nil
             head += 1
             if head == entries.count {
-                // A server has one for each session, so that a large one gives its memory back.
+                // A server has an outbox for each session, so a large one releases its memory.
                 if entries.capacity > 64 { entries = [] }
                 while entries.popLast() != nil {}
                 head = 0
@@ -165,12 +171,13 @@ package struct Outbox: Sendable {
         return entry
     }
 
-    /// No connection has any of the messages any more: they will be sent again, in their order.
+    /// Marks all messages as not handed over, so that they are sent again, in order.
     package mutating func takeBackAll() {
         sentCount = 0
     }
 
-    /// Gives all messages new places in the session, for one that begins anew; those given up are dropped.
+    /// Removes the sequence numbers of all messages, for a session that starts again. Messages that were given up are
+    /// dropped.
     package mutating func forgetSequences() {
         takeBackAll()
         for position in (0..<count).reversed() {

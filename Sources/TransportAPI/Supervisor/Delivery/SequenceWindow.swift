@@ -1,24 +1,26 @@
-/// Which of the last 1024 sequence numbers have arrived. Numbers wrap around at 2³² and are compared as RFC 1982 says.
+/// Records which of the last 1024 sequence numbers have arrived. Numbers wrap around at 2³² and are compared as in RFC
+/// 1982.
 package struct SequenceWindow: Sendable {
-    /// What a number turned out to be.
+    /// The result of adding a number.
     package enum Verdict: Equatable {
-        /// Later than all before it.
+        /// The number is later than all before it.
         case new
-        /// Earlier than another that arrived, and not seen yet.
+        /// The number is earlier than another that has arrived, and has not arrived before.
         case late
-        /// Seen already, or too old to tell.
+        /// The number has arrived already, or is too old to be known.
         case duplicate
     }
 
-    /// How many numbers are remembered.
+    /// The number of remembered numbers.
     package static let size: UInt32 = 1024
 
     private var seen = [UInt64](repeating: 0, count: Int(size / 64))
     private var highest: UInt32?
 
-    /// Takes note of `number`.
+    /// Creates an empty window.
     package init() {}
 
+    /// Adds `number`, and returns whether it has arrived before.
     package mutating func insert(_ number: UInt32) -> Verdict {
         guard let highest else {
             highest = number
@@ -37,7 +39,7 @@ package struct SequenceWindow: Sendable {
         return .late
     }
 
-    /// The slots of the numbers that come into the window are those of the numbers that leave it.
+    /// Clears the slots of the numbers that enter the window. They are the slots of the numbers that leave it.
     private mutating func forget(after highest: UInt32, through number: UInt32) {
         guard number &- highest < Self.size else {
             for index in seen.indices { seen[index] = 0 }

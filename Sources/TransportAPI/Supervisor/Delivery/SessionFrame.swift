@@ -1,66 +1,75 @@
-/// Names one client across all its connections. Random, so that nobody can resume a session without having seen it.
+/// Identifies one client across all its connections. It is random, so that only a client that has seen it can resume
+/// the session.
 public struct SessionID: Sendable, Hashable {
     /// The first eight bytes.
     public var high: UInt64
     /// The last eight bytes.
     public var low: UInt64
 
-    /// An identifier from its two halves, in network byte order on the wire.
+    /// Creates an identifier from its two halves. They are sent in network byte order.
     public init(high: UInt64, low: UInt64) {
         self.high = high
         self.low = low
     }
 
-    /// A new identifier.
+    /// Creates a random identifier.
     public init(using random: inout some RandomNumberGenerator) {
         self.init(high: random.next(), low: random.next())
     }
 }
 
-/// One frame of the session envelope: what two supervisors say to each other inside the messages of any transport. Each
-/// byte is written down in Docs/reference/wire-formats.md.
+/// One frame of the session envelope, which two supervisors exchange inside the messages of any transport.
+/// Docs/reference/wire-formats.md defines each byte.
 package enum SessionFrame: Sendable, Hashable {
-    /// Client to server, first on every connection. `incarnation` is 0 if the client knows none yet; `received` is the
-    /// last sequence number that it has received in that incarnation; `attempt` grows with each of the client's
-    /// attempts, so that one that was held up on its way does not take the session from the connection that came after
-    /// it.
+    /// The client's first frame on every connection. `incarnation` is 0 if the client knows none yet. `received` is the
+    /// last sequence number that it has received in that incarnation. `attempt` grows with each of the client's
+    /// attempts. So a delayed attempt can't take the session from a later connection.
     case hello(SessionID, incarnation: UInt64, received: UInt64, attempt: UInt32 = 0)
-    /// The server's answer. An incarnation other than the client's means that the server knows nothing of the session, or no
-    /// longer: both sides count from one again.
+    /// The server's answer. An incarnation other than the client's means that the server does not know the session.
+    /// Both sides then count from one again.
     case welcome(incarnation: UInt64, received: UInt64)
-    /// A message and its sequence number, from one upwards.
+    /// A message and its sequence number, counted from one.
     case message(UInt64, Payload)
-    /// Everything up to this sequence number has been received.
+    /// All messages up to this sequence number have been received.
     case acknowledge(UInt64)
-    /// There will be no message of this sequence number: it was given up.
+    /// There will be no message of this sequence number, because it was given up.
     case skip(UInt64)
+    /// A probe with a token.
     case ping(UInt32)
+    /// The answer to a ping, with its token.
     case pong(UInt32)
-    /// The session is over; the other side may forget it.
+    /// The session has ended, and the peer can forget it.
     case bye
-    /// The server does not take the client.
+    /// The server refuses the client.
     case refused(Refusal)
-    /// A message between two clients of a broker, which acknowledges it itself: the sender's identifier and sequence number let
-    /// the receiver drop what comes again.
+    /// A message between two clients of a broker, which acknowledges it itself. The sender's identifier and sequence
+    /// number let the receiver drop repeated messages.
     case origin(SessionID, UInt64, Payload)
 
-    /// Why a server refuses a client.
+    /// The reason for which a server refuses a client.
     package enum Refusal: UInt8, Sendable, Hashable {
+        /// The versions of the envelope differ.
         case version = 1
-        case full, broken, otherIdentity
-        /// No hello came, or another message came first.
+
+        /// The server has its maximum number of sessions.
+        case full
+        /// The client broke the envelope's rules.
+        case broken
+        /// The session belongs to a client with another identity.
+        case otherIdentity
+        /// The server received no hello, or another message before it.
         case helloExpected
 
         package var error: TransportError {
             switch self {
             case .version:
                 TransportError(.handshakeFailed, .handshake, "the server speaks another version of the session")
-            case .full: TransportError(.serverUnavailable, .handshake, "the server has as many sessions as it may have")
+            case .full: TransportError(.serverUnavailable, .handshake, "the server has its maximum number of sessions")
             case .otherIdentity:
                 TransportError(.forbidden, .handshake, "the session belongs to a client with another identity")
             case .broken:
                 TransportError(.protocolViolation, .open, "the peer saw a mistake in the session envelope")
-            // A client with sessions reads this. Its hello was lost, or came too late.
+            // This error is for a client with sessions, whose hello was lost or arrived too late.
             case .helloExpected:
                 TransportError(.timedOut, .handshake, "the server has not received the session hello")
             }
@@ -72,7 +81,7 @@ package enum SessionFrame: Sendable, Hashable {
     static let helloExpected = [10, Refusal.helloExpected.rawValue] + Array(TransportError.sessionsOnly.reason.utf8)
 
     static let version: UInt8 = 1
-    /// What the envelope adds to a message at most, in bytes.
+    /// The largest number of bytes that the envelope adds to a message.
     package static let overhead = 25
 
     private enum Kind: UInt8 {
@@ -116,20 +125,22 @@ package enum SessionFrame: Sendable, Hashable {
         return Payload(bytes)
     }
 
-    /// Whether the payload begins as an ``origin(_:_:_:)`` does.
+    /// Returns whether the payload begins like an ``origin(_:_:_:)`` frame.
     package static func isOrigin(_ payload: Payload) -> Bool {
         guard let first = payload.bytes.first, payload.bytes.count >= 25 else { return false }
         return first == Kind.originBinary.rawValue || first == Kind.originText.rawValue
     }
 
-    /// Reads a frame. Throws `.protocolViolation` for anything that is none.
+    /// Reads a frame.
+    ///
+    /// - Throws: `.protocolViolation` for bytes that are not a frame.
     package init(_ payload: Payload) throws(TransportError) {
         let bytes = payload.bytes
         guard let first = bytes.first, let kind = Kind(rawValue: first) else {
-            throw .envelope("there is no such frame")
+            throw .envelope("the type of a frame is not known")
         }
         func word(_ offset: Int) throws(TransportError) -> UInt64 {
-            guard bytes.count >= offset + 8 else { throw .envelope("a frame is cut short") }
+            guard bytes.count >= offset + 8 else { throw .envelope("a frame is too short") }
             return bytes[offset..<offset + 8].reduce(0) { $0 << 8 | UInt64($1) }
         }
         func end(_ length: Int) throws(TransportError) {
@@ -150,7 +161,7 @@ package enum SessionFrame: Sendable, Hashable {
             guard bytes.count >= 2, bytes[1] == Self.version else { throw Refusal.version.error }
             try end(38)
             let session = SessionID(high: try word(2), low: try word(10))
-            // Its last four bytes end the word that begins four bytes before them.
+            // The attempt's four bytes are the last four of this word.
             let attempt = UInt32(truncatingIfNeeded: try word(30))
             self = .hello(session, incarnation: try word(18), received: try word(26), attempt: attempt)
         case .welcome:
@@ -172,9 +183,9 @@ package enum SessionFrame: Sendable, Hashable {
         case .refused where bytes == Self.helloExpected: self = .refused(.helloExpected)
         case .refused:
             try end(2)
-            // A hello that is expected is refused with a text, which has been read above.
+            // The refusal of a missing hello has a text, and was read above.
             guard let refusal = Refusal(rawValue: bytes[1]), refusal != .helloExpected else {
-                throw .envelope("there is no such refusal")
+                throw .envelope("the reason of a refusal is not known")
             }
             self = .refused(refusal)
         case .originBinary, .originText:
@@ -194,8 +205,8 @@ package enum SessionFrame: Sendable, Hashable {
 }
 
 extension TransportError {
-    /// The reason with which a session server closes the connection of a client without sessions. The detail is the close
-    /// code, and the text fits a close frame.
+    /// The reason with which a session server closes the connection of a client without sessions. The detail is the
+    /// close code, and the text fits a close frame.
     static let sessionsOnly = TransportError(
         .unsupported,
         .handshake,
@@ -209,7 +220,7 @@ extension TransportError {
 }
 
 extension Payload {
-    /// A frame of these bytes that goes where this message goes, and as it does.
+    /// Returns a frame of these bytes with the topic, QoS and retained flag of this message.
     fileprivate func carrying(_ bytes: [UInt8]) -> Payload {
         Payload(bytes, topic: topic, qos: qos, isRetained: isRetained)
     }

@@ -1,39 +1,45 @@
-/// The receiving half of a session: gives each message once and in its order, whatever comes twice or too early.
+/// The receiving half of a session. It passes on each message once and in order, even if messages arrive twice or too
+/// early.
 package struct SessionReceiver: Sendable {
-    /// What became of a message that was received.
+    /// The result of receiving a message.
     package enum Verdict: Sendable, Hashable {
-        /// It is new, and was given out or is kept.
+        /// The message is new. It was passed on or is kept.
         case new
-        /// It came before.
+        /// The message has arrived before.
         case duplicate
-        /// It came too early, and there is no room to keep it. It is forgotten.
+        /// The message arrived too early, and there is no room to keep it. It is dropped.
         case noRoom
     }
 
-    /// How many messages may be held until what comes before them has arrived: the largest window that a sender may have.
+    /// The number of early messages that are kept until the messages before them arrive. It is the largest window of a
+    /// sender.
     static let window: UInt64 = 1024
 
-    /// Everything up to this sequence number has been given out.
+    /// The sequence number up to which all messages were passed on.
     package private(set) var received: UInt64 = 0
-    /// What came too early; `nil` stands for a message that was given up.
+    /// The early messages. `nil` stands for a message that was given up.
     private var early: [UInt64: Payload?] = [:]
-    /// How many messages are held.
+    /// The number of early messages.
     package var earlyCount: Int { early.count }
-    /// How much memory they take, in bytes.
+    /// The memory of the early messages, in bytes.
     package private(set) var earlyBytes = 0
     private let earlyLimit: Int
-    /// Messages that came again.
+    /// The number of messages that arrived again.
     package private(set) var duplicates: UInt64 = 0
 
-    /// - Parameter earlyLimit: how many bytes of messages may be held, each with 128 bytes beside it.
+    /// Creates a receiver that has received nothing.
+    ///
+    /// - Parameter earlyLimit: How many bytes of early messages are kept. Each message counts 128 bytes more than its
+    ///   payload.
     package init(earlyLimit: Int = .max) {
         self.earlyLimit = earlyLimit
     }
 
-    /// Takes a message, or word that there will be none, and calls `give` with all that is in order now, and its
-    /// numbers.
+    /// Takes a message, or a skip frame if `payload` is `nil`. Calls `give` with the number and payload of each message
+    /// that is in order now.
     ///
-    /// - Throws: `.protocolViolation` if the number lies beyond the window, where no honest sender is.
+    /// - Throws: `.protocolViolation` if the number is beyond the window. A sender that respects the window never sends
+    ///   such a number.
     package mutating func receive(
         _ sequence: UInt64,
         _ payload: Payload?,
@@ -44,7 +50,7 @@ package struct SessionReceiver: Sendable {
             duplicates += 1
             return .duplicate
         }
-        guard sequence - received <= Self.window else { throw .envelope("a sequence number lies beyond the window") }
+        guard sequence - received <= Self.window else { throw .envelope("a sequence number is beyond the window") }
         guard sequence == received + 1 else {
             let size = Self.size(payload)
             guard size <= earlyLimit - earlyBytes else { return .noRoom }
@@ -63,7 +69,8 @@ package struct SessionReceiver: Sendable {
         return .new
     }
 
-    /// Forgets what came too early: the connection has ended, and all that was not acknowledged is sent again on the next one.
+    /// Drops the early messages, because the connection has ended. All unacknowledged messages are sent again on the
+    /// next one.
     package mutating func forgetEarly() {
         early = [:]
         earlyBytes = 0

@@ -1,28 +1,30 @@
-/// What an app was given to acknowledge, and has not acknowledged.
+/// The messages that an app was given to acknowledge and has not acknowledged.
 public struct UnacknowledgedMessages: Sendable, Hashable {
-    /// How many messages: also those that were acknowledged early, and wait for an earlier one.
+    /// The number of messages. It includes those that were acknowledged while an earlier one was not.
     public var count: Int
     /// How long the app has had the oldest of them.
     public var oldest: Duration
-    /// The app has let go of the oldest without acknowledging it. The next connection brings it again; until then no
-    /// message behind it is acknowledged to the peer.
+    /// Whether the app has released the oldest message without acknowledging it. The next connection brings it again.
+    /// Until then no later message is acknowledged to the peer.
     public var isAbandoned: Bool
 }
 
-/// Messages that were given to an app which acknowledges each of them once it has processed it, in the order of their receipt.
-/// Acknowledgements leave in that order: one that comes early is held until those before it have come.
+/// The messages that were given to an app which acknowledges each of them after it has processed it, in the order of
+/// their receipt. Acknowledgements are sent in that order. An early acknowledgement waits until all messages before it
+/// are acknowledged.
 package struct UnprocessedMessages: Sendable {
     private enum State {
+        /// The app has it.
         case given
-        /// It was processed, and waits for those before it.
+        /// The app has acknowledged it. Messages before it are not acknowledged yet.
         case acknowledged
-        /// The app has let go of it without an acknowledgement.
+        /// The app has released it without an acknowledgement.
         case abandoned
     }
 
     private struct Entry {
         var key: UInt64
-        /// Its place in the session; 0 outside of sessions.
+        /// Its sequence number in the session; 0 outside sessions.
         var sequence: UInt64
         var mark: OriginFilter.Mark?
         var givenAt: Instant
@@ -32,31 +34,31 @@ package struct UnprocessedMessages: Sendable {
     private var entries: [Entry] = []
     private var head = 0
     private var lastKey: UInt64 = 0
-    /// When the app was last reminded of the oldest.
+    /// The time of the last reminder about the oldest message.
     private var remindedAt: Instant?
 
-    /// How many messages have not left the list: each until it and those before it were acknowledged.
+    /// The number of messages in the list. A message leaves it when it and all messages before it are acknowledged.
     package var count: Int { entries.count - head }
 
-    /// The place in the session of the first of them that has one.
+    /// The sequence number of the first message that has one.
     var firstSequence: UInt64? { entries[head...].first { $0.sequence > 0 }?.sequence }
 
-    /// Adds a message that the app is given; gives the key under which it will acknowledge it.
+    /// Adds a message that the app is given, and returns the key under which the app will acknowledge it.
     mutating func add(sequence: UInt64, mark: OriginFilter.Mark?, at now: Instant) -> UInt64 {
         lastKey += 1
         entries.append(Entry(key: lastKey, sequence: sequence, mark: mark, givenAt: now, state: .given))
         return lastKey
     }
 
-    /// Adds a message that the app is not given; how many messages have left the list by it.
+    /// Adds a message that the app is not given, and returns how many messages have left the list.
     mutating func addProcessed(at now: Instant) -> Int {
         lastKey += 1
         entries.append(Entry(key: lastKey, sequence: 0, mark: nil, givenAt: now, state: .acknowledged))
         return release()
     }
 
-    /// The app has acknowledged a message, or has let go of it; how many messages have left the list by it. `nil` if
-    /// there is no such message, or if it was acknowledged before.
+    /// Records that the app has acknowledged or released a message, and returns how many messages have left the list.
+    /// Returns `nil` if there is no such message, or if it was acknowledged before.
     mutating func settle(_ key: UInt64, isAbandoned: Bool) -> (mark: OriginFilter.Mark?, released: Int)? {
         guard let index = firstIndex(where: { $0.key >= key }), entries[index].key == key,
             entries[index].state == .given
@@ -65,7 +67,7 @@ package struct UnprocessedMessages: Sendable {
         return (entries[index].mark, release())
     }
 
-    /// The key of a message of a session that the app has let go of, and which is given to it again.
+    /// Returns the key of a message of a session that the app has released and that is given to it again.
     mutating func giveAgain(_ sequence: UInt64, at now: Instant) -> UInt64? {
         guard let index = firstIndex(where: { $0.sequence >= sequence }), entries[index].sequence == sequence,
             entries[index].state == .abandoned
@@ -75,9 +77,9 @@ package struct UnprocessedMessages: Sendable {
         return entries[index].key
     }
 
-    /// Forgets all of them: their acknowledgements find none.
+    /// Removes all messages. Their later acknowledgements have no effect.
     ///
-    /// - Returns: the marks of those that were not acknowledged, by their keys.
+    /// - Returns: The marks of the messages that were not acknowledged, by their keys.
     @discardableResult
     mutating func removeAll() -> [UInt64: OriginFilter.Mark] {
         var marks: [UInt64: OriginFilter.Mark] = [:]
@@ -86,14 +88,14 @@ package struct UnprocessedMessages: Sendable {
         return marks
     }
 
-    /// When ``remind(at:every:)`` is due.
+    /// The time at which ``remind(at:every:)`` is due.
     func reminder(every interval: Duration) -> Instant? {
         guard count > 0 else { return nil }
         let since = entries[head].givenAt
         return max(since, remindedAt ?? since).advanced(by: interval)
     }
 
-    /// What to remind the app of, once it has had the oldest message for so long.
+    /// Returns the reminder for the app, once the app has had the oldest message for `interval`.
     mutating func remind(at now: Instant, every interval: Duration) -> UnacknowledgedMessages? {
         guard let due = reminder(every: interval), due <= now else { return nil }
         remindedAt = now
@@ -119,7 +121,7 @@ package struct UnprocessedMessages: Sendable {
         return released
     }
 
-    /// The first entry for which `isReached` holds, which it does for all behind that.
+    /// Returns the first entry for which `isReached` is true. It must be true for all later entries, too.
     private func firstIndex(where isReached: (Entry) -> Bool) -> Int? {
         var (low, high) = (head, entries.count)
         while low < high {

@@ -2,8 +2,11 @@ import Primitives
 
 /// An event that a connection reports to its owner.
 enum ConnectionEvent: Sendable {
+    /// A message has arrived.
     case received(Payload)
+    /// A ping was answered after this time.
     case pong(Duration)
+    /// A message has its outcome.
     case settled(MessageID, SendOutcome)
     /// Whether messages are read. They are not read while the app does not take them.
     case reading(Bool)
@@ -11,6 +14,7 @@ enum ConnectionEvent: Sendable {
     case taking(Bool)
     /// A message was discarded because of its size.
     case discarded(DiscardedMessage)
+    /// The connection has ended.
     case ended(CloseReason)
 }
 
@@ -32,7 +36,7 @@ protocol ConnectionDelegate: AnyObject {
 final class ConnectionHandle {
     /// How many sends may wait for a connection that does not take them. A peer that respects the window never causes
     /// so many, because it would have to send without reading.
-    private static let maximumSendsUnderWay = 4096
+    private static let maximumSendsInFlight = 4096
 
     let owner: any ConnectionDelegate
     let number: Int
@@ -51,7 +55,7 @@ final class ConnectionHandle {
     /// Whether the connection is read while there is no room. Nothing is acknowledged then.
     private let readsOn: Bool
     /// The number of sends in their own tasks that have not ended. No other send may overtake them.
-    private var sendsUnderWay = 0
+    private var sendsInFlight = 0
     /// The owner has released the connection. Only outcomes of its messages are reported.
     private(set) var isClosed = false
     /// The connection has ended while it was not read, or is about to end.
@@ -81,7 +85,7 @@ final class ConnectionHandle {
     }
 
     /// The memory of pending sends in bytes, as a task for each and its message.
-    var bufferedBytes: Int { sendsUnderWay * 1024 }
+    var bufferedBytes: Int { sendsInFlight * 1024 }
 
     /// How many bytes the connection has received, if that is known at once; otherwise 0.
     var bytesReceived: UInt64 { inline?.bytesReceivedNow ?? 0 }
@@ -116,7 +120,7 @@ final class ConnectionHandle {
 
     /// Sends a message. With an identifier, the outcome is reported.
     func transmit(_ id: MessageID?, _ payload: Payload) {
-        if settlesAtOnce, sendsUnderWay == 0, let inline, let outcome = inline.sendUnlessWaiting(payload) {
+        if settlesAtOnce, sendsInFlight == 0, let inline, let outcome = inline.sendUnlessWaiting(payload) {
             return settled(id, outcome)
         }
         begin(id) { connection in
@@ -139,15 +143,15 @@ final class ConnectionHandle {
     /// Sends in its own task, unless too many sends are pending.
     @inline(__always)
     private func begin(_ id: MessageID?, _ send: @escaping @Sendable (any Connection) async -> SendOutcome) {
-        guard sendsUnderWay < Self.maximumSendsUnderWay else {
+        guard sendsInFlight < Self.maximumSendsInFlight else {
             let error = TransportError(.bufferFull, .open, "the peer sends, but does not read")
             giveUp(error)
             return settled(id, .rejected(error))
         }
-        sendsUnderWay += 1
+        sendsInFlight += 1
         Task(executorPreference: owner.runtime.taskExecutor) { [connection, confined] in
             let outcome = await send(connection)
-            confined.value.sendsUnderWay -= 1
+            confined.value.sendsInFlight -= 1
             confined.value.owner.bufferChanged()
             confined.value.settled(id, outcome)
         }

@@ -2,7 +2,7 @@ import Primitives
 
 /// Gives each element to all listeners, each of which has its own bounded buffer. Lives on a runtime.
 package final class MulticastBuffer<Element: Sendable> {
-    /// What happens to an element when a listener's buffer is full.
+    /// The handling of an element when a listener's buffer is full.
     package enum Bound {
         /// ``hasRoom`` becomes false, and the source pauses until ``onRoom``.
         case pause

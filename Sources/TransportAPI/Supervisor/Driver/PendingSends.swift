@@ -43,14 +43,30 @@ final class PendingSends {
         size: { $0.payload.bufferedBytes }
     )
     private let store: CalledOutStore?
+    /// Whether ``undelivered`` receives messages.
+    private let returnsUndelivered: Bool
     // Exclusivity is unchecked because no other code runs while these change.
     @exclusivity(unchecked) private var messages: [MessageID: Message] = [:]
     /// The message that is being submitted now, with its outcome if that comes before the submission has returned.
     @exclusivity(unchecked) private var current: Current?
     private var lastID: UInt64 = 0
 
-    init(_ store: CalledOutStore?) {
+    init(_ store: CalledOutStore?, returnsUndelivered: Bool = true) {
         self.store = store
+        self.returnsUndelivered = returnsUndelivered
+    }
+
+    /// Records that no caller waits for the outcome of a submitted message.
+    ///
+    /// - Returns: The outcome if it is known already, and whether the message has a place in the outbox, or an outcome.
+    func submitAlone(
+        _ submitted: (MessageID, SendOutcome?),
+        _ payload: Payload
+    ) -> (MessageID, SendOutcome?, hasPlace: Bool) {
+        let (id, outcome) = submitted
+        guard let outcome else { return (id, nil, stopsWaiting(id)) }
+        if case .rejected = outcome {} else { note(outcome, of: id, payload) }
+        return (id, outcome, true)
     }
 
     /// Submits the messages that the store kept from an earlier process, under their identifiers.
@@ -150,7 +166,8 @@ final class PendingSends {
     }
 
     private func giveBack(_ id: MessageID, _ payload: Payload, _ outcome: SendOutcome) {
-        if !outcome.isSuccess { undelivered.send(Undelivered(id: id, payload: payload, outcome: outcome)) }
+        guard returnsUndelivered, !outcome.isSuccess else { return }
+        undelivered.send(Undelivered(id: id, payload: payload, outcome: outcome))
     }
 
     // MARK: Suspended callers
@@ -174,7 +191,7 @@ final class PendingSends {
 
     /// Lets the caller of a submitted message continue if it has a place in the outbox. Returns `false` if the caller
     /// must wait for one.
-    func letGo(_ id: MessageID) -> Bool {
+    func stopsWaiting(_ id: MessageID) -> Bool {
         messages[id]?.isSubmitted = true
         guard messages[id]?.isAccepted == true else { return false }
         messages[id]?.isOnItsOwn = true

@@ -43,7 +43,7 @@ public final class Supervisor: Sendable {
     /// The name of the messages' format from the setup.
     public let format: String?
     package let runtime: any SupervisorRuntime
-    /// Whether it has an observer.
+    /// Whether the supervisor has an observer.
     package let isObserved: Bool
     private let driver: RuntimeBound<SupervisorDriver>
     private let isStored: Bool
@@ -103,7 +103,7 @@ public final class Supervisor: Sendable {
             return await withTaskExecutorPreference(runtime.taskExecutor) { await self.close(reason) }
         }
         driver.value.handle(.close(reason))
-        return await driver.value.goodbye?.value ?? 0
+        return await driver.value.closing?.value ?? 0
     }
 
     /// Waits until the supervisor has ended, because it was closed or gave up. Returns early if the task is cancelled.

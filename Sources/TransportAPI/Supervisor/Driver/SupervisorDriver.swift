@@ -59,7 +59,7 @@ final class SupervisorDriver: ConnectionDelegate {
     var intervals: AdaptiveInterval? { machine.adaptive?.intervals }
     var closers = Waiters<Void>()
     /// The close of the last connection that was closed. It returns the number of undelivered bytes.
-    private(set) var goodbye: Task<Int, Never>?
+    private(set) var closing: Task<Int, Never>?
     private let paths: (any PathMonitor)?
     private var pathWatch: (any Sendable)?
     private var isBeginning = false
@@ -147,7 +147,7 @@ final class SupervisorDriver: ConnectionDelegate {
                 Self.connect(confined, connection, to: endpoints[endpoint], timeout, isRefresh)
             )
         case .abandon(let connection): attempts.removeValue(forKey: connection)?.abandon(CloseReason(.keepalive))
-        case .close(let connection, let reason): goodbye = attempts.removeValue(forKey: connection)?.close(reason)
+        case .close(let connection, let reason): closing = attempts.removeValue(forKey: connection)?.close(reason)
         case .ping(let connection): attempts[connection]?.handle?.ping()
         case .state(let state): changed(to: state)
         case .note(let note): self.note(note)
@@ -194,7 +194,7 @@ final class SupervisorDriver: ConnectionDelegate {
                 // A cancelled attempt must not store its transport for the next one.
                 guard !Task.isCancelled else { throw .cancelledSend }
                 let transport = try confined.value.transport(to: endpoint, as: prepared)
-                // The transport gives up a little earlier, because its error says more than the machine's.
+                // The transport's timeout ends before the state machine's, because its error is more specific.
                 connection = try await transport.connect(timeout: timeout - timeout / 20)
             } catch {
                 return confined.value.failed(number, error)
@@ -305,10 +305,7 @@ final class SupervisorDriver: ConnectionDelegate {
     ///
     /// - Returns: Also whether the message has a place in the outbox, or an outcome.
     func submitAlone(_ payload: Payload) -> (MessageID, SendOutcome?, hasPlace: Bool) {
-        let (id, outcome) = submit(payload)
-        guard let outcome else { return (id, nil, outgoing.letGo(id)) }
-        if case .rejected = outcome {} else { outgoing.note(outcome, of: id, payload) }
-        return (id, outcome, true)
+        outgoing.submitAlone(submit(payload), payload)
     }
 
     private func handIn(_ id: MessageID, _ payload: Payload) {

@@ -118,7 +118,7 @@ package struct ClientLines<ID: Hashable & Sendable, Network: Hashable & Sendable
 
 /// A connection that knows the network of its peer.
 package protocol LocatedConnection: Connection {
-    /// The same number for all addresses that one owner is likely to have: an IPv4 address, or the first 64 bits of an
-    /// IPv6 address. `nil` if there is no address.
+    /// The same number for all addresses that one owner probably has: an IPv4 address, or the first 64 bits of an IPv6
+    /// address. `nil` if there is no address.
     var peerNetwork: UInt64? { get }
 }

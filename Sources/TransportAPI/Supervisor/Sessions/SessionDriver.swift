@@ -7,11 +7,11 @@ final class SessionDriver: ConnectionDelegate {
     let identity: Identity?
     let intake: Intake
     let states = MulticastBuffer<SessionState>(limit: 64, .dropOldest, keepsBacklog: false)
-    let notes = MulticastBuffer<SupervisorEvent>(limit: 64, .dropOldest, keepsBacklog: false)
-    let outgoing = PendingSends(nil)
+    let events = MulticastBuffer<SupervisorEvent>(limit: 64, .dropOldest, keepsBacklog: false)
+    let outgoing = PendingSends(nil, returnsUndelivered: false)
     var handles: [Int: ConnectionHandle] = [:]
     /// The close of the last connection that was closed.
-    private(set) var goodbye: Task<Int, Never>?
+    private(set) var closing: Task<Int, Never>?
     /// Called when the session has ended.
     var onOver: ((SessionDriver) -> Void)?
     /// Called when the session's client has connected or disconnected, or has used the session for the first time.
@@ -66,7 +66,7 @@ final class SessionDriver: ConnectionDelegate {
         reportState()
     }
 
-    /// Whether the session has a connection, and since when and why not.
+    /// The connection of the session, or since when and why it has none.
     var state: SessionState {
         if let reason = machine.endReason { return .ended(reason) }
         guard let absence = machine.absence else { return .connected }
@@ -125,15 +125,15 @@ final class SessionDriver: ConnectionDelegate {
         case .accepted(let id): outgoing.accepted(id)
         case .finish(let id, let outcome): outgoing.finished(id, outcome)
         case .abandon(let connection): handles.removeValue(forKey: connection)?.abandon(CloseReason(.keepalive))
-        case .close(let connection, let reason): goodbye = handles.removeValue(forKey: connection)?.close(reason)
+        case .close(let connection, let reason): closing = handles.removeValue(forKey: connection)?.close(reason)
         case .ping(let connection): handles[connection]?.ping()
         case .state(let state):
             guard state.isFinal else { return }
             intake.finish()
-            notes.finish()
+            events.finish()
             onOver?(self)
             (onOver, onUse) = (nil, nil)
-        case .note(let note): notes.send(note)
+        case .note(let note): events.send(note)
         case .connect: break
         }
     }
@@ -173,9 +173,9 @@ final class SessionDriver: ConnectionDelegate {
         let dropped = handles
         handles = [:]
         return dropped.map { number, handle in
-            let goodbye = handle.close(.user)
+            let closing = handle.close(.user)
             run { $0.ended(number, .user, at: $1, &$2) }
-            return goodbye
+            return closing
         }
     }
 }

@@ -20,6 +20,7 @@ package struct SessionRegistry<Session> {
         self.capacity = capacity
     }
 
+    /// Returns the decision about a client's hello.
     /// - Parameter isMeant: Whether the client's hello refers to this session of the client.
     package func decide(_ client: SessionID, isMeant: (Session) -> Bool) -> Decision {
         if let session = sessions[client] { return isMeant(session) ? .resume(session) : .replace(session) }

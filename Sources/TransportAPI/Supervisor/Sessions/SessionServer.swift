@@ -24,7 +24,7 @@ public final class SessionServer: Sendable {
         public var maximumSessions = 10_000
         /// The maximum number of connections that have not identified their session yet. Beyond it, the oldest of them
         /// is ended, beginning with those from an address that has a 64th of them. Default 1024.
-        public var maximumNewcomers = 1024
+        public var maximumUnidentifiedConnections = 1024
         /// How long a session waits for its client's next connection. Default 10 minutes.
         public var sessionLifetime: Duration = .seconds(600)
         /// How many bytes all sessions may buffer together. These are the messages that were received and not taken,
@@ -95,8 +95,8 @@ public final class SessionServer: Sendable {
 public enum SessionState: Sendable, Hashable {
     /// The session has a connection.
     case connected
-    /// The session has had no connection for this time, and why its last one ended. Messages wait for the next connection
-    /// within ``SessionServer/Configuration/sessionLifetime``.
+    /// The session has had no connection for this duration, and its last one ended for this reason. Messages wait for
+    /// the next connection within ``SessionServer/Configuration/sessionLifetime``.
     case disconnected(for: Duration, CloseReason)
     /// The session has ended. This is the last state.
     case ended(CloseReason)
@@ -122,7 +122,7 @@ public final class Session: Sendable {
         self.driver = RuntimeBound(driver, to: runtime)
         received = RuntimeBound(driver.intake.messages, to: runtime)
         delivered = RuntimeBound(driver.intake.deliveries, to: runtime)
-        noted = RuntimeBound(driver.notes, to: runtime)
+        noted = RuntimeBound(driver.events, to: runtime)
     }
 
     /// The messages of the client, each once and in order. The sequence ends with the session.
@@ -159,7 +159,14 @@ public final class Session: Sendable {
     /// Events of the session for logs and metrics: round trips, duplicates, and messages that the app does not
     /// acknowledge (``SupervisorEvent/unacknowledged(_:)``). A listener that falls 64 events behind misses the oldest.
     /// The sequence ends with the session.
-    public var notes: Subscription<SupervisorEvent> { Subscription(noted) }
+    public var events: Subscription<SupervisorEvent> { Subscription(noted) }
+
+    /// Reports an event that the session cannot detect itself to the listeners of ``events``.
+    package func report(_ event: SupervisorEvent) {
+        runtime.execute { [driver] in
+            if !driver.value.events.isFinished { driver.value.events.send(event) }
+        }
+    }
 
     /// Sends one message and waits for its outcome, as ``Supervisor/send(_:)`` does.
     public nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
@@ -170,6 +177,26 @@ public final class Session: Sendable {
         } onCancel: { driver, id in
             driver.run { $0.cancel(id, at: $1, &$2) }
         }
+    }
+
+    /// Puts one message into the session's outbox and returns when it has a place there, without waiting for the
+    /// client. With this method a server can send to many clients in order, and a slow or absent client does not delay
+    /// the others. The outcome is not reported. ``unacknowledged()`` returns the messages that the client has not
+    /// acknowledged.
+    ///
+    /// - Throws: The reason why the message has no place in the outbox.
+    @discardableResult
+    public nonisolated(nonsending) func submit(_ payload: Payload) async throws(TransportError) -> MessageID {
+        let (id, outcome, hasPlace) = await driver.run(with: payload) { driver, payload in
+            driver.outgoing.submitAlone(driver.submit(payload), payload)
+        }
+        if case .rejected(let error) = outcome { throw error }
+        if hasPlace { return id }
+        return try await driver.suspend(with: id, #isolation) {
+            $0.outgoing.wait(submitter: $1, $2)
+        } onCancel: { driver, id in
+            if driver.outgoing.isWaiting(submitter: id) { driver.run { $0.cancel(id, at: $1, &$2) } }
+        }.get()
     }
 
     /// Sends one message without waiting. Call this on the runtime.
@@ -195,7 +222,7 @@ public final class Session: Sendable {
     public nonisolated(nonsending) func close(_ reason: CloseReason = .user) async -> Int {
         await withTaskExecutorPreference(runtime.taskExecutor) { [driver] in
             driver.value.run { $0.close(reason, &$2) }
-            return await driver.value.goodbye?.value ?? 0
+            return await driver.value.closing?.value ?? 0
         }
     }
 }

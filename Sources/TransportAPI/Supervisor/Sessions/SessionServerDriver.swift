@@ -14,8 +14,8 @@ final class SessionServerDriver {
     /// All sessions, in the order in which they make room for others.
     private var order: ClientLines<UInt64, UInt64>
     /// Connections that have not identified their session.
-    private var newcomers: [Int: any Connection] = [:]
-    private var newcomerOrder: ClientLines<Int, UInt64>
+    private var unidentified: [Int: any Connection] = [:]
+    private var unidentifiedOrder: ClientLines<Int, UInt64>
     private var isClosed = false
     /// The memory of all sessions and of the connections of the listeners.
     private let total = BufferedTotal()
@@ -32,7 +32,7 @@ final class SessionServerDriver {
         self.onSession = onSession
         registry = SessionRegistry(capacity: configuration.maximumSessions)
         order = ClientLines(lines: Line.count, limit: configuration.maximumSessions)
-        newcomerOrder = ClientLines(lines: 2, limit: configuration.maximumNewcomers)
+        unidentifiedOrder = ClientLines(lines: 2, limit: configuration.maximumUnidentifiedConnections)
         random = runtime.makeRandomSource()
         total.add(self, keeping: 0, limit: configuration.maximumBuffered)
     }
@@ -58,12 +58,12 @@ final class SessionServerDriver {
             }
             attach(connection, number, to: begin(nil, connection), nil)
         case .session:
-            if newcomers.count >= configuration.maximumNewcomers { endOldestNewcomer() }
-            newcomers[number] = connection
-            newcomerOrder.insert(number, from: connection.network, at: runtime.clock) { $0 ? 0 : 1 }
+            if unidentified.count >= configuration.maximumUnidentifiedConnections { endOldestUnidentified() }
+            unidentified[number] = connection
+            unidentifiedOrder.insert(number, from: connection.network, at: runtime.clock) { $0 ? 0 : 1 }
             let driver = RuntimeBound(self, to: runtime)
             let timer = runtime.schedule(at: runtime.clock.advanced(by: configuration.helloTimeout)) { [self] in
-                if let connection = removeNewcomer(number) { turnAwayWithoutHello(connection) }
+                if let connection = removeUnidentified(number) { turnAwayWithoutHello(connection) }
             }
             Task(executorPreference: runtime.taskExecutor) {
                 var first: Payload?
@@ -76,14 +76,15 @@ final class SessionServerDriver {
 
     /// Handles a connection's first frame, which identifies its session.
     private func introduced(_ connection: any Connection, _ number: Int, _ first: Payload?) {
-        guard removeNewcomer(number) != nil, let first else { return }
+        guard removeUnidentified(number) != nil, let first else { return }
         do throws(TransportError) {
             guard case .hello(let client, let incarnation, let received, let attempt) = try SessionFrame(first) else {
                 return turnAway(connection, .helloExpected)
             }
             let hello = ClientHello(incarnation: incarnation, received: received, attempt: attempt)
             if let session = registry.sessions[client], session.identity?.name != connection.identity?.name {
-                // The identifier of a session is a secret, but it must not be enough to read the messages of another user.
+                // The identifier of a session is a secret, but it must not be enough to read the messages of another
+                // user.
                 return turnAway(connection, .otherIdentity)
             }
             switch registry.decide(client, isMeant: { $0.isMeant(by: hello) }) {
@@ -141,15 +142,15 @@ final class SessionServerDriver {
 
     // MARK: Room
 
-    private func removeNewcomer(_ number: Int) -> (any Connection)? {
-        newcomerOrder.remove(number)
-        return newcomers.removeValue(forKey: number)
+    private func removeUnidentified(_ number: Int) -> (any Connection)? {
+        unidentifiedOrder.remove(number)
+        return unidentified.removeValue(forKey: number)
     }
 
-    private func endOldestNewcomer() {
-        guard let oldest = newcomerOrder.first, let connection = removeNewcomer(oldest) else { return }
-        let sentence =
-            "more than \(configuration.maximumNewcomers) connections have not said whose they are; this one for longest"
+    private func endOldestUnidentified() {
+        guard let oldest = unidentifiedOrder.first, let connection = removeUnidentified(oldest) else { return }
+        let limit = configuration.maximumUnidentifiedConnections
+        let sentence = "more than \(limit) connections have not identified their session; this is the oldest"
         abandon(connection, CloseReason(TransportError(.tooManyRequests, .handshake, sentence)))
     }
 
@@ -158,7 +159,7 @@ final class SessionServerDriver {
         guard configuration.makesRoom else { return false }
         for line in 0..<Line.linked.rawValue {
             guard let (id, _) = order.first(in: line), let session = sessions[id] else { continue }
-            let sentence = "the server has as many sessions as it may have, and another client needed the place"
+            let sentence = "the server has its maximum number of sessions, and another client needed the place"
             session.run { $0.close(CloseReason(TransportError(.tooManyRequests, .open, sentence)), &$2) }
             return true
         }
@@ -181,7 +182,7 @@ final class SessionServerDriver {
         }
     }
 
-    /// Ends a connection over which no hello has come. The client may have no sessions.
+    /// Ends a connection over which no hello was received. The client may have no sessions.
     private func turnAwayWithoutHello(_ connection: any Connection) {
         guard let near = (connection as? any SameLoopConnection)?.here else {
             return turnAway(connection, .helloExpected)
@@ -199,30 +200,40 @@ final class SessionServerDriver {
     ///
     /// - Returns: Tasks that end when the connections are closed.
     func dropConnections() -> [Task<Int, Never>] {
-        dropNewcomers() + sessions.values.flatMap { $0.dropConnections() }
+        dropUnidentified() + sessions.values.flatMap { $0.dropConnections() }
     }
 
     /// Ends all sessions, and notifies those that have a connection.
     func close() -> [Task<Int, Never>] {
         isClosed = true
-        return dropNewcomers()
+        return dropUnidentified()
             + sessions.values.compactMap { session in
                 session.run { $0.close(.user, &$2) }
-                return session.goodbye
+                return session.closing
             }
     }
 
-    private func dropNewcomers() -> [Task<Int, Never>] {
-        let connections = Array(newcomers.values)
-        for number in newcomers.keys { newcomerOrder.remove(number) }
-        newcomers = [:]
+    private func dropUnidentified() -> [Task<Int, Never>] {
+        let connections = Array(unidentified.values)
+        for number in unidentified.keys { unidentifiedOrder.remove(number) }
+        unidentified = [:]
         return connections.map { hangUp($0, .user) }
     }
 }
 
 /// The lines of sessions, in the order in which they make room.
 private enum Line: Int, CaseIterable {
-    case unusedCrowd, usedCrowd, unusedLinkedCrowd, unused, used
+
+    /// Sessions of crowds without a connection that their clients have never used.
+    case unusedCrowd
+    /// Sessions of crowds without a connection that their clients have used.
+    case usedCrowd
+    /// Sessions of crowds with a connection that their clients have never used.
+    case unusedLinkedCrowd
+    /// Other sessions without a connection that their clients have never used.
+    case unused
+    /// Other sessions without a connection that their clients have used.
+    case used
     /// Sessions that have a connection and make no room.
     case linked
 
@@ -276,7 +287,7 @@ extension SessionServerDriver: BufferKeeper {
         if let ended = largestEnded, ended.bytes > largest?.buffer.bytes ?? 0 { return ended.discard() }
         guard let largest else { return }
         let sentence =
-            "the server keeps more than \(limit) bytes, and for this session most: \(largest.buffer.bytes)"
+            "the server buffers more than \(limit) bytes, and the most for this session: \(largest.buffer.bytes)"
         largest.discard(CloseReason(TransportError(.resourcesExhausted, .open, sentence)))
     }
 }

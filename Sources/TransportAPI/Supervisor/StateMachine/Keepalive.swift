@@ -1,43 +1,48 @@
-/// Finds out whether the peer of one connection is still there: asks after a silence, and gives up if nothing at
-/// all comes back. Both sides of a connection run one.
+/// Detects whether the peer of one connection is alive. It sends a probe after a silence, and gives up if no byte comes
+/// back. Both sides of a connection run one.
 package struct Keepalive: Sendable {
-    /// What is to be done now.
+    /// The action that is due now.
     package enum Verdict: Sendable, Hashable {
+        /// No action is due.
         case wait
-        /// Ask for a sign of life.
+        /// Send a probe.
         case probe
-        /// Nothing has come since the probe: the connection is dead.
+        /// Nothing has arrived since the probe, so the connection is dead.
         case dead
     }
 
     private let configuration: KeepaliveConfiguration
-    /// The interval now; `nil`: none.
+    /// The current interval, or `nil` if no probe is sent.
     package var interval: Duration?
-    /// Whether probes are answered, so that silence after one means something.
+    /// Whether probes are answered. Otherwise silence after a probe has no meaning.
     private let isAnswered: Bool
-    /// A probe is sent again at each look at the connection, because it may have been lost.
+    /// Whether an unanswered probe is sent again at each check of the connection, because it may have been lost.
     private let isRepeated: Bool
     private var lastReceived: Instant
     private var lastProbe: Instant
-    /// When the probe that has not been answered was sent.
+    /// The time at which the unanswered probe was sent.
     package private(set) var askedAt: Instant?
-    /// Ask at once, whatever was received.
+    /// Whether a probe is due at once, independent of what was received.
     private var isUrgent = false
-    /// This side reads nothing now: silence means nothing. Probes go on, for the peer hears nothing else of us.
+    /// Whether this side reads. While it does not, silence has no meaning. Probes are still sent, because the peer
+    /// receives nothing else from this side.
     private var isReading = true
-    /// There is no network.
+    /// Whether there is no network.
     private var isOffline = false
-    /// What the connection had received when it was last looked at, and when that was: once the peer has been
-    /// asked, after each quarter of the timeout.
+    /// The number of bytes that the connection had received at its last check, and the time of that check. While a
+    /// probe is unanswered, there is a check after each quarter of the timeout.
     private var receivedBytes: UInt64 = 0
     private var lastLook: Instant
 
-    /// A connection that has just opened.
+    /// Creates the keepalive of a connection that has just opened.
     ///
     /// - Parameters:
-    ///   - capabilities: those of the connection: its interval, unless one is configured, and whether what is sent arrives as long as
-    ///     the connection lives. Otherwise a probe is sent four times, because one packet that is lost is no sign of death.
-    ///   - isAnswered: whether there is a probe at all, and whether it is answered.
+    ///   - configuration: The settings.
+    ///   - capabilities: The capabilities of the connection. They contain the interval that applies unless one is
+    ///     configured. Over an unreliable connection a probe is sent four times, because a single lost packet does not
+    ///     mean that the connection is dead.
+    ///   - isAnswered: Whether there is a probe, and the peer answers it.
+    ///   - now: The current time.
     package init(
         _ configuration: KeepaliveConfiguration,
         over capabilities: Capabilities,
@@ -53,29 +58,30 @@ package struct Keepalive: Sendable {
         lastLook = now
     }
 
-    /// Something has arrived, whatever it is.
+    /// Records that something has arrived.
     package mutating func received(at now: Instant) {
         lastReceived = now
         askedAt = nil
     }
 
-    /// Whether this side takes what arrives. While it does not, silence means nothing.
+    /// Records whether this side reads. While it does not, silence has no meaning.
     package mutating func reading(_ isReading: Bool, at now: Instant) {
-        // To be told again what is so already is no sign of life.
+        // A call that changes nothing is no sign of life.
         guard isReading != self.isReading else { return }
         self.isReading = isReading
         received(at: now)
     }
 
-    /// Whether there is a network. While there is none, nothing is asked; when it is back, the peer is asked at once.
+    /// Records whether there is a network. Without a network no probe is sent. When the network is back, a probe is
+    /// sent at once.
     package mutating func online(_ isOnline: Bool, at now: Instant) {
         isOffline = !isOnline
         received(at: now)
         isUrgent = isOnline
     }
 
-    /// When ``deadlineReached(bytesReceived:at:)`` is due; `nil`: never. `mutating`, because reading it through an optional would
-    /// copy this value otherwise, for each message.
+    /// The time at which ``deadlineReached(bytesReceived:at:)`` is due, or `nil` for never. The getter is `mutating`,
+    /// because reading through an optional would otherwise copy this value for each message.
     package var deadline: Instant? {
         mutating get {
             guard !isOffline else { return nil }
@@ -92,12 +98,14 @@ package struct Keepalive: Sendable {
         }
     }
 
-    /// What the time asks for.
+    /// Returns the action that is due.
     ///
-    /// - Parameter bytesReceived: what the connection has received in all. Bytes of a message that is not complete yet
-    ///   are a sign of life too.
+    /// - Parameters:
+    ///   - bytesReceived: The number of bytes that the connection has received in all. Bytes of an incomplete message
+    ///     are a sign of life too.
+    ///   - now: The current time.
     package mutating func deadlineReached(bytesReceived: UInt64, at now: Instant) -> Verdict {
-        // When they came is not known, so that they count from the last look on.
+        // The time at which they arrived is not known, so the last check counts as that time.
         if askedAt != nil, bytesReceived > receivedBytes { received(at: lastLook) }
         guard let deadline, deadline <= now else { return .wait }
         lastLook = now
@@ -115,10 +123,12 @@ package struct Keepalive: Sendable {
     }
 }
 
-/// Applies an ``AdaptiveInterval`` to one supervisor: the interval of its connection, and what the connection shows about it.
+/// Applies an ``AdaptiveInterval`` to one supervisor. It sets the interval of each connection and records whether the
+/// connection survives it.
 package struct AdaptiveKeepalive: Sendable {
     package internal(set) var intervals: AdaptiveInterval
-    /// The connection has just died: the next one has the interval that is known to be good, until it has borne that once.
+    /// Whether the last connection died. Then the next one uses the interval that is known to be good, until it has
+    /// survived that interval once.
     private var isCautious = false
 
     init(_ configuration: AdaptiveKeepaliveConfiguration, knowing intervals: AdaptiveInterval?) {
@@ -126,19 +136,19 @@ package struct AdaptiveKeepalive: Sendable {
             intervals.map { AdaptiveInterval(configuration, knowing: $0) } ?? AdaptiveInterval(configuration)
     }
 
-    /// The interval for the connection.
+    /// Returns the interval for the connection.
     mutating func interval(on network: String) -> Duration {
         let good = intervals.current(on: network)
         return isCautious ? good : intervals.nextTrial(on: network) ?? good
     }
 
-    /// The connection answered after it had been idle for `interval`.
+    /// Records that the connection answered after it had been idle for `interval`.
     mutating func survived(_ interval: Duration, on network: String) {
         isCautious = false
         intervals.succeeded(interval, on: network)
     }
 
-    /// The connection was dead after it had been idle for `interval`.
+    /// Records that the connection was dead after it had been idle for `interval`.
     mutating func died(_ interval: Duration, on network: String) {
         isCautious = true
         if interval <= intervals.current(on: network) {

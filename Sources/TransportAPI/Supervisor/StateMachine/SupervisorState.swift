@@ -1,33 +1,34 @@
-/// What a supervisor is doing.
+/// The state of a supervisor.
 public enum SupervisorState: Sendable, Hashable {
-    /// It has not been started.
+    /// The supervisor has not been started.
     case idle
-    /// It tries to open a connection. `attempt` counts from 1 since the last stable connection.
+    /// The supervisor tries to open a connection. `attempt` counts from 1 since the last stable connection.
     case connecting(attempt: Int, Endpoint)
-    /// Messages flow. `isResumed`: the peer went on with the session of the connection before, so that nothing is lost.
+    /// The connection is open, and messages are sent and received. `isResumed` means that the peer has continued the
+    /// session of the connection before, so that no message is lost.
     case open(Endpoint, isResumed: Bool)
-    /// It waits before the next attempt, because of `reason`.
+    /// The supervisor waits before the next attempt, because of this reason.
     case waiting(Duration, CloseReason)
-    /// There is no network; it connects when there is one.
+    /// There is no network. The supervisor connects when there is one.
     case offline
     /// The app has suspended it.
     case suspended
-    /// It has ended for good: closed by the user, or given up.
+    /// The supervisor has ended for good, because the app closed it or because it gave up.
     case closed(CloseReason)
 
-    /// Whether messages flow now.
+    /// Whether messages are sent and received now.
     public var isOpen: Bool {
         if case .open = self { true } else { false }
     }
 
-    /// Whether nothing will happen any more.
+    /// Whether the supervisor has ended, so that the state does not change any more.
     public var isFinal: Bool {
         if case .closed = self { true } else { false }
     }
 }
 
 extension SupervisorState: CustomStringConvertible {
-    /// One line for people.
+    /// The state in one line, for people.
     public var description: String {
         switch self {
         case .idle: "idle"
@@ -41,27 +42,28 @@ extension SupervisorState: CustomStringConvertible {
     }
 }
 
-/// What a machine asks its driver to do.
+/// An action that a state machine requests from its driver.
 package enum SupervisorAction: Sendable {
-    /// Make one attempt, with credentials asked for anew if the last ones were refused. Its result is to carry `connection`.
+    /// Make one attempt. Request fresh credentials if the last ones were refused. The result carries the number
+    /// `connection`.
     case connect(connection: Int, endpoint: Int, timeout: Duration, refreshing: Bool)
-    /// End the attempt or the connection without a goodbye, and report nothing more of it but the outcomes of what it
-    /// was handed.
+    /// End the attempt or the connection without waiting for the peer's answer. After that, report only the outcomes of
+    /// its messages.
     case abandon(connection: Int)
-    /// Send this over the connection. With an identifier, the outcome is to be reported.
+    /// Send this payload over the connection. With an identifier, report the outcome.
     case transmit(Int, MessageID?, Payload)
-    /// Have the connection complete a message that one before it has left, and report the outcome. Where it knows
-    /// nothing of the message, send it again if that is asked for.
+    /// Let the connection complete a message that an earlier connection has left, and report the outcome. With
+    /// `orSend`, send the message again if the connection does not know it.
     case complete(Int, MessageID, Payload, orSend: Bool)
     /// Send the protocol's own ping and report the answer.
     case ping(connection: Int)
-    /// Say goodbye and end the connection.
+    /// Close the connection with a close handshake.
     indirect case close(connection: Int, CloseReason)
-    /// Give this to those who listen.
+    /// Give this message to the listeners.
     case deliver(Payload)
-    /// Give this to those that acknowledge it under this key once they have processed it.
+    /// Give this message to the listeners that acknowledge it under this key after they have processed it.
     case deliverUnprocessed(UInt64, Payload)
-    /// Acknowledge the oldest messages of the connection that were not acknowledged, so many.
+    /// Acknowledge this number of the oldest unacknowledged messages of the connection.
     case confirm(connection: Int, Int)
     /// The message has a place in the outbox.
     case accepted(MessageID)
@@ -69,11 +71,11 @@ package enum SupervisorAction: Sendable {
     case finish(MessageID, SendOutcome)
     /// The state has changed.
     indirect case state(SupervisorState)
-    /// Something that logs and metrics want to know.
+    /// An event for logs and metrics.
     indirect case note(SupervisorEvent)
 }
 
-/// What happens inside a supervisor, for logs and metrics.
+/// An event in a supervisor, for logs and metrics.
 public enum SupervisorEvent: Sendable, Hashable {
     /// The state has changed.
     case state(SupervisorState)
@@ -83,25 +85,27 @@ public enum SupervisorEvent: Sendable, Hashable {
     case connectionEnded(Endpoint, CloseReason)
     /// The peer has answered a probe after this time.
     case roundTrip(Duration)
-    /// The keepalive interval of the connection is another from now on.
+    /// The keepalive interval of the connection has changed to this one.
     case keepaliveInterval(Duration)
-    /// The peer knew nothing of the session: what it had not acknowledged is sent again, and what it had not sent is lost.
+    /// The peer does not know the session. Messages that it had not acknowledged are sent again. Messages that it had
+    /// not sent are lost.
     case sessionLost
-    /// A message was given to the supervisor, of this many bytes.
+    /// A message of this many bytes was given to the supervisor.
     case submitted(MessageID, bytes: Int)
     /// A message has ended.
     case finished(MessageID, SendOutcome)
     /// A message of this many bytes was received.
     case received(bytes: Int)
-    /// A message was larger than `max-message`, and was passed over because its broker would send it again for ever.
+    /// A message was larger than `max-message`. It was discarded, because its broker would send it again forever.
     case discarded(DiscardedMessage)
-    /// A message came twice and was dropped.
+    /// A message arrived twice, and the second copy was dropped.
     case duplicate
-    /// The app has had a message of ``Supervisor/deliveries`` for long without acknowledging it
-    /// (``DeliveryConfiguration/acknowledgementReminder``). The peer sends no more than its window, and what the app
-    /// holds is bounded, so that nothing may come any more until the app acknowledges it.
+    /// The app has had a message of ``Supervisor/deliveries`` for longer than
+    /// ``DeliveryConfiguration/acknowledgementReminder`` without acknowledging it. The peer sends no more than its
+    /// window, and the buffer of the app is limited. So the app may receive nothing more until it acknowledges the
+    /// message.
     case unacknowledged(UnacknowledgedMessages)
-    /// A channel has received a message of this many bytes that its codec cannot read. The sentence contains the expected
-    /// format, the format that the bytes are most likely of, and the codec's error.
+    /// A channel has received a message of this many bytes that its codec cannot read. The sentence contains the
+    /// expected format, the format that the bytes are most likely of, and the codec's error.
     case undecodable(bytes: Int, String)
 }

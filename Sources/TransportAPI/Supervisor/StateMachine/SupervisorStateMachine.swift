@@ -1,16 +1,16 @@
-/// Keeps one connection alive over a list of endpoints, as a value that does no I/O: events in, actions out, next
-/// deadline out; the time and random numbers come in as arguments, so that a test can run it for years.
+/// Keeps one connection alive over a list of endpoints. It is a value that does no I/O: it takes events and returns
+/// actions and the next deadline. Time and random numbers are arguments, so a test can run it for simulated years.
 ///
-/// Each attempt and the connection that it gives carry a number; whatever an older number reports changes nothing.
+/// Each attempt and its connection have a number. Events of an older number have no effect.
 package struct SupervisorStateMachine: Sendable {
     enum Phase: Sendable, Hashable {
         case idle
-        /// An attempt is under way, until the deadline.
+        /// An attempt is in progress, until the deadline.
         case connecting(Instant)
-        /// The connection is there; the peer's answer to our hello is not, until the deadline.
+        /// The connection is open, and the peer has not answered the hello yet. The deadline limits this phase.
         case greeting(Instant)
         case open
-        /// The next attempt is at this time.
+        /// The next attempt starts at this time.
         case waiting(Instant)
         case offline, suspended
         case closed
@@ -19,62 +19,69 @@ package struct SupervisorStateMachine: Sendable {
     let configuration: SupervisorConfiguration
     let endpoints: [Endpoint]
     var phase = Phase.idle
-    /// The number of the present attempt or connection.
+    /// The number of the current attempt or connection.
     package internal(set) var connection = 0
-    /// Which endpoint the present attempt or connection is to, and which worked last.
+    /// The endpoint of the current attempt or connection.
     var endpoint = 0
+    /// The endpoint of the last connection that opened.
     var goodEndpoint = 0
-    /// Endpoints that retrying can't mend.
+    /// Endpoints with an error that no retry can fix.
     var hopeless: Set<Int> = []
-    /// Endpoints whose connections opened and then ended in an error that a retry cannot fix.
+    /// Endpoints whose connections opened and then ended in an error that no retry can fix.
     var unfit: Set<Int> = []
-    /// Until when endpoints want to be left alone.
+    /// The time before which an endpoint must not be tried.
     var notBefore: [Int: Instant] = [:]
-    /// The endpoints that have failed in this round through them.
+    /// The endpoints that have failed in the current round.
     var failedInRound: Set<Int> = []
     /// Attempts that have failed since the last stable connection.
     var failures = 0
     var backoff: Backoff
-    /// Since when there has been no stable connection.
+    /// The time since which there has been no stable connection.
     var lostAt: Instant?
     var openedAt = Instant.zero
-    /// The credentials were refused, and others have been asked for since.
+    /// Whether the credentials were refused, and fresh ones were requested since.
     var hasRefreshed = false
-    /// Others are still to be asked for: an attempt that was to do so may have ended before they came.
+    /// Whether fresh credentials must still be requested. An attempt that requested them may have ended before they
+    /// came.
     var mustRefresh = false
     var path = NetworkPath(isUsable: true)
     var capabilities = Capabilities(maximumMessageSize: 0)
     var keepalive: Keepalive?
     package internal(set) var adaptive: AdaptiveKeepalive?
-    /// When something other than a probe was handed to the connection last, which keeps a NAT from forgetting it.
+    /// The time at which a frame other than a probe was last handed to the connection. Sent frames keep a NAT from
+    /// forgetting the connection.
     var lastSent = Instant.zero
-    /// When a probe was.
+    /// The time at which a probe was last handed to the connection.
     var lastProbed = Instant.zero
-    /// Since when nothing but a probe has gone over the connection, either way.
+    /// The time since which the connection has carried only probes, in both directions.
     var idleSince = Instant.zero
     package internal(set) var delivery: Delivery
-    /// Which incarnation of the session the server has; 0 if none is known.
+    /// The incarnation of the session that the server has; 0 if none is known.
     var incarnation: UInt64 = 0
-    /// How often the session's client has been started.
+    /// The number of launches of the session's client.
     let launch: UInt16
     var helloRetry: Instant?
-    /// While the hello is not answered: when the connection is to be pinged, and whether the peer has answered that. The
-    /// error then contains more about the server.
+    /// The time of the ping that tests a peer that has not answered the hello. A peer that answers pings but not the
+    /// hello probably has no sessions. It can also be overloaded, so this never ends the supervisor.
     var greetingPing: Instant?
+    /// Whether the peer has answered a ping but not the hello.
     var isAliveWithoutWelcome = false
     /// In plain style: whether the only message of the connection was a session server's refusal.
     var wasRefusedAsPlain = false
-    /// In plain style: whether the connection has brought another message.
+    /// In plain style: whether another message has arrived over the connection.
     var hasReceivedPlain = false
     var pingToken: UInt32 = 0
     var pingSentAt: Instant?
     var isReading = true
 
-    /// A machine for these endpoints, of which there must be at least one.
+    /// Creates a machine for these endpoints. There must be at least one.
     ///
     /// - Parameters:
-    ///   - intervals: what was learned of networks before.
-    ///   - client: its identity towards a session server; random if that is not given.
+    ///   - configuration: The settings.
+    ///   - endpoints: The endpoints in order of preference.
+    ///   - intervals: The keepalive intervals that an earlier supervisor has measured.
+    ///   - client: The client's identity towards a session server. `nil` means a random one.
+    ///   - random: The source of the random identity.
     package init(
         _ configuration: SupervisorConfiguration,
         endpoints: [Endpoint],
@@ -92,7 +99,8 @@ package struct SupervisorStateMachine: Sendable {
         }
     }
 
-    /// How many messages the app was given and has not processed in their order. `mutating` as ``deadline`` is.
+    /// The number of messages that the app was given and has not processed in their order. The getter is `mutating` for
+    /// the same reason as that of ``deadline``.
     package var unprocessedCount: Int {
         mutating get { delivery.unprocessed?.count ?? 0 }
     }
@@ -100,40 +108,47 @@ package struct SupervisorStateMachine: Sendable {
     /// Whether it has ended for good.
     package var isOver: Bool { phase == .closed }
 
-    /// What can happen to a machine.
+    /// An event of a state machine.
     package enum Event: Sendable {
         /// Start, or connect now instead of waiting.
         case connect
-        /// The app goes to the background: the connection is closed, nothing is tried.
+        /// The app goes to the background. The connection is closed, and nothing is attempted.
         case suspend
-        /// The app is back.
+        /// The app is in the foreground again.
         case resume
+        /// The network path has changed.
         case path(NetworkPath)
-        /// The attempt has given a connection.
+        /// The attempt has opened a connection.
         case connected(Int, Capabilities)
+        /// The attempt has failed.
         case failed(Int, TransportError)
+        /// The connection has received a message.
         case received(Int, Payload)
         /// The connection's own ping was answered.
         case pong(Int, Duration)
+        /// The connection has ended.
         case ended(Int, CloseReason)
-        /// What became of a message that the connection was handed.
+        /// A message that the connection was handed has this outcome.
         case settled(Int, MessageID, SendOutcome)
-        /// The messages that were received are not taken, so that nothing is read; or they are again.
+        /// Whether received messages are read. They are not read while the app does not take them.
         case reading(Bool)
-        /// There is no room for messages, which are read all the same; or there is again.
+        /// Whether there is room for messages. In a session they are read even without room.
         case taking(Bool)
-        /// The app acknowledges messages from now on, once it has processed them.
+        /// From now on the app acknowledges messages after it has processed them.
         case acknowledgesAfterProcessing
-        /// It has processed the message of this key, or has let go of it without doing so.
+        /// The app has processed the message of this key, or has released it without processing it.
         case processed(UInt64, isAbandoned: Bool)
+        /// The app submits a message.
         case submit(MessageID, Payload)
+        /// The caller of a message was cancelled.
         case cancel(MessageID)
+        /// The app closes the supervisor.
         case close(CloseReason)
-        /// The time has come; the connection has received so many bytes.
+        /// The deadline has been reached. The connection has received this number of bytes.
         case deadlineReached(bytesReceived: UInt64)
     }
 
-    /// Takes one event; appends what is to be done.
+    /// Handles one event, and appends the actions that follow from it.
     package mutating func handle(
         _ event: Event,
         at now: Instant,
@@ -173,8 +188,8 @@ package struct SupervisorStateMachine: Sendable {
         }
     }
 
-    /// When ``Event/deadlineReached(bytesReceived:)`` is due; `nil`: never. `mutating`, so that it is asked where the machine lies: asking
-    /// a machine in a class otherwise copies it.
+    /// The time at which ``Event/deadlineReached(bytesReceived:)`` is due, or `nil` for never. The getter is
+    /// `mutating`, because reading it from a machine in a class would otherwise copy the machine.
     package var deadline: Instant? {
         mutating get {
             let own: Instant?
@@ -189,7 +204,7 @@ package struct SupervisorStateMachine: Sendable {
         }
     }
 
-    /// A connection that reports to a machine that has closed must still be let go, and a caller still be told.
+    /// Handles an event after the end. A connection that opens after the end must still be closed.
     private func reject(_ event: Event, _ actions: inout [SupervisorAction]) {
         if case .connected(let connection, _) = event { actions.append(.abandon(connection: connection)) }
     }
@@ -254,9 +269,9 @@ extension TransportError {
         return TransportError(.timedOut, phase, sentence)
     }
 
-    /// The server has not answered the hello. A retry may help, because an overloaded session server does not either.
+    /// Returns the error for a server that has not answered the hello.
     ///
-    /// - Parameter isAlive: whether it has answered a ping meanwhile.
+    /// - Parameter isAlive: Whether it has answered a ping in the meantime.
     static func noWelcome(isAlive: Bool) -> TransportError {
         let sentence = "the server does not answer the session hello\(isAlive ? ", but answers pings" : "")"
         return TransportError(.timedOut, .handshake, "\(sentence): \(maybeWithoutSessions)")
@@ -266,8 +281,12 @@ extension TransportError {
     static let maybeWithoutSessions =
         "if it has no sessions, set the delivery mode to plain, or use a session server"
 
-    /// The server has sent this message in place of the welcome, which is `error` to this client. A refusal is an answer.
-    /// Anything else comes from a server without sessions.
+    /// Returns the error for a server that has sent another message instead of the welcome. A refusal is an answer to
+    /// the hello. Any other message comes from a server without sessions.
+    ///
+    /// - Parameters:
+    ///   - payload: The message.
+    ///   - error: The error of its frame.
     static func noWelcome(_ payload: Payload, _ error: TransportError) -> TransportError {
         guard error.code == .protocolViolation else { return error }
         let sentence: String
@@ -279,7 +298,7 @@ extension TransportError {
         return TransportError(error.code, .handshake, "\(sentence): \(withoutSessions)")
     }
 
-    /// The server has ended the connection in place of an answer to the hello.
+    /// The error for a server that has ended the connection instead of answering the hello.
     var insteadOfWelcome: TransportError {
         switch code {
         case .closedByPeer, .connectionLost, .connectionReset, .protocolViolation, .invalidText, .unsupported: break
@@ -291,7 +310,7 @@ extension TransportError {
     }
 }
 
-// What the app and the network ask for: a pause, another path, the end.
+// Requests of the app and changes of the network: pause, another path, end.
 
 extension SupervisorStateMachine {
     mutating func suspend(at now: Instant, _ actions: inout [SupervisorAction]) {
@@ -320,16 +339,16 @@ extension SupervisorStateMachine {
         case .offline:
             if path.isUsable { attempt(at: now, &actions) }
         case .open:
-            // The connection may outlive a short absence, and even another address.
+            // The connection may survive a short absence of the network, and even another address.
             keepalive?.online(path.isUsable, at: now)
-            // What the connection dies of now is not that it was idle.
+            // If the connection dies now, the reason is not that it was idle.
             idleSince = now
             if isOther { adaptInterval(&actions) }
         case .idle, .suspended, .closed: break
         }
     }
 
-    /// Lets go of an attempt or a connection, whatever state it is in.
+    /// Ends an attempt or a connection in any phase.
     private mutating func dropConnection(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
         switch phase {
         case .connecting, .greeting: actions.append(.abandon(connection: connection))
@@ -359,7 +378,7 @@ extension SupervisorStateMachine {
     }
 }
 
-// From nothing to a connection, and from a lost connection to the next.
+// Attempts: the first connection, and reconnecting after a loss.
 
 extension SupervisorStateMachine {
     mutating func connectNow(at now: Instant, _ actions: inout [SupervisorAction]) {
@@ -396,7 +415,7 @@ extension SupervisorStateMachine {
         _ actions: inout [SupervisorAction]
     ) {
         guard connection == self.connection, case .connecting(let deadline) = phase else {
-            // Of an attempt that was given up: never two live connections.
+            // The attempt was given up. There are never two live connections.
             return actions.append(.abandon(connection: connection))
         }
         self.capabilities = capabilities
@@ -408,12 +427,12 @@ extension SupervisorStateMachine {
         phase = .greeting(deadline)
         if capabilities.hasNativePing { greetingPing = now.advanced(by: now.duration(to: deadline) / 2) }
         delivery.forgetOvertaking()
-        // That nothing came back over the connection before says nothing of this one.
+        // Missing answers over the connection before do not apply to this one.
         delivery.roundTrip.answered()
         greet(at: now, &actions)
     }
 
-    /// Says who we are, and says it again where it may have got lost.
+    /// Sends the hello, and schedules its repetition if the connection can lose it.
     mutating func greet(at now: Instant, _ actions: inout [SupervisorAction]) {
         helloRetry = capabilities.isReliable ? nil : now.advanced(by: delivery.roundTrip.timeout)
         let hello = SessionFrame.hello(
@@ -425,14 +444,14 @@ extension SupervisorStateMachine {
         actions.append(.transmit(connection, nil, hello.payload))
     }
 
-    /// Messages may flow.
+    /// The connection is open for messages.
     mutating func opened(isResumed: Bool, at now: Instant, _ actions: inout [SupervisorAction]) {
         openedAt = now
         goodEndpoint = endpoint
         failedInRound = []
         notBefore[endpoint] = nil
         hopeless = []
-        // Without anything to ask with there is no keepalive, not even after a change of the network.
+        // Without a probe there is no keepalive, not even after a change of the network.
         keepalive =
             canProbe
             ? Keepalive(configuration.keepalive, over: capabilities, isAnswered: isProbeAnswered, at: now) : nil
@@ -462,8 +481,8 @@ extension SupervisorStateMachine {
         }
         if error.isRetryable { failedInRound.insert(endpoint) } else { hopeless.insert(endpoint) }
         guard hasUsableEndpoint else { return giveUp(CloseReason(error), &actions) }
-        noteWish(of: error, at: now)
-        // All endpoints are tried before the first pause, but for those that want to be left alone.
+        noteRetryAfter(of: error, at: now)
+        // All endpoints are tried before the first pause, except those with a Retry-After time in the future.
         let isRoundOver = endpoints.indices.allSatisfy {
             isHopeless($0) || failedInRound.contains($0) || notBefore[$0, default: now] > now
         }
@@ -475,20 +494,21 @@ extension SupervisorStateMachine {
 
     private var hasUsableEndpoint: Bool { endpoints.indices.contains { !isHopeless($0) } }
 
-    /// A server may ask to be left alone for a while (Retry-After).
-    private mutating func noteWish(of error: TransportError, at now: Instant) {
+    /// Records how long the server requests no further attempt (Retry-After).
+    private mutating func noteRetryAfter(of error: TransportError, at now: Instant) {
         guard let asked = error.retryAfter else { return }
         notBefore[endpoint] = now.advanced(by: min(asked, Self.longestRetryAfter))
     }
 
-    /// The first in turn that does not want to be left alone, or else the one that wants it for the shortest time.
+    /// Returns the next endpoint without a Retry-After time in the future. If there is none, returns the one whose time
+    /// comes first.
     private func nextEndpoint(at now: Instant) -> Int {
         let turn = (1...endpoints.count).map { (endpoint + $0) % endpoints.count }.filter { !isHopeless($0) }
         func time(_ endpoint: Int) -> Instant { max(now, notBefore[endpoint, default: now]) }
         return turn.min { time($0) < time($1) } ?? endpoint
     }
 
-    /// Plans the next attempt, unless a limit says that there is none.
+    /// Schedules the next attempt, or gives up at a limit.
     private mutating func retry(
         _ reason: CloseReason,
         after given: Duration?,
@@ -513,7 +533,7 @@ extension SupervisorStateMachine {
         enter(.waiting(now.advanced(by: delay)), .waiting(delay, reason), &actions)
     }
 
-    /// A server may ask for no longer than this.
+    /// The longest Retry-After time that is respected.
     static let longestRetryAfter = Duration.seconds(3600)
 
     mutating func ended(
@@ -544,16 +564,16 @@ extension SupervisorStateMachine {
         guard let error = reason.error else {
             return retry(reason, after: nil, at: now, using: &random, &actions)
         }
-        noteWish(of: error, at: now)
+        noteRetryAfter(of: error, at: now)
         if notBefore[endpoint, default: now] > now { endpoint = nextEndpoint(at: now) }
         switch error.code {
         case .authenticationFailed where !hasRefreshed:
             (hasRefreshed, mustRefresh) = (true, true)
             attempt(at: now, &actions)
-        // What an open connection breaks by may go well on the next one, but for these.
+        // Most errors of an open connection may not occur on the next one. These errors would.
         case .authenticationFailed, .forbidden, .certificateRejected, .invalidConfiguration:
             giveUp(reason, &actions)
-        // The peer speaks another protocol, or has no use for this client. Another endpoint may be the right one.
+        // The peer uses another protocol or does not serve this client. Another endpoint may be the right one.
         case _ where isUnfit:
             unfit.insert(goodEndpoint)
             guard hasUsableEndpoint else { return giveUp(reason, &actions) }
@@ -563,7 +583,7 @@ extension SupervisorStateMachine {
         }
     }
 
-    /// The open connection is over: if it was stable, everything is counted anew.
+    /// Starts the counts again if the connection that has ended was stable.
     mutating func judgeStability(at now: Instant, keepsUnfit: Bool = false) {
         guard openedAt.duration(to: now) >= configuration.stableAfter else { return }
         if !keepsUnfit { unfit = [] }
@@ -585,10 +605,10 @@ extension SupervisorStateMachine {
     }
 }
 
-// What happens on a connection that is there.
+// Events of an open connection.
 
 extension SupervisorStateMachine {
-    /// Whether there is anything to ask the peer with.
+    /// Whether there is a probe.
     var canProbe: Bool {
         switch configuration.keepalive.probe {
         case .payload: true
@@ -659,7 +679,7 @@ extension SupervisorStateMachine {
         using random: inout RandomSource,
         _ actions: inout [SupervisorAction]
     ) throws(TransportError) {
-        // Others may publish to the same topics without an envelope.
+        // Other clients may publish to the same topics without an envelope.
         guard SessionFrame.isOrigin(payload),
             case .origin(let sender, let sequence, let content) = try SessionFrame(payload)
         else { return delivery.give(payload, at: now, &actions) }
@@ -680,7 +700,7 @@ extension SupervisorStateMachine {
         case .bye: throw TransportError(.closedByPeer, .open, "the peer has ended the session")
         case .message, .acknowledge, .skip:
             if phase == .open { return try delivery.take(frame, at: now, &actions) }
-            // It has overtaken the welcome. A connection that loses messages brings it again.
+            // The frame has overtaken the welcome. A connection that loses messages brings it again.
             if capabilities.isReliable { try delivery.keepOvertaking(frame) }
         case .hello, .origin: throw .envelope("a server does not send this frame")
         }
@@ -709,26 +729,26 @@ extension SupervisorStateMachine {
 // The search for a longer keepalive interval.
 
 extension SupervisorStateMachine {
-    /// The interval that the search gives the connection; `nil` where it can't search.
+    /// The interval that the search has for the connection, or `nil` if it cannot search.
     mutating func adaptiveInterval() -> Duration? {
         guard keepalive != nil, isProbeAnswered else { return nil }
         return adaptive?.interval(on: path.network)
     }
 
-    /// Gives the connection the interval that the search has for it.
+    /// Sets the connection's interval to the one of the search.
     mutating func adaptInterval(_ actions: inout [SupervisorAction]) {
         guard let interval = adaptiveInterval(), interval != keepalive?.interval else { return }
         keepalive?.interval = interval
         actions.append(.note(.keepaliveInterval(interval)))
     }
 
-    /// Whether nothing but probes went over the connection for its interval before the peer was asked, and since.
+    /// Whether the connection carried only probes during the interval before the last probe, and since.
     private var wasIdle: Bool {
         guard let asked = keepalive?.askedAt, let interval = keepalive?.interval else { return false }
         return lastSent <= asked && asked >= idleSince.advanced(by: interval)
     }
 
-    /// The connection has shown that it lives.
+    /// Records a sign of life of the connection.
     mutating func alive(at now: Instant, _ actions: inout [SupervisorAction]) {
         if adaptive != nil, wasIdle, let interval = keepalive?.interval {
             adaptive?.survived(interval, on: path.network)
@@ -738,15 +758,15 @@ extension SupervisorStateMachine {
         idleSince = now
     }
 
-    /// The connection has ended. It says something about the path if it was idle for its interval, or nearly: a NAT
-    /// that has forgotten it is silent or answers with a reset, a proxy hangs up by itself.
+    /// Records the end of the connection for the search, if the connection was idle for nearly its interval. A NAT that
+    /// has forgotten the connection sends no packet or a reset. A proxy closes the connection itself.
     mutating func noteDeath(at now: Instant) {
         guard adaptive != nil, adaptiveInterval() != nil, let interval = keepalive?.interval else { return }
         let isOver = idleSince.duration(to: now) >= interval / 10 * 9
         if wasIdle || keepalive?.askedAt == nil && isOver { adaptive?.died(interval, on: path.network) }
     }
 
-    /// Remembers when something left, other than a probe.
+    /// Records the time at which a frame other than a probe was sent.
     mutating func noteSending(_ actions: ArraySlice<SupervisorAction>, at now: Instant) {
         let count = actions.count {
             switch $0 {

@@ -3,39 +3,45 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// Subscribes and unsubscribes, and reads the messages of each filter apart: one for each room of a chat.
+/// Subscribes to topic filters, and has a sequence of messages for each filter, for example for each room of a chat.
 ///
-///     let client = try MQTTClient(supervisor)
-///     for try await message in try await client.subscribe("rooms/+/lunch") { … }
+/// ```swift
+/// let client = MQTTClient(supervisor)
+/// for try await message in try await client.subscribe("rooms/+/lunch") { … }
+/// ```
 ///
-/// Over a supervisor, what is subscribed to stays so, connection after connection: where the broker has begun a new
-/// session, each filter is asked for again, and where it has gone on with the former one, what has changed meanwhile.
-/// Over a single connection, all ends with that. All members may be used from any task.
+/// Over a supervisor, subscriptions continue over all connections. If the broker has begun a new session, the client
+/// subscribes to each filter again. If the broker has resumed the session, the client sends only what has changed. Over
+/// a single connection, the subscriptions end with the connection. All members can be called from any task.
 public final class MQTTClient: Sendable {
     private enum Carrier: Sendable {
-        case connection(CoreConnection)
+        case connection(any TopicConnection)
         case supervisor(Supervisor)
     }
 
     private let carrier: Carrier
-    private let loop: EventLoop
-    private let subscriber: LoopBound<MQTTSubscriber>
+    private let runtime: any SupervisorRuntime
+    private let subscriber: RuntimeBound<MQTTSubscriber>
     private let answers: RuntimeBound<MulticastBuffer<MQTTGrant>>
-    /// Gives out messages; waits for the end.
+    /// The tasks that pass on messages and wait for the end.
     private let tasks: [Task<Void, Never>]
 
-    /// Takes over the messages of a connection of `mqtt://` or `mqtt+ws://`. Only this client receives from it.
+    /// Creates a client that takes the messages of a connection of `mqtt://` or `mqtt+ws://`. Only this client receives
+    /// from the connection.
     ///
-    /// - Parameter buffer: how many messages a sequence holds; 256 by default. When one holds as many, the connection
-    ///   is not read, for anybody, until half of them are taken: the broker then keeps or drops what comes.
+    /// - Parameters:
+    ///   - connection: The connection.
+    ///   - buffer: The maximum number of messages in the buffer of a sequence. Default 256. If a buffer is full, the
+    ///     connection is not read until half of it is free. This affects all sequences, and the broker keeps or drops
+    ///     further messages.
     /// - Throws: `.unsupported` for a connection of another transport.
     public init(_ connection: any Connection, buffer: Int = 256) throws(TransportError) {
-        guard connection.capabilities.routesByTopic, let core = connection as? CoreConnection else {
+        guard connection.capabilities.routesByTopic, let core = connection as? any TopicConnection else {
             throw TransportError(.unsupported, .configure, "this transport has no topics")
         }
         let loop = core.driver.loop
         let (subscriber, answers) = Self.make(buffer, isSupervised: false, on: loop)
-        (carrier, self.loop, self.subscriber, self.answers) = (.connection(core), loop, subscriber, answers)
+        (carrier, runtime, self.subscriber, self.answers) = (.connection(core), loop, subscriber, answers)
         Self.run(on: loop) { subscriber.value.linked(core, to: nil) }
         let reading = Task(executorPreference: loop) {
             do throws(TransportError) {
@@ -49,22 +55,21 @@ public final class MQTTClient: Sendable {
         tasks = [reading, ending]
     }
 
-    /// Takes over the messages of a supervisor, to be made before ``Supervisor/connect()``: one client for a
-    /// supervisor. Connections of other transports than MQTT, and of other loops than the supervisor's, carry none of
-    /// its subscriptions.
+    /// Creates a client that takes the messages of a supervisor. Create it before
+    /// ``/TransportAPI/Supervisor/connect()``, and create one client for a supervisor. Connections of other transports
+    /// than MQTT, and of other loops than the supervisor's, carry no subscriptions.
     ///
-    /// - Parameter buffer: how many messages a sequence holds; 256 by default. When one holds as many, the supervisor's own
-    ///   buffer fills, and then the connection is not read.
-    /// - Throws: `.unsupported` if the supervisor does not live on an ``EventLoop``.
-    public init(_ supervisor: Supervisor, buffer: Int = 256) throws(TransportError) {
-        guard let loop = supervisor.runtime as? EventLoop else {
-            throw TransportError(.unsupported, .configure, "this supervisor lives on no event loop")
-        }
-        let (subscriber, answers) = Self.make(buffer, isSupervised: true, on: loop)
-        (carrier, self.loop, self.subscriber, self.answers) = (.supervisor(supervisor), loop, subscriber, answers)
+    /// - Parameters:
+    ///   - supervisor: The supervisor.
+    ///   - buffer: The maximum number of messages in the buffer of a sequence. Default 256. If a buffer is full, the
+    ///     supervisor's own buffer fills, and then the connection is not read.
+    public init(_ supervisor: Supervisor, buffer: Int = 256) {
+        let runtime = supervisor.runtime
+        let (subscriber, answers) = Self.make(buffer, isSupervised: true, on: runtime)
+        (carrier, self.runtime, self.subscriber, self.answers) = (.supervisor(supervisor), runtime, subscriber, answers)
         supervisor.onConnection { connection, endpoint in subscriber.value.linked(connection, to: endpoint) }
         let messages = supervisor.messages
-        let reading = Task(executorPreference: loop) {
+        let reading = Task(executorPreference: runtime.taskExecutor) {
             for await payload in messages { await Self.deliver(payload, subscriber) }
             guard case .closed(let reason) = await supervisor.state() else { return }
             if case .failure(let error) = reason.receiveResult {
@@ -73,7 +78,7 @@ public final class MQTTClient: Sendable {
                 subscriber.value.routes.finish()
             }
         }
-        let ending = Task(executorPreference: loop) {
+        let ending = Task(executorPreference: runtime.taskExecutor) {
             await supervisor.closed()
             if case .closed(let reason) = await supervisor.state() { subscriber.value.end(reason.asError) }
         }
@@ -81,8 +86,8 @@ public final class MQTTClient: Sendable {
     }
 
     deinit {
-        // Nobody can listen any more.
-        loop.execute { [carrier, subscriber, tasks] in
+        // No caller can listen any more.
+        runtime.execute { [carrier, subscriber, tasks] in
             if case .connection(let core) = carrier { return core.driver.value.beginClose(.user) }
             for task in tasks { task.cancel() }
             subscriber.value.end(.cancelled(.open))
@@ -93,16 +98,19 @@ public final class MQTTClient: Sendable {
     private static func make(
         _ buffer: Int,
         isSupervised: Bool,
-        on loop: EventLoop
-    ) -> (LoopBound<MQTTSubscriber>, RuntimeBound<MulticastBuffer<MQTTGrant>>) {
-        let subscriber = MQTTSubscriber(limit: max(1, buffer), isSupervised: isSupervised, on: loop)
-        let answers = RuntimeBound(subscriber.grants, to: loop)
-        return (LoopBound(subscriber, to: loop), answers)
+        on runtime: any SupervisorRuntime
+    ) -> (RuntimeBound<MQTTSubscriber>, RuntimeBound<MulticastBuffer<MQTTGrant>>) {
+        let subscriber = MQTTSubscriber(limit: max(1, buffer), isSupervised: isSupervised, on: runtime)
+        let answers = RuntimeBound(subscriber.grants, to: runtime)
+        return (RuntimeBound(subscriber, to: runtime), answers)
     }
 
     // MARK: Filters
 
-    /// The messages of a filter from now on, without asking the broker for any: for filters that the URL subscribes to.
+    /// Returns the messages of a filter from now on, without a subscription request. Use it for filters to which the
+    /// URL subscribes.
+    ///
+    /// - Throws: `.invalidConfiguration` for a malformed filter.
     public nonisolated(nonsending) func listen(to filter: String) async throws(TransportError) -> MQTTMessages {
         try MQTTCheck.subscriptions([MQTTSubscription(filter)])
         return MQTTMessages(
@@ -111,21 +119,28 @@ public final class MQTTClient: Sendable {
         )
     }
 
-    /// Subscribes, and gives the filter's messages until it is unsubscribed or the client ends. Waits for the broker's answer,
-    /// over a supervisor for the first one that comes, however late; cancelling the task gives the filter up. Subscribing
-    /// again to the same filter gives another sequence of the same messages, and the new QoS.
+    /// Subscribes to a filter, and returns its messages until it is unsubscribed or the client ends. Waits for the
+    /// broker's answer; over a supervisor for the first answer on any connection. Cancelling the task ends the
+    /// subscription. Subscribing again to the same filter returns another sequence of the same messages and sets the
+    /// new QoS.
     ///
-    /// - Parameter qos: the most at which messages shall come; the broker may grant less, which ``grants`` tells.
-    /// - Throws: `.forbidden` with detail 0x80 if the broker refuses, which ends the filter's other sequences too;
-    ///   `.invalidConfiguration` for a malformed filter, `.wouldBlock` while 65,535 packets wait for their acknowledgement,
-    ///   `.cancelled` also if it was unsubscribed meanwhile, or what ended the connection or the supervisor.
+    /// - Parameters:
+    ///   - filter: The topic filter (MQTT 3.1.1, section 4.7).
+    ///   - qos: The maximum QoS of received messages. Default ``/TransportAPI/Payload/QoS/atLeastOnce``. The broker can
+    ///     grant less, which ``grants`` reports.
+    /// - Throws:
+    ///   - `.forbidden` with detail 0x80 if the broker refuses. This also ends the filter's other sequences.
+    ///   - `.invalidConfiguration` for a malformed filter.
+    ///   - `.wouldBlock` while 65,535 packets wait for their acknowledgement.
+    ///   - `.cancelled` if the task is cancelled, or if the filter is unsubscribed before the answer.
+    ///   - The error that ended the connection or the supervisor.
     @discardableResult
     public nonisolated(nonsending) func subscribe(
         _ filter: String,
         qos: Payload.QoS = .atLeastOnce
     ) async throws(TransportError) -> MQTTMessages {
         try MQTTCheck.subscriptions([MQTTSubscription(filter)])
-        // What is retained may come before SUBACK.
+        // Retained messages can arrive before SUBACK.
         let (isNew, elements) = await subscriber.run(with: filter) {
             (!$0.routes.has($1), $0.routes.listen($1))
         }
@@ -133,8 +148,8 @@ public final class MQTTClient: Sendable {
         return MQTTMessages(client: self, elements: elements)
     }
 
-    /// As ``subscribe(_:qos:)``, for a callback, which is called on the connection's loop and must not block. That the
-    /// broker refuses to go on with it is told by ``grants`` alone.
+    /// Subscribes like ``subscribe(_:qos:)``, with a callback instead of a sequence. The callback is called on the
+    /// connection's loop and must not block. If the broker refuses the filter later, only ``grants`` reports it.
     public nonisolated(nonsending) func subscribe(
         _ filter: String,
         qos: Payload.QoS = .atLeastOnce,
@@ -150,19 +165,19 @@ public final class MQTTClient: Sendable {
     }
 
     /// Unsubscribes, and ends the filter's sequences and callbacks. Over a supervisor without a connection it returns
-    /// at once, and the next connection tells the broker, if that still has the subscription.
+    /// at once, and the next connection sends UNSUBSCRIBE if the broker still has the subscription.
     ///
-    /// - Throws: as ``subscribe(_:qos:)``, but never `.forbidden`: a broker can't refuse.
+    /// - Throws: The same errors as ``subscribe(_:qos:)``, except `.forbidden`, because a broker can't refuse.
     public nonisolated(nonsending) func unsubscribe(_ filter: String) async throws(TransportError) {
         try MQTTCheck.subscriptions([MQTTSubscription(filter)])
         try await ask(filter, nil, isNew: false)
     }
 
-    /// What brokers answer to subscriptions from now on, also to those that a new connection has made again. Who falls
-    /// 1024 answers behind misses the oldest.
+    /// The brokers' answers to subscriptions from now on, including subscriptions that a new connection has repeated. A
+    /// listener that falls 1024 answers behind misses the oldest.
     public var grants: Subscription<MQTTGrant> { Subscription(answers) }
 
-    /// Publishes; see ``Connection/send(_:)`` and ``Supervisor/send(_:)``.
+    /// Publishes a message, like ``/TransportAPI/Connection/send(_:)`` or ``/TransportAPI/Supervisor/send(_:)``.
     public nonisolated(nonsending) func publish(_ payload: Payload) async -> SendOutcome {
         switch carrier {
         case .connection(let core): await core.send(payload)
@@ -170,10 +185,10 @@ public final class MQTTClient: Sendable {
         }
     }
 
-    /// Closes the connection or the supervisor, and with it all sequences; returns when the connection is closed, as
-    /// ``Connection/close(_:)`` does.
+    /// Closes the connection or the supervisor, and ends all sequences. Returns when the connection is closed, as
+    /// ``/TransportAPI/Connection/close(_:)`` does.
     ///
-    /// - Returns: how many bytes were accepted that are not known to have reached the broker; 0 if all did.
+    /// - Returns: The number of accepted bytes that are not known to have reached the broker; 0 if all did.
     @discardableResult
     public nonisolated(nonsending) func close() async -> Int {
         switch carrier {
@@ -182,7 +197,7 @@ public final class MQTTClient: Sendable {
         }
     }
 
-    /// How many messages came that nobody listens to.
+    /// Returns the number of received messages that matched no listened filter.
     public nonisolated(nonsending) func unclaimed() async -> UInt64 {
         await subscriber.run(with: ()) { subscriber, _ in subscriber.routes.unclaimed }
     }
@@ -193,13 +208,13 @@ public final class MQTTClient: Sendable {
         if loop.isCurrent { work() } else { loop.execute(work) }
     }
 
-    /// Gives out a message, as soon as there is room for the next.
-    private static func deliver(_ payload: Payload, _ subscriber: LoopBound<MQTTSubscriber>) async {
+    /// Passes on a message, and waits until there is room for the next.
+    private static func deliver(_ payload: Payload, _ subscriber: RuntimeBound<MQTTSubscriber>) async {
         let routes = subscriber.value.routes
-        await routes.deliver(payload, LoopBound(routes, to: subscriber.loop))
+        await routes.deliver(payload, RuntimeBound(routes, to: subscriber.runtime))
     }
 
-    /// Asks for a filter, or without a QoS for its end, and waits for the answer.
+    /// Requests a subscription, or its end if `qos` is `nil`, and waits for the answer.
     private nonisolated(nonsending) func ask(
         _ filter: String,
         _ qos: Payload.QoS?,
@@ -218,7 +233,7 @@ public final class MQTTClient: Sendable {
 }
 
 extension MQTTSubscription {
-    /// Whether messages of `topic` come to this filter (MQTT 3.1.1, section 4.7). Both must be well-formed.
+    /// Returns whether the filter matches `topic` (MQTT 3.1.1, section 4.7). Both must be well-formed.
     public func matches(_ topic: String) -> Bool {
         MQTTTopic.matches(filter: filter, topic: topic)
     }

@@ -3,8 +3,8 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// Has brokers know what an app wants to be subscribed to, over one connection after the other, and tells those who
-/// wait for the answers. Lives on the loop of the connections.
+/// Keeps the app's subscriptions at the broker, over one connection after the other, and passes the answers to the
+/// waiting callers. Lives on the loop of the connections.
 final class MQTTSubscriber {
     typealias Answer = Result<Void, TransportError>
 
@@ -21,36 +21,38 @@ final class MQTTSubscriber {
 
     let routes: SubscriptionRouter
     let grants = MulticastBuffer<MQTTGrant>(limit: 1024, .dropOldest, keepsBacklog: false)
-    private let loop: EventLoop
+    private let runtime: any SupervisorRuntime
     /// Whether there is a next connection after this one.
     private let isSupervised: Bool
-    private var wishes = SubscriptionReconciler()
+    private var reconciler = SubscriptionReconciler()
     private var waiting: [MQTTFilterKey: [Waiter]] = [:]
     private var driver: ConnectionDriver?
-    /// Of the packet that was written last.
+    /// The number of the packet that was written last.
     private var lastID: UInt64 = 0
     private var ending: TransportError?
 
-    /// - Parameter limit: how many messages a sequence holds.
-    init(limit: Int, isSupervised: Bool, on loop: EventLoop) {
-        routes = SubscriptionRouter(limit: limit, on: loop)
+    /// Creates a subscriber without subscriptions.
+    ///
+    /// - Parameter limit: The maximum number of messages in the buffer of a sequence.
+    init(limit: Int, isSupervised: Bool, on runtime: any SupervisorRuntime) {
+        routes = SubscriptionRouter(limit: limit, on: runtime)
         self.isSupervised = isSupervised
-        self.loop = loop
+        self.runtime = runtime
     }
 
     // MARK: Connections
 
-    /// There is a connection. One that has no topics, or lives elsewhere, carries no subscriptions.
+    /// Handles a new connection. A connection without topics or on another loop carries no subscriptions.
     func linked(_ connection: any Connection, to broker: Endpoint?) {
         if let driver { unlinked(driver) }
-        guard ending == nil, let connection = connection as? CoreConnection, let driver = connection.driver.here
+        guard ending == nil, let connection = connection as? any TopicConnection, let driver = connection.driver.here
         else { return }
         guard driver.phase == .open, let client = (driver.core as? any TopicCore)?.client else { return }
         self.driver = driver
         driver.onSignal = { [self] in take($0) }
-        wishes.linked(to: broker, as: client.name, isPresent: client.hasSession)
-        let confined = LoopBound(self, to: loop)
-        Task(executorPreference: loop) {
+        reconciler.linked(to: broker, as: client.name, isPresent: client.hasSession)
+        let confined = RuntimeBound(self, to: runtime)
+        Task(executorPreference: runtime.taskExecutor) {
             _ = await connection.closed()
             confined.value.unlinked(connection.driver.value)
         }
@@ -61,12 +63,13 @@ final class MQTTSubscriber {
         guard self.driver === driver else { return }
         self.driver = nil
         driver.onSignal = nil
-        wishes.unlinked()
-        // The next connection sees to it that what was given up is gone; without one, the end is told by itself.
+        reconciler.unlinked()
+        // The next connection unsubscribes from filters that were given up. Without a next connection, the end itself
+        // is reported.
         if isSupervised { for key in waiting.keys { giveUp(key.text) } }
     }
 
-    // MARK: Wishes
+    // MARK: Requests
 
     /// Requests a filter, or its end if there is no QoS. Resumes `continuation` with the broker's answer.
     func request(
@@ -79,9 +82,9 @@ final class MQTTSubscriber {
         let number: UInt64
         if let qos {
             if isNew { routes.ask(filter) }
-            number = wishes.want(MQTTSubscription(filter, qos: qos))
+            number = reconciler.want(MQTTSubscription(filter, qos: qos))
         } else {
-            number = wishes.drop(filter)
+            number = reconciler.drop(filter)
         }
         let waiter = Waiter(id: id, number: number, isSubscribing: qos != nil, isNew: isNew, continuation: continuation)
         waiting[MQTTFilterKey(filter), default: []].append(waiter)
@@ -96,16 +99,16 @@ final class MQTTSubscriber {
             let waiter = waiting[key]?.remove(at: index)
         else { return }
         if !waiter.isSubscribing {
-            if !wishes.wants(filter) { routes.remove(filter) }
-        } else if waiter.isNew, wishes.isNewest(waiter.number, of: filter) {
-            _ = wishes.drop(filter, always: false)
+            if !reconciler.wants(filter) { routes.remove(filter) }
+        } else if waiter.isNew, reconciler.isNewest(waiter.number, of: filter) {
+            _ = reconciler.drop(filter, always: false)
             routes.remove(filter)
             ask()
         }
         waiter.continuation.resume(returning: .failure(.cancelled(.open)))
     }
 
-    /// Nothing more is asked for: the last connection has ended.
+    /// Ends all requests, because the last connection has ended.
     func end(_ error: TransportError) {
         guard ending == nil else { return }
         ending = error
@@ -117,7 +120,7 @@ final class MQTTSubscriber {
     // MARK: Packets and answers
 
     private func ask() {
-        while let driver, let packet = wishes.next() {
+        while let driver, let packet = reconciler.next() {
             lastID += 1
             do throws(TransportError) {
                 try driver.withTopicCore { (core, context) throws(TransportError) in
@@ -143,7 +146,7 @@ final class MQTTSubscriber {
     }
 
     private func answered(_ granted: [MQTTQoS?], _ failure: TransportError? = nil) {
-        for outcome in wishes.answered(granted, wasWritten: failure == nil) {
+        for outcome in reconciler.answered(granted, wasWritten: failure == nil) {
             let filter = outcome.filter
             switch outcome.verdict {
             case .granted(let qos):
@@ -161,14 +164,14 @@ final class MQTTSubscriber {
         }
     }
 
-    /// A filter that is not wanted any more has no connection that could be asked about it.
+    /// Ends a filter that is not wanted any more, because there is no connection over which to unsubscribe.
     private func giveUp(_ filter: String) {
-        guard !wishes.wants(filter) else { return }
+        guard !reconciler.wants(filter) else { return }
         routes.remove(filter)
         settle(filter, .max, .failure(.unsubscribed(filter)))
     }
 
-    /// Answers those who wait for a wish up to this one.
+    /// Resumes the callers that wait for a request up to number `through`.
     private func settle(_ filter: String, _ through: UInt64, _ subscribed: Answer, _ unsubscribed: Answer? = nil) {
         routes.answered(filter)
         let key = MQTTFilterKey(filter)
@@ -187,6 +190,6 @@ extension TransportError {
     }
 
     fileprivate static func unsubscribed(_ filter: String) -> TransportError {
-        TransportError(.cancelled, .open, "'\(filter)' was unsubscribed before the broker had answered")
+        TransportError(.cancelled, .open, "'\(filter)' was unsubscribed before the broker answered")
     }
 }

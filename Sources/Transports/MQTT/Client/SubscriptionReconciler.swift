@@ -1,76 +1,79 @@
 import Protocols
 import TransportAPI
 
-/// What an app wants to be subscribed to, and what the session at each broker has of it: a connection asks for the difference.
-/// Decides only; ``MQTTSubscriber`` carries out.
+/// Compares the subscriptions that an app wants with those in the session at each broker, and returns the packets for
+/// the difference. It only decides, and ``MQTTSubscriber`` sends the packets.
 ///
-/// One packet is under way at a time, with as many filters as fit. So a connection that comes anew asks for a thousand
-/// of them in a few packets, and no faster than the broker answers.
+/// One packet is in flight at a time, with as many filters as fit. So a new connection requests a thousand filters in a
+/// few packets, and no faster than the broker answers.
 struct SubscriptionReconciler {
     enum Packet: Hashable {
         case subscribe([MQTTSubscription])
         case unsubscribe([String])
     }
 
-    /// What became of one filter of a packet.
+    /// The result for one filter of a packet.
     struct Outcome: Hashable {
         enum Verdict: Hashable { case granted(MQTTQoS), refused, unsubscribed }
 
         var filter: String
         var verdict: Verdict
-        /// The newest wish that it answers, and with it all older ones of this filter.
+        /// The number of the newest request of this filter that was answered. All older requests are answered too.
         var through: UInt64
-        /// Whether the filter is given up: nobody has wished for it since.
+        /// Whether the filter was given up, because there is no newer request for it.
         var isOver: Bool
     }
 
-    private struct Wish {
+    private struct Request {
         var qos: MQTTQoS
         var number: UInt64
     }
 
-    /// What a broker keeps for a client of this name: each filter, with the number of the wish that it was granted for, or 0
-    /// while the answer is missing.
+    /// The subscriptions that a broker keeps for a client of this name. Each filter has the number of the request that
+    /// was granted, or 0 while the answer is missing.
     private struct Session {
         var name: String
         var filters: [MQTTFilterKey: UInt64] = [:]
     }
 
-    private struct UnderWay {
+    private struct InFlight {
         var filters: [MQTTFilterKey]
         var isSubscribing: Bool
         var through: UInt64
     }
 
-    /// The most filters and, unless there is only one, bytes of them in a packet.
+    /// The maximum number of filters in a packet.
     static let maximumFilters = 64
+    /// The maximum number of bytes of filters in a packet, unless there is only one filter.
     static let maximumBytes = 16 << 10
 
-    private var wanted: [MQTTFilterKey: Wish] = [:]
+    private var wanted: [MQTTFilterKey: Request] = [:]
     private var lastNumber: UInt64 = 0
-    /// By the endpoints of a supervisor.
+    /// The sessions by the endpoints of a supervisor.
     private var sessions: [Endpoint?: Session] = [:]
-    /// Of the connection that there is.
+    /// The session of the current connection.
     private var current: (broker: Endpoint?, session: Session)?
-    private var underWay: UnderWay?
-    /// What may have to be asked for, in order.
+    private var inFlight: InFlight?
+    /// The filters that may need a packet, in order.
     private var todo: [MQTTFilterKey] = []
     private var queued: Set<MQTTFilterKey> = []
 
     // MARK: The app
 
-    /// A filter is wanted from now on; also anew, of one that is subscribed to. Gives the wish's number.
+    /// Adds a filter, or requests it again. Returns the number of the request.
     mutating func want(_ subscription: MQTTSubscription) -> UInt64 {
         let key = MQTTFilterKey(subscription.filter)
         lastNumber += 1
-        wanted[key] = Wish(qos: subscription.qos, number: lastNumber)
+        wanted[key] = Request(qos: subscription.qos, number: lastNumber)
         enqueue(key)
         return lastNumber
     }
 
-    /// A filter is not wanted any more.
+    /// Removes a filter. Returns the number of the request.
     ///
-    /// - Parameter always: the broker is told even if nothing is known of a subscription: it may be left of an earlier process.
+    /// - Parameters:
+    ///   - filter: The filter.
+    ///   - always: Whether to send UNSUBSCRIBE even if no subscription is known. An earlier process may have left one.
     mutating func drop(_ filter: String, always: Bool = true) -> UInt64 {
         let key = MQTTFilterKey(filter)
         lastNumber += 1
@@ -82,7 +85,7 @@ struct SubscriptionReconciler {
 
     func wants(_ filter: String) -> Bool { wanted[MQTTFilterKey(filter)] != nil }
 
-    /// Whether no later wish has been made for this filter.
+    /// Returns whether there is no later request for this filter.
     func isNewest(_ number: UInt64, of filter: String) -> Bool { wanted[MQTTFilterKey(filter)]?.number == number }
 
     private mutating func enqueue(_ key: MQTTFilterKey) {
@@ -91,15 +94,16 @@ struct SubscriptionReconciler {
 
     // MARK: Connections
 
-    /// There is a connection.
+    /// Starts with a new connection.
     ///
     /// - Parameters:
-    ///   - name: the client's name at the broker.
-    ///   - isPresent: the broker has gone on with a session of this name.
+    ///   - broker: The endpoint of the broker.
+    ///   - name: The client's name at the broker.
+    ///   - isPresent: Whether the broker has resumed a session of this name.
     mutating func linked(to broker: Endpoint?, as name: String, isPresent: Bool) {
         unlinked()
         var session = sessions[broker] ?? Session(name: name)
-        // What is not known of a session, because an earlier process had it, is asked for once more; that does no harm.
+        // Subscriptions of an earlier process are not known, and are requested again without harm.
         if !isPresent || session.name != name { session = Session(name: name) }
         let gone = session.filters.keys.filter { wanted[$0] == nil }
         let missing = wanted.filter { session.filters[$0.key] != $0.value.number }
@@ -108,20 +112,20 @@ struct SubscriptionReconciler {
         current = (broker, session)
     }
 
-    /// The connection is gone, and with it the answer to what was under way.
+    /// Handles the end of the connection. The answer to the packet in flight is lost.
     mutating func unlinked() {
         if let (broker, session) = current { sessions[broker] = session }
         current = nil
-        underWay = nil
+        inFlight = nil
         todo = []
         queued = []
     }
 
     // MARK: Packets
 
-    /// What is to be written now; `nil` if nothing, or while an answer is awaited.
+    /// Returns the packet to write now, or `nil` if there is none or while an answer is missing.
     mutating func next() -> Packet? {
-        guard current != nil, underWay == nil else { return nil }
+        guard current != nil, inFlight == nil else { return nil }
         var (filters, bytes, taken, isSubscribing) = ([MQTTFilterKey](), 0, 0, false)
         for key in todo {
             if let asks = isToBeSubscribed(key) {
@@ -137,35 +141,36 @@ struct SubscriptionReconciler {
         todo.removeFirst(taken)
         guard !filters.isEmpty else { return nil }
         for key in filters { current?.session.filters[key] = 0 }
-        underWay = UnderWay(filters: filters, isSubscribing: isSubscribing, through: lastNumber)
+        inFlight = InFlight(filters: filters, isSubscribing: isSubscribing, through: lastNumber)
         guard isSubscribing else { return .unsubscribe(filters.map(\.text)) }
         return .subscribe(filters.map { MQTTSubscription($0.text, qos: wanted[$0]?.qos ?? .atMostOnce) })
     }
 
-    /// Whether to subscribe to a filter or to unsubscribe from it; `nil` if the broker has it as it is wanted.
+    /// Returns whether to subscribe to a filter (`true`) or to unsubscribe from it (`false`), or `nil` if the broker
+    /// has the wanted state.
     private func isToBeSubscribed(_ key: MQTTFilterKey) -> Bool? {
         let held = current?.session.filters[key]
-        guard let wish = wanted[key] else { return held == nil ? nil : false }
-        return held == wish.number ? nil : true
+        guard let request = wanted[key] else { return held == nil ? nil : false }
+        return held == request.number ? nil : true
     }
 
-    /// The packet under way is answered: with the QoS granted to each filter, `nil` where it was refused, or none for
-    /// UNSUBSCRIBE. One that could not be written is refused.
+    /// Handles the answer to the packet in flight. `granted` has the QoS of each filter, or `nil` if the broker refused
+    /// it. It is empty for UNSUBSCRIBE. A packet that could not be written counts as refused.
     mutating func answered(_ granted: [MQTTQoS?], wasWritten: Bool = true) -> [Outcome] {
-        guard let packet = underWay.take() else { return [] }
+        guard let packet = inFlight.take() else { return [] }
         var outcomes: [Outcome] = []
         for (index, key) in packet.filters.enumerated() {
             var outcome = Outcome(filter: key.text, verdict: .unsubscribed, through: packet.through, isOver: false)
-            let wish = wanted[key]
+            let request = wanted[key]
             if !packet.isSubscribing {
                 if wasWritten { current?.session.filters[key] = nil }
-                outcome.isOver = wish == nil
+                outcome.isOver = request == nil
             } else if index < granted.count, let qos = granted[index] {
                 outcome.verdict = .granted(qos)
-                if let wish, wish.number <= packet.through { current?.session.filters[key] = wish.number }
+                if let request, request.number <= packet.through { current?.session.filters[key] = request.number }
             } else {
                 outcome.verdict = .refused
-                if let wish, wish.number <= packet.through {
+                if let request, request.number <= packet.through {
                     outcome.isOver = true
                     wanted[key] = nil
                     current?.session.filters[key] = nil

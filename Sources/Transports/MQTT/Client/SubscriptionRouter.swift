@@ -1,27 +1,27 @@
 import Primitives
 import Protocols
-import SocketIO
 import TransportAPI
 
-/// Which messages go to whom. Lives on the loop of the connections that bring them.
+/// Passes each message to the listeners whose filters match. Lives on the loop of the connections that bring the
+/// messages.
 final class SubscriptionRouter {
     typealias Element = Result<Payload, TransportError>
 
-    /// Those who want the messages of one filter.
+    /// The listeners of one filter.
     private struct Route {
         let broadcast: RuntimeBound<MulticastBuffer<Element>>
         var callbacks: [@Sendable (Payload) -> Void] = []
-        /// How many messages may still come before the connection waits for a listener, while SUBSCRIBE is not
-        /// answered: nobody has the sequence yet, and the answer may be behind what is retained.
+        /// The number of messages that may arrive before the connection waits for a listener, while SUBSCRIBE is not
+        /// answered. The caller does not have the sequence yet, and retained messages may arrive before the answer.
         var credit = 0
 
         var hasRoom: Bool { credit > 0 || broadcast.value.hasRoom }
     }
 
-    /// How many messages of a filter may come before the answer to its SUBSCRIBE.
+    /// The number of messages of a filter that may arrive before the answer to its SUBSCRIBE.
     private static let early = 4096
 
-    private let loop: EventLoop
+    private let runtime: any SupervisorRuntime
     private let limit: Int
     private var routes: [MQTTFilterKey: Route] = [:]
     private var room: UnsafeContinuation<Void, Never>?
@@ -29,16 +29,16 @@ final class SubscriptionRouter {
     private(set) var unclaimed: UInt64 = 0
     private var isFinished = false
 
-    init(limit: Int, on loop: EventLoop) {
+    init(limit: Int, on runtime: any SupervisorRuntime) {
         self.limit = limit
-        self.loop = loop
+        self.runtime = runtime
     }
 
     // MARK: Filters
 
     func has(_ filter: String) -> Bool { routes[MQTTFilterKey(filter)] != nil }
 
-    /// Somebody listens to a filter from now on.
+    /// Adds a listener of a filter.
     func listen(_ filter: String) -> Subscription<Element> {
         Subscription(route(filter).broadcast)
     }
@@ -49,7 +49,7 @@ final class SubscriptionRouter {
         routes[MQTTFilterKey(filter)] = route
     }
 
-    /// A filter is being subscribed to for the first time; ``answered(_:)`` tells when that is over.
+    /// Starts the first subscription to a filter. ``answered(_:)`` ends it.
     func ask(_ filter: String) {
         routes[MQTTFilterKey(filter)]?.credit = Self.early
         makeRoom()
@@ -64,12 +64,12 @@ final class SubscriptionRouter {
         if let route = routes[key] { return route }
         let broadcast = MulticastBuffer<Element>(limit: limit, .pause, keepsBacklog: false)
         if isFinished { broadcast.finish() }
-        let route = Route(broadcast: RuntimeBound(broadcast, to: loop))
+        let route = Route(broadcast: RuntimeBound(broadcast, to: runtime))
         routes[key] = route
         return route
     }
 
-    /// Ends what listens to a filter, after what it holds, with `error` if there is one.
+    /// Ends the listeners of a filter after their buffered messages, with `error` if there is one.
     func remove(_ filter: String, _ error: TransportError? = nil) {
         if let route = routes.removeValue(forKey: MQTTFilterKey(filter)) { Self.finish(route, error) }
         makeRoom()
@@ -77,8 +77,8 @@ final class SubscriptionRouter {
 
     // MARK: Messages
 
-    /// Gives a message to all whose filters match; waits while one of them has no room for another.
-    func deliver(_ payload: Payload, _ confined: LoopBound<SubscriptionRouter>) async {
+    /// Passes a message to all listeners whose filters match. Waits while one of them has no room for another.
+    func deliver(_ payload: Payload, _ confined: RuntimeBound<SubscriptionRouter>) async {
         let topic = payload.topic ?? ""
         let matching = routes.keys.filter { MQTTTopic.matches(filter: $0.text, topic: topic) }
         if matching.isEmpty { unclaimed += 1 }
@@ -101,7 +101,7 @@ final class SubscriptionRouter {
         room.resume()
     }
 
-    /// The last message was given out: all sequences end behind what they hold, with `error` if there is one.
+    /// Ends all sequences after their buffered messages, with `error` if there is one.
     func finish(_ error: TransportError? = nil) {
         isFinished = true
         for route in routes.values { Self.finish(route, error) }

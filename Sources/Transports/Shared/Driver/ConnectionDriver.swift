@@ -2,23 +2,26 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// Runs one protocol core over one channel. It moves bytes between them, keeps the core's deadline, delivers its
-/// events, and ends every waiting operation exactly once. Lives on its loop; callers on other threads use
+/// Runs one protocol core over one channel. It moves bytes between them, schedules the core's deadline, delivers its
+/// events, and ends every waiting operation exactly once. Lives on its loop. Callers on other threads use
 /// ``CoreConnection``.
 package final class ConnectionDriver: PollHandler, ScheduledHandler {
-    /// The phases of a connection. A connection only moves down this list.
+    /// The phases of a connection. A connection moves through this list in order, and can skip phases.
     enum Phase {
         /// The handshake is in progress.
         case opening
+        /// The handshake is complete, and messages are sent and received.
         case open
         /// The connection has ended for its users. Its last bytes are being passed to the kernel.
         case draining
+        /// The channel is closed.
         case closed
     }
 
-    // All state is touched on the loop only, and no core calls back while it runs. So accesses never overlap, and
-    // checking for that took a tenth of the time of a message. There are no weak references to a driver, because the
-    // side table of the first weak reference slows every later retain. ``close(abort:)`` breaks the cycles instead.
+    // All state is accessed on the loop only, and no core calls back while it runs. So accesses never overlap, and a
+    // check for overlaps would take a tenth of the time of a message. There are no weak references to a driver, because
+    // the side table of the first weak reference slows every later retain. ``close(abort:)`` breaks the reference
+    // cycles instead.
     package let loop: EventLoop
     /// Identifies the connection among all others of its loop.
     package let number: UInt64
@@ -27,7 +30,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     let channel: any ByteChannel
     let limits: ConnectionLimits
     @exclusivity(unchecked) var phase = Phase.opening
-    /// Why the connection ended; `nil` before.
+    /// The reason of the end; `nil` before the end.
     @exclusivity(unchecked) package var reason: CloseReason?
     /// Receives events in place of the inbox, for servers.
     @exclusivity(unchecked) var handler: (any ConnectionHandler)?
@@ -162,7 +165,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         armTimer()
     }
 
-    /// Tells the core that received bytes may have been left unread until now.
+    /// Informs the core that received bytes may have been left unread until now.
     func noteUnread() {
         context.unreadUntil = Instant(nanoseconds: loop.now)
     }

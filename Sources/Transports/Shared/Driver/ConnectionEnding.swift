@@ -143,7 +143,7 @@ extension ConnectionDriver {
         phase = .draining
         self.reason = reason
         closing.undelivered = core.unacknowledgedBytes
-        letGoOfParts()
+        releaseInput()
         if isClosing {
             lookAfterClose()
         } else {

@@ -50,7 +50,7 @@ struct ReadState: ~Copyable {
 extension ConnectionDriver {
     private static let leastReadSize = 1 << 10
     /// How long a server processes the input of a broken connection, in nanoseconds.
-    private static let patienceWithBroken: Int64 = 1_000_000
+    private static let brokenInputTime: Int64 = 1_000_000
     /// How long a connection stays busy, in nanoseconds.
     private static let busyTime: Int64 = 100_000_000
 
@@ -69,7 +69,7 @@ extension ConnectionDriver {
     var mustDefer: Bool { isBusy || owner != nil && (!reading.hasSpoken || phase == .draining) }
 
     /// Whether the peer has not completed its handshake, or has sent nothing at all.
-    var isNewcomer: Bool { phase == .opening || phase == .open && reading.lastHeard == 0 }
+    var isNew: Bool { phase == .opening || phase == .open && reading.lastHeard == 0 }
 
     var isBusy: Bool { loop.now < share.busyUntil }
 
@@ -271,7 +271,7 @@ extension ConnectionDriver {
             // A broken connection is not deferred any more; only the clock ends this loop. The buffered input gets more
             // time than the input in the kernel. A client processes all input from its server.
             share.isRunning = true
-            let end = MonotonicClock.now() + Self.patienceWithBroken
+            let end = MonotonicClock.now() + Self.brokenInputTime
             repeat {
                 schedule.remove(.deferred)
                 share.end = 0
@@ -414,7 +414,7 @@ extension ConnectionDriver {
 
     /// Frees partial input, since nothing more is read. The input of a session over a shared socket belongs to the
     /// socket, and the session has it for one datagram only.
-    func letGoOfParts() {
+    func releaseInput() {
         core.connectionEnded()
         guard !channel.isDatagram else { return }
         reading.input.removeAll()

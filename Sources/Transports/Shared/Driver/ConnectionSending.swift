@@ -148,7 +148,7 @@ extension ConnectionDriver {
     private static let maximumPings = 16
     /// The age at which a new ping may replace an unanswered one, in nanoseconds. Younger pings are kept, so that the
     /// peer does not get more pings than it can process.
-    static let pingPatience: Int64 = 1_000_000_000
+    static let pingReplacementAge: Int64 = 1_000_000_000
 
     /// Pings, and resumes `continuation` with the time until the answer.
     func ping(_ id: UInt64, _ continuation: UnsafeContinuation<Result<Duration, TransportError>, Never>) {
@@ -176,7 +176,7 @@ extension ConnectionDriver {
 
     private func mayGiveUpPing(_ now: Int64) -> Bool {
         guard let oldest = waiting.pings.first, context.output.count < limits.writeBuffer else { return false }
-        return now - oldest.sentAt >= Self.pingPatience
+        return now - oldest.sentAt >= Self.pingReplacementAge
     }
 
     private func giveUpPing() {

@@ -4,22 +4,24 @@ import TransportAPI
 
 /// The state of the output that is to be passed to the kernel. The bytes are in ``CoreContext/output``.
 struct WriteState {
-    /// Whether a flush of the output is requested.
+    /// The kinds of requested flushes.
     enum FlushRequest {
+        /// No flush is requested.
         case none
-        /// After the output of other connections.
+        /// The flush comes after the output of other connections.
         case lowPriority
+        /// The flush comes at the end of the tick, or of the time budget of a busy connection.
         case requested
     }
 
     var flush = FlushRequest.none
-    /// How many bytes of output were flushed before the end of the current tick.
+    /// The number of bytes of output that were flushed before the end of the current tick.
     var sentAhead = 0
-    /// Since when the peer has taken none of the output; 0 if no output waits for it.
+    /// The time since which the peer has taken no output; 0 if no output waits for it.
     var stuckSince: Int64 = 0
     /// Whether to call the handler, once, when little of the output is left.
     var wantsRoom = false
-    /// Whether something was sent since the last read. Counts round trips until the connection is open.
+    /// Whether bytes were sent since the last read. This counts round trips until the connection is open.
     var isUnanswered = false
 }
 
@@ -172,6 +174,6 @@ extension ConnectionDriver {
     /// Whether the write buffer has room.
     package var hasRoom: Bool { phase == .open && context.output.count < limits.writeBuffer }
 
-    /// Whether little of the output is left, so that there is room for messages that can wait beside those that can't.
+    /// Whether little of the output is left. Then messages that can wait are sent as well as those that can't.
     package var isNearlyEmpty: Bool { phase == .open && context.output.count < min(limits.writeBuffer, 64 << 10) }
 }

@@ -12,6 +12,7 @@ struct PendingOperations {
 
     /// The caller that has requested the next message.
     enum Receiver {
+        /// A task.
         case task(id: UInt64, UnsafeContinuation<Received, Never>)
         /// An object on the same loop.
         case neighbour(any ConnectionReceiver)

@@ -37,7 +37,7 @@ package final class CoreListener: BufferingListener {
     package nonisolated(nonsending) static func listen(
         at endpoint: Endpoint,
         on loop: EventLoop,
-        mode: ServerMode,
+        serving: Serving,
         start: @escaping @Sendable (SocketAddress, AcceptQueue) throws(SystemError) -> any Acceptor
     ) async throws(TransportError) -> CoreListener {
         let deadline = MonotonicClock.now() + 10_000_000_000
@@ -57,8 +57,8 @@ package final class CoreListener: BufferingListener {
                 throw TransportError(.nameNotFound, .resolve, "\(endpoint.host) has no address")
             }
             do throws(SystemError) {
-                let queue = AcceptQueue(observer: mode.observer, on: loop)
-                return CoreListener(endpoint, try start(address, queue), queue, mode, loop)
+                let queue = AcceptQueue(observer: serving.observer, on: loop)
+                return CoreListener(endpoint, try start(address, queue), queue, serving, loop)
             } catch {
                 throw TransportError(error, .connect)
             }
@@ -70,7 +70,7 @@ package final class CoreListener: BufferingListener {
         _ endpoint: Endpoint,
         _ acceptor: any Acceptor,
         _ queue: AcceptQueue,
-        _ mode: ServerMode,
+        _ serving: Serving,
         _ loop: EventLoop
     ) {
         var endpoint = endpoint
@@ -79,7 +79,7 @@ package final class CoreListener: BufferingListener {
         self.loop = loop
         self.acceptor = LoopBound(Box(acceptor), to: loop)
         self.queue = LoopBound(queue, to: loop)
-        ownsConnections = mode.handlesMessages
+        ownsConnections = serving.handlesMessages
     }
 
     deinit {

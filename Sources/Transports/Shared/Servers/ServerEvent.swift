@@ -1,17 +1,17 @@
 import Protocols
 import TransportAPI
 
-/// An event for the owner of a server: a client's connection has ended, or the client was turned away. It has the
-/// client, how far the client had come, and the reason. The reason's error is `nil` for an ordinary close.
+/// An event for the owner of a server: a client's connection has ended, or the client was refused. It has the client,
+/// the reason, and whether the handshake was complete. The reason's error is `nil` for an ordinary close.
 public struct ServerEvent: Sendable, Hashable {
     /// The client's address and port; `nil` if the transport has none.
     public var client: String?
     /// Whether the handshake was complete.
     public var wasOpen: Bool
-    /// Why the connection ended.
+    /// The reason of the end.
     public var reason: CloseReason
-    /// How many clients this event stands for, if such events are limited to one per second; otherwise 1. Then `client`
-    /// is the first of them.
+    /// The number of clients that this event stands for. It is more than 1 only if such events are limited to one per
+    /// second. Then ``client`` is the first of them.
     public var count: Int
 
     /// Creates an event from its parts.
@@ -24,7 +24,7 @@ public struct ServerEvent: Sendable, Hashable {
 }
 
 extension ServerEvent: CustomStringConvertible {
-    /// One line for a log.
+    /// The event in one line, for a log.
     public var description: String {
         let what = reason.error?.description ?? (reason.text.isEmpty ? "\(reason.initiator)" : reason.text)
         let times = count > 1 ? ", \(count) times" : ""
@@ -32,8 +32,7 @@ extension ServerEvent: CustomStringConvertible {
     }
 }
 
-/// A function that receives each event on the thread of the server's loop. It must not block. A server under attack has
-/// many events.
+/// Receives each event on the thread of the server's loop. It must not block. A server under attack has many events.
 public typealias ServerObserver = @Sendable (ServerEvent) -> Void
 
 /// The object that keeps drivers alive: an acceptor. Called on its loop.

@@ -4,21 +4,22 @@ import TransportAPI
 /// The limits of a server over byte streams for all its clients together. Those of one connection are
 /// ``ConnectionLimits``. Docs/reference/limits.md lists all limits.
 package struct ServerLimits: Sendable, Hashable {
-    /// How many clients may be connected at once; 65,536 by default. Beyond it, a new client replaces the one that has
-    /// been connected longest without sending anything. If there is none, new clients wait in the kernel.
+    /// The maximum number of clients at a time. Default 65,536. Beyond it, a new client replaces the one that has been
+    /// connected longest without sending anything. If there is none, new clients wait in the kernel.
     package var maximumConnections = 65_536
-    /// How many of them may have one IPv4 address or one IPv6 network of 64 bits. Further connections are closed. There
-    /// is no limit by default, because a company, or all clients of a load balancer, can have one address.
+    /// The maximum number of clients with one IPv4 address or one IPv6 network of 64 bits. Further connections are
+    /// closed. There is no limit by default, because a company, or all clients of a load balancer, can have one
+    /// address.
     package var maximumPerAddress: Int?
-    /// How many clients may be in their handshake; 1,024 by default. Beyond it, the oldest handshake is closed.
+    /// The maximum number of clients in their handshake. Default 1,024. Beyond it, the oldest handshake is closed.
     package var maximumHandshakes = 1024
-    /// How many bytes all connections together may buffer: incomplete messages, output that clients have not read, and
-    /// compression; 512 MiB by default. Beyond it, the connection that buffers most is closed.
+    /// The maximum number of bytes that all connections together buffer for incomplete messages, output that clients
+    /// have not read, and compression. Default 512 MiB. Beyond it, the connection that buffers most is closed.
     package var maximumBuffered = 512 << 20
-    /// How long an open connection may receive nothing; 1 h by default. It is longer than any keepalive interval, and
-    /// ends connections of clients that have disappeared.
+    /// The time for which an open connection may receive nothing. Default 1 h. It is longer than any keepalive
+    /// interval, and ends connections of clients that have disappeared.
     package var idleTimeout: Duration = .seconds(3600)
-    /// How long the peer may read nothing while output waits for it; 30 s by default.
+    /// The time for which the peer may read nothing while output waits for it. Default 30 s.
     package var stallTimeout: Duration = .seconds(30)
 
     /// Creates the default limits.
@@ -26,7 +27,7 @@ package struct ServerLimits: Sendable, Hashable {
 }
 
 extension OptionReader {
-    /// The limits of a server, from the common options.
+    /// Returns the limits of a server, from the common options.
     package func serverLimits() throws(TransportError) -> ServerLimits {
         var limits = ServerLimits()
         let counts = 1...1 << 20

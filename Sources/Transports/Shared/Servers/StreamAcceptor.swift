@@ -5,7 +5,7 @@ import TransportAPI
 
 /// Accepts TCP connections and runs a server core over each, within the limits of ``ServerLimits``. Lives on its loop.
 package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, BufferKeeper {
-    /// About how many connections may wait in the kernel to be accepted.
+    /// The approximate number of connections that may wait in the kernel to be accepted.
     private static let backlog = 1024
 
     private let loop: EventLoop
@@ -16,7 +16,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
     private let handler: any ConnectionHandler
     private let queue: AcceptQueue
     var live: [UInt64: ConnectionDriver] = [:]
-    private var newcomers = Newcomers()
+    private var silentClients = SilentClients()
     /// How many clients are in their handshake.
     private var handshakes = 0
     /// How many clients each network has, if that is limited.
@@ -59,7 +59,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
         deferRest()
     }
 
-    /// Defers accepting, so that new clients do not delay the connections that are there.
+    /// Defers accepting, so that new clients do not delay existing connections.
     private func deferRest() {
         if !isClosed { loop.add(self, to: .deferred) }
     }
@@ -68,7 +68,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
         acceptWhilePossible()
     }
 
-    // MARK: Newcomers
+    // MARK: New clients
 
     private func acceptWhilePossible() {
         let end = loop.budgetEnd
@@ -83,7 +83,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
     private func acceptNext() -> Bool {
         guard queue.hasRoom else { return false }
         guard live.count < bounds.maximumConnections || makeRoom() else {
-            if newcomers.oldest(among: live) != nil { retryLater() }
+            if silentClients.oldest(among: live) != nil { retryLater() }
             return false
         }
         do throws(SystemError) {
@@ -111,7 +111,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
         driver.handler = handler
         driver.owner = self
         live[driver.number] = driver
-        newcomers.append(driver, among: live)
+        silentClients.append(driver, among: live)
         handshakes += 1
         driver.start()
         if !isSweeping { sweepLater(loop) }
@@ -119,8 +119,10 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
 
     /// Ends the client that has been in its handshake longest, if there are too many. Returns whether there were.
     private func hangUpOnOldest() -> Bool {
-        guard handshakes > bounds.maximumHandshakes, let oldest = newcomers.oldest(among: live) else { return false }
-        let sentence = "more than \(bounds.maximumHandshakes) clients are within their handshake; this one for longest"
+        guard handshakes > bounds.maximumHandshakes, let oldest = silentClients.oldest(among: live) else {
+            return false
+        }
+        let sentence = "more than \(bounds.maximumHandshakes) clients are in their handshake; this is the oldest"
         oldest.end(.tooMany(sentence, .handshake), abort: true)
         return true
     }
@@ -128,11 +130,11 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
     /// Ends the client that has been connected longest without sending anything, if it has been connected for at
     /// least one second. Returns whether there was one.
     private func makeRoom() -> Bool {
-        guard let oldest = newcomers.oldest(among: live), oldest.started < loop.now - 1_000_000_000 else {
+        guard let oldest = silentClients.oldest(among: live), oldest.started < loop.now - 1_000_000_000 else {
             return false
         }
         let phase: TransportError.Phase = oldest.phase == .open ? .open : .handshake
-        oldest.end(.tooMany("the server is full, and this client has not said a word", phase), abort: true)
+        oldest.end(.tooMany("the server is full, and this client has sent nothing", phase), abort: true)
         return true
     }
 
@@ -171,7 +173,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
     package func endLargest(_ limit: Int) {
         guard let largest = live.values.max(by: { $0.bufferedBytes < $1.bufferedBytes }) else { return }
         let sentence =
-            "the server keeps more than \(limit) bytes, and for this connection most: \(largest.bufferedBytes)"
+            "the server buffers more than \(limit) bytes, and the most for this connection: \(largest.bufferedBytes)"
         largest.abandonAtOnce(
             TransportError(.resourcesExhausted, largest.phase == .opening ? .handshake : .open, sentence)
         )
@@ -209,13 +211,13 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
 }
 
 /// The clients of an acceptor that have sent nothing, in the order in which they connected.
-struct Newcomers {
+struct SilentClients {
     private struct Entry {
         var number: UInt64
 
         /// The driver, if its connection exists and has received nothing.
         func driver(among live: [UInt64: ConnectionDriver]) -> ConnectionDriver? {
-            guard let driver = live[number], driver.isNewcomer else { return nil }
+            guard let driver = live[number], driver.isNew else { return nil }
             return driver
         }
     }
@@ -223,7 +225,7 @@ struct Newcomers {
     private var entries: [Entry] = []
     private var head = 0
 
-    /// Adds a driver. Removes entries that are no longer newcomers once they are in the majority.
+    /// Adds a driver. Removes entries of clients that have sent something, once these are the majority.
     mutating func append(_ driver: ConnectionDriver, among live: [UInt64: ConnectionDriver]) {
         if entries.count - head > 2 * live.count + 64 || head > entries.count / 2 + 64 {
             entries = entries[head...].filter { $0.driver(among: live) != nil }
@@ -232,7 +234,7 @@ struct Newcomers {
         entries.append(Entry(number: driver.number))
     }
 
-    /// The client that has been connected longest without sending anything.
+    /// Returns the client that has been connected longest without sending anything.
     mutating func oldest(among live: [UInt64: ConnectionDriver]) -> ConnectionDriver? {
         while head < entries.count {
             if let driver = entries[head].driver(among: live) { return driver }
@@ -255,8 +257,8 @@ extension StreamAcceptor {
     /// Checks all connections again after a quarter of the shorter timeout.
     func sweepLater(_ loop: EventLoop) {
         isSweeping = true
-        let patience = min(bounds.idleTimeout.wholeNanoseconds, bounds.stallTimeout.wholeNanoseconds)
-        _ = loop.schedule(at: loop.now + max(patience / 4, 10_000_000)) { [self] in
+        let timeout = min(bounds.idleTimeout.wholeNanoseconds, bounds.stallTimeout.wholeNanoseconds)
+        _ = loop.schedule(at: loop.now + max(timeout / 4, 10_000_000)) { [self] in
             loop.add(Sweep(self, loop), to: .deferred)
         }
     }
@@ -271,7 +273,7 @@ extension StreamAcceptor {
 /// silent together, they are overdue together.
 private final class Sweep: ScheduledHandler {
     var schedule = ScheduleEntry()
-    /// After how many connections the clock is read, if none of them was overdue.
+    /// The number of connections after which the clock is read, if none of them was overdue.
     private static let stretch = 64
 
     private let acceptor: StreamAcceptor
@@ -302,7 +304,7 @@ extension ConnectionDriver {
         guard phase == .open else { return false }
         let now = loop.now
         if writing.stuckSince != 0, now - writing.stuckSince >= bounds.stallTimeout.wholeNanoseconds {
-            let sentence = "the client has taken nothing of what waits for it in \(bounds.stallTimeout)"
+            let sentence = "the client has read nothing for \(bounds.stallTimeout) while output waits for it"
             end(TransportError(.timedOut, .open, sentence), abort: true)
             return true
         }

@@ -1,3 +1,5 @@
+import Transports
+
 /// The behaviour of a hostile client.
 enum HostileKind: String, Sendable, Hashable, CaseIterable {
     case slowHeaders = "slow-headers"
@@ -7,17 +9,17 @@ enum HostileKind: String, Sendable, Hashable, CaseIterable {
     case pingFlood = "ping-flood"
     case fragmentFlood = "fragment-flood"
     case compressionBomb = "compression-bomb"
-    /// The same filter again and again.
+    /// Subscribes to the same filter repeatedly.
     case subscriptionFlood = "subscription-flood"
-    /// Different filters of many levels, half of them with wildcards.
+    /// Subscribes to different filters of many levels, half of them with wildcards.
     case filterFlood = "filter-flood"
-    /// Most subscribe, at QoS 0 or 1, to the messages of the others, and read none.
+    /// Most clients subscribe, at QoS 0 or 1, to the messages of the others, and read none.
     case slowSubscriber = "slow-subscriber"
-    /// All have the same client identifier, and a will.
+    /// All clients have the same client identifier, and a will.
     case takeoverFlood = "takeover-flood"
-    /// The same message of QoS 2 again and again.
+    /// Sends the same message of QoS 2 repeatedly.
     case identifierReuse = "identifier-reuse"
-    /// Different messages of QoS 2, none of which is released.
+    /// Sends different messages of QoS 2, and releases none.
     case unreleasedFlood = "unreleased-flood"
     /// Releases messages that were never sent.
     case releaseFlood = "release-flood"
@@ -28,7 +30,7 @@ enum HostileKind: String, Sendable, Hashable, CaseIterable {
     case zombieSessions = "zombie-sessions"
     /// Sends keys to a chat room whose normalisation takes very long.
     case hostileText = "hostile-text"
-    /// Begins session after session, and resumes none.
+    /// Begins sessions continuously, and resumes none.
     case sessionSquatting = "session-squatting"
     /// Sends the second and later messages of a session, and never the first.
     case sessionHoarding = "session-hoarding"
@@ -39,7 +41,7 @@ enum HostileKind: String, Sendable, Hashable, CaseIterable {
     case helloFlood = "hello-flood"
     /// Requests sessions with forged cookies.
     case forgedCookie = "forged-cookie"
-    /// Opens session after session, each from another address, and leaves it after one message.
+    /// Opens sessions continuously, each from another address, and leaves each after one message.
     case addressFlood = "address-flood"
     /// Uses a session from two addresses in turn, of which the second is not validated.
     case stolenSession = "stolen-session"
@@ -78,29 +80,31 @@ struct AttackPlan: Sendable {
 
     let transport: String
     let kind: HostileKind
-    /// The scripts between which the clients alternate; none over UDP, where the kind is enough.
+    /// The scripts between which the clients alternate; empty over UDP, where the kind determines the behaviour.
     let scripts: [HostileScript]
-    /// Options of the server: limits that are lower than the defaults where these would not be reached.
+    /// The options of the server. They lower limits whose defaults the attack would not reach.
     private(set) var options: [String] = []
-    /// The endings of which there must be one each; none if a client is never ended.
+    /// The endings that must occur at least once; empty if no client is ended.
     private(set) var expected: [String] = []
     /// How many sessions the attacked chat room may have; `nil` if no room is attacked.
     private(set) var roomSessions: Int?
-    /// The limit of the bytes of heap of each hostile client, besides ``heapOfAll``.
+    /// The heap limit of each hostile client in bytes, in addition to ``heapOfAll``.
     private(set) var heapEach = usualHeap
     /// A queued read of 64 KiB, as much of answers, and the connection itself.
     private static let usualHeap = 160 << 10
-    /// The limit of all together: buffers of the loop, and other work of this process.
+    /// The heap limit for all clients together: buffers of the loop, and other work of this process.
     static let heapOfAll = 4 << 20
 
-    /// The plan for so many attackers beside honest clients and idle connections; `nil` where the protocol leaves no
-    /// room for such an attack.
+    /// The plan for this number of attackers, besides honest clients and idle connections; `nil` if the protocol makes such
+    /// an attack impossible.
     init?(_ kind: HostileKind, _ transport: String, attackers: Int, connections: Int = 0) {
         (self.transport, self.kind) = (transport, kind)
         scripts = HostileScript.all(kind, transport)
         // Idle clients have no sessions.
         guard connections == 0 || !kind.isOfSessions && kind != .poisonedIdentity else { return nil }
-        guard !scripts.isEmpty || transport == "udp" && HostileDatagrams.knows(kind) else { return nil }
+        guard !scripts.isEmpty || transport == HostileDatagrams.transport && HostileDatagrams.knows(kind) else {
+            return nil
+        }
         // Half of the attackers exceed the limit. Other clients do not, although some connect at the same time.
         let room = max(attackers / 2, min(connections, CrowdClients.atOnce))
         limit(to: room, beside: HonestClients.count + connections)
@@ -109,13 +113,14 @@ struct AttackPlan: Sendable {
 
     /// Sets the options and the expected endings of the kind.
     private mutating func limit(to room: Int, beside others: Int) {
-        let isBroker = transport.hasPrefix("mqtt")
+        let isBroker = TransportRegistry.hasBroker(transport)
         switch kind {
         case .slowHeaders:
             expect("timedOut", "handshake-timeout=1s")
             heapEach = 32 << 10
         case .halfOpen:
-            let bound = transport == "tcp" ? "max-connections=\(others + room)" : "max-handshakes=\(room)"
+            let hasHandshake = !HostileScript.withoutHandshake.contains(transport)
+            let bound = hasHandshake ? "max-handshakes=\(room)" : "max-connections=\(others + room)"
             expect("tooManyRequests", bound)
             heapEach = 32 << 10
         case .neverReading:

@@ -11,17 +11,17 @@ struct AttackRun {
     /// How many idle clients the server also has, in another process.
     var connections = 0
     let hold: Duration
-    /// How many round trips there must be with hostile clients, and without them. The default is enough for a 99th percentile.
+    /// The least number of round trips with hostile clients, and without them. The default is enough for a 99th percentile.
     var enough = 1000
     let serverLoop: EventLoop
     let clientLoop: EventLoop
     /// The core of hostile clients; `nil` lets the scheduler choose. The loops are already placed.
     var placement: CrowdPlacement?
-    /// How long hostile clients rest after each round, in milliseconds.
+    /// The pause of hostile clients after each round, in milliseconds.
     var rest: Int32 = 0
     /// How long the attack continues beyond `hold` for enough round trips, and then for the expected endings. Placed hostile
     /// clients yield to all other programs, so their effect may be delayed.
-    var patience = Duration.seconds(30)
+    var longestOvertime = Duration.seconds(30)
     /// The pauses before the two quiet phases. The second one is longer than the server lingers on closed connections.
     var pauses = (first: Duration.milliseconds(200), afterwards: Duration.milliseconds(2500))
     /// The program of the idle clients and its arguments; `nil` for this program.
@@ -30,7 +30,7 @@ struct AttackRun {
     /// The longest uninterrupted measurement of honest clients, in nanoseconds.
     private static let slice: Int64 = 100_000_000
 
-    /// Measures. The calling thread must not be a loop's, because it waits.
+    /// Measures the attack. It blocks, so do not call it on a loop.
     func measure() -> CrowdRow {
         var row = CrowdRow(transport: plan.transport, attack: plan.kind)
         row.expected = plan.expected
@@ -46,13 +46,13 @@ struct AttackRun {
         let victim = try step { () async throws(TransportError) in try await AttackedServer(plan, on: serverLoop) }
         defer { runBlocking(on: serverLoop) { await victim.stop() } }
         let endpoint = victim.endpoint
-        let idle = connections > 0 ? try ClientsProcess(program, patience: .seconds(60)) : nil
+        let idle = connections > 0 ? try ClientsProcess(program, answerTimeout: .seconds(60)) : nil
         _ = try idle?.connect(plan.transport, connections, [endpoint.port ?? 0])
         // A server may end connections that have sent nothing.
         try ping(idle, &row)
         let honest = try step { () async throws(TransportError) in try await victim.honest(on: clientLoop) }
-        // Half of the quiet time is before the attack and half after it, so that a machine that becomes slower or faster affects
-        // both phases.
+        // Half of the quiet time is before the attack and half after it, so that a machine that becomes slower or faster
+        // affects both phases.
         var quiet = runBlocking(on: clientLoop) { await calm(honest, after: pauses.first) }
         let attack = try storm(victim, honest)
         if attack.failure == nil {
@@ -98,7 +98,7 @@ struct AttackRun {
             var phase = await measure(honest, for: hold, enough)
             phase.endings = await victim.endings(crowd)
             if plan.kind == .sessionSquatting, phase.failure == nil { phase.failure = await newcomer(victim) }
-            let end = Clocks.monotonic() + patience.wholeNanoseconds
+            let end = Clocks.monotonic() + longestOvertime.wholeNanoseconds
             while !plan.expected.allSatisfy({ phase.endings[$0] != nil }), Clocks.monotonic() < end,
                 !Interruption.isRequested
             {
@@ -111,14 +111,14 @@ struct AttackRun {
         }
     }
 
-    /// Connects a client while others squat on sessions. Returns why it was rejected, or `nil`.
+    /// Connects a client while hostile ones occupy the sessions. Returns why it was rejected, or `nil`.
     private func newcomer(_ victim: AttackedServer) async -> String? {
         do throws(TransportError) {
             let newcomer = try await HonestMembers.enter(victim.endpoint, on: clientLoop)
             await newcomer.close()
             return nil
         } catch {
-            return "an honest newcomer was not let in: \(error)"
+            return "an honest new client was rejected: \(sentence(of: error))"
         }
     }
 
@@ -126,7 +126,7 @@ struct AttackRun {
     private func measure(_ honest: any HonestParty, for time: Duration, _ enough: Int) async -> Phase {
         var phase = Phase(heap: HeapUse.now())
         let end = Clocks.monotonic() + time.wholeNanoseconds
-        let last = end + patience.wholeNanoseconds
+        let last = end + longestOvertime.wholeNanoseconds
         while phase.failure == nil, !Interruption.isRequested {
             let now = Clocks.monotonic()
             let bound = phase.rtt.count < enough ? last : end
@@ -134,7 +134,8 @@ struct AttackRun {
             let outcome = await honest.measure(until: min(now + Self.slice, bound))
             for trip in outcome.times { phase.rtt.record(trip) }
             phase.failure = outcome.failure
-            // The heap is counted while no honest client waits, because counting blocks every allocation, also the server's.
+            // The heap is counted while no honest client waits, because counting blocks every allocation, also those of the
+            // server.
             if let now = HeapUse.now() { phase.heap = max(phase.heap ?? 0, now) }
         }
         return phase
@@ -182,7 +183,7 @@ struct AttackRun {
             breaches.append(breach)
         }
         if attack.counts.wasAmplified {
-            breaches.append("an address that had proved nothing got more than three times what came from there")
+            breaches.append("an address that was not validated was sent more than three times as much as it had sent")
         }
         return breaches
     }

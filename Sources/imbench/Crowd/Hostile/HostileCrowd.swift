@@ -164,7 +164,7 @@ struct HostileClient {
     }
 }
 
-/// A TCP connection of system calls alone.
+/// A TCP connection that uses only system calls.
 struct RawConnection: Sendable {
     let socket: Int32
 

@@ -1,11 +1,12 @@
 import Foundation
+import Transports
 
 /// A hostile client over UDP (Docs/reference/wire-formats.md), with its own socket.
 struct HostileDatagrams {
     /// The number of datagrams before the next client runs.
     private static let burst = 16
     /// How long a client waits for an answer to its handshake, and its pause after a rejection, in nanoseconds.
-    private static let patience: Int64 = 200_000_000
+    private static let answerTimeout: Int64 = 200_000_000
     private static let absence: Int64 = 50_000_000
 
     private let kind: HostileKind
@@ -25,6 +26,9 @@ struct HostileDatagrams {
         (self.kind, self.number) = (kind, number)
         load = DatagramLoad(kind, number)
     }
+
+    /// The transport that it attacks.
+    static let transport = TransportDescriptor.udp.name
 
     /// Whether the kind exists over UDP.
     static func knows(_ kind: HostileKind) -> Bool {
@@ -49,7 +53,7 @@ struct HostileDatagrams {
     /// (Docs/reference/wire-formats.md, "Another address").
     var wasAmplified: Bool { elsewhereReceived > 3 * elsewhereSent }
 
-    /// Attacks for a moment. Returns how often it connected.
+    /// Attacks for one round. Returns how often it connected.
     mutating func work(_ port: UInt16, _ buffer: UnsafeMutableRawBufferPointer, _ now: Int64) -> Int {
         guard let socket else {
             guard due <= now, open(port) else { return 0 }
@@ -68,7 +72,7 @@ struct HostileDatagrams {
             return 0
         }
         if due <= now {
-            due = now + Self.patience
+            due = now + Self.answerTimeout
             socket.send(load.request(1))
         }
         return 0
@@ -126,7 +130,7 @@ struct HostileDatagrams {
     }
 }
 
-/// A UDP socket of system calls alone, connected to a port of 127.0.0.1.
+/// A UDP socket that uses only system calls, connected to a port of 127.0.0.1.
 struct RawDatagrams: Sendable {
     let socket: Int32
 
@@ -217,7 +221,7 @@ struct DatagramLoad {
         case .pingFlood: return Self.header(6) + (session ?? []) + Self.bytes(count)
         case .giantTotal: return packet(fragment(of: packets, size: 16 << 20, at: 0))
         case .unfinishedFragments:
-            // As many messages as the credit allows: two of the largest, again and again.
+            // As many messages as the credit allows: always two of the largest size.
             let block = packets % 512
             return packet(fragment(of: block / 256, size: 1 << 20, at: (block % 256) << 12))
         case .neverAcknowledging: return packet([1] + Self.bytes(packets) + [4, 0] + Self.text(1024))

@@ -6,11 +6,11 @@ import Transports
 struct HostileScript: Sendable {
     /// The first bytes.
     var opening: [UInt8] = []
-    /// Makes an opening that differs from client to client and from visit to visit, in place of ``opening``.
+    /// Makes an opening that differs between clients and between connections, in place of ``opening``.
     var freshOpening: (@Sendable (_ client: Int, _ visit: Int) -> [UInt8])?
     /// The bytes that are sent repeatedly after the opening.
     var load: [UInt8] = []
-    /// Makes a load that differs from client to client and from round to round, in place of ``load``.
+    /// Makes a load that differs between clients and between rounds, in place of ``load``.
     var freshLoad: (@Sendable (_ client: Int, _ round: Int) -> [UInt8])?
     /// Makes a load from the number of loads since the client connected, in place of ``load``.
     var turnLoad: (@Sendable (_ turn: Int) -> [UInt8])?
@@ -28,16 +28,29 @@ struct HostileScript: Sendable {
     /// The size of a load, in bytes.
     static let batch = 16 << 10
 
-    /// The scripts of a kind for a transport, between which its clients alternate; none if the protocol has no such attack.
+    /// The scripts of a kind for a transport, between which its clients alternate; empty if the protocol has no such attack.
     static func all(_ kind: HostileKind, _ transport: String) -> [HostileScript] {
-        switch transport {
-        case "tcp": (tcp(kind) ?? session(kind, { $0 }, framed: { tcpFrame($0) })).map { [$0] } ?? []
-        case "ws":
+        byTransport[transport]?(kind) ?? []
+    }
+
+    /// The scripts of each transport over a stream. ``HostileDatagrams`` has those over UDP.
+    private static let byTransport: [String: @Sendable (HostileKind) -> [HostileScript]] = [
+        TransportDescriptor.tcp.name: { kind in
+            (tcp(kind) ?? session(kind, { $0 }, framed: { tcpFrame($0) })).map { [$0] } ?? []
+        },
+        TransportDescriptor.webSocket.name: { kind in
             (webSocket(kind) ?? session(kind, { request("") + $0 }, framed: { frame(0x82, $0) })).map { [$0] } ?? []
-        case "mqtt": mqtt(kind)
-        case "mqtt+ws": mqttOverWebSocket(kind)
-        default: []
-        }
+        },
+        TransportDescriptor.mqtt.name: mqtt,
+        TransportDescriptor.mqttWebSocket.name: mqttOverWebSocket,
+    ]
+
+    /// The transports without a handshake, in which clients could stop half-way.
+    static let withoutHandshake = [TransportDescriptor.tcp.name]
+
+    /// The transports that have hostile clients.
+    static let transports = TransportRegistry.standard.transports.map(\.name).filter { name in
+        byTransport[name] != nil || name == HostileDatagrams.transport
     }
 
     static func repeated(_ bytes: [UInt8]) -> [UInt8] {
@@ -143,7 +156,7 @@ extension HostileScript {
         switch kind {
         case .halfOpen: return [HostileScript()]
         case .slowHeaders:
-            // A CONNECT of 1,000 bytes, whose rest follows byte by byte.
+            // A CONNECT packet of 1,000 bytes, whose last bytes are sent one by one.
             let start: [UInt8] = [0x10, 0xe8, 7, 0, 4, 77, 81, 84, 84, 4, 2, 0, 0]
             return [HostileScript(opening: start, load: [65], pace: 100_000_000)]
         case .neverReading:
@@ -299,8 +312,8 @@ extension HostileScript {
 
 /// SUBSCRIBE packets with filters that differ from all others and from earlier ones of the same client.
 ///
-/// They are built once, and only the client and the round are written into them each time. Otherwise a hostile client would need
-/// more time to build them than a broker to process them.
+/// They are built once, and only the client and the round are written into them each time. Otherwise a hostile client would
+/// need more time to build them than a broker to process them.
 struct FilterLoad: Sendable {
     /// The placeholder of client and round in the template.
     static let mark = "c000000/r00000000/"

@@ -82,7 +82,7 @@ final class ConnectionUser: @unchecked Sendable {
     private func waitForArrivals() async {
         run.hasSent()
         guard run.plan.carrier.isAcknowledged, run.plan.isCalm else { return }
-        // If that takes too long the schedule is over, which fails. Those that share a topic wait for each other.
+        // If that takes too long, the schedule ends and fails. Clients that share a topic wait for each other.
         while !run.isOver, !isClosing,
             run.ledger.lacking(ofUser: run.plan.isShared ? nil : number) != nil || run.mustWait
         {
@@ -105,7 +105,8 @@ final class ConnectionUser: @unchecked Sendable {
         } else {
             undelivered = await connection.close()
         }
-        // Without an answer in time, it only says that the other host has everything, where a reset may destroy it.
+        // Without an answer in time, `close` only reports that the other host has all bytes. A reset may still destroy them
+        // there.
         let isAnswered = run.world.now - began < 5_000_000_000
         run.ledger.end(operation)
         if exits, !run.isOver { run.world.kill(process) }
@@ -130,7 +131,7 @@ final class ConnectionUser: @unchecked Sendable {
 
     /// Fails if a connection ended with an error that no fault and no app explains.
     private func check(_ error: TransportError) {
-        // A server ends a client that reads nothing, and an app that closes ends both peers.
+        // A server ends a client that reads nothing. An app that closes ends both peers.
         let isSilent = [run.plan.client, run.plan.server].contains {
             $0.appetite == .never || $0.appetite == .answering
         }
@@ -140,7 +141,7 @@ final class ConnectionUser: @unchecked Sendable {
         if !isSilent, !mayLose, run.plan.carrier != .datagrams,
             [.protocolViolation, .messageTooLarge].contains(error.code)
         {
-            run.ledger.fail("\(name) ended while everything worked: \(error)")
+            run.ledger.fail("\(name) ended without a fault: \(error)")
         }
     }
 
@@ -154,7 +155,7 @@ final class ConnectionUser: @unchecked Sendable {
 
     /// Sends one message. Returns `false` if the connection has ended.
     private func send(_ message: StackMessage) async -> Bool {
-        // Only what it takes is without a limit then.
+        // The send limit does not apply then.
         let size = min(run.drawSize(limit), run.defect == .oversizedDropped ? limit : .max)
         let payload = Payload(message.bytes(size))
         run.ledger.sends(message, size: size, audience: run.plan.isShared ? nil : name)
@@ -230,7 +231,7 @@ final class ConnectionUser: @unchecked Sendable {
         for _ in 0..<app.pings where !isClosing {
             let operation = run.ledger.begin("\(name): ping")
             if run.plan.carrier == .datagrams {
-                // Its ping or the answer may be lost, and nothing repeats them.
+                // The ping or the answer may be lost, and neither is repeated.
                 let ping = Task(executorPreference: app.isOnLoop ? loop : nil) { _ = try? await self.connection.ping() }
                 run.world.after(5_000_000_000) { ping.cancel() }
                 await ping.value

@@ -27,7 +27,7 @@ final class SessionUser: @unchecked Sendable {
         self.name = "\(name)/\(number)"
     }
 
-    /// A client's life.
+    /// Uses a client until its end.
     func live(_ supervisor: Supervisor) async {
         let box = EnderBox()
         box.id = run.whenOver(of: process) {
@@ -56,7 +56,7 @@ final class SessionUser: @unchecked Sendable {
         run.isDone(box.id)
     }
 
-    /// Waits until it is in the room and, in calm schedules, until all others are.
+    /// Waits until it has entered the room. In calm schedules it also waits for all other members.
     private func enterRoom(_ supervisor: Supervisor) async {
         for await state in supervisor.states {
             if case .open = state { break }
@@ -88,19 +88,19 @@ final class SessionUser: @unchecked Sendable {
         }
     }
 
-    /// Waits until all members of the room have received the written messages, or a report of the missed ones. A schedule that
-    /// waits too long fails.
+    /// Waits until all members of the room have received the written messages, or a report of the missed ones. A schedule
+    /// that waits too long fails.
     private func waitForMembers() async {
         guard run.plan.isCalm, app.closesAfter == nil else { return }
         while !run.isOver, run.ledger.lackingInRoom() != nil { await run.world.pause(1_000_000_000) }
     }
 
-    /// Uses a session at the server, which the session server ends. To be called in the handler of the session.
+    /// Uses a session at the server, which the session server ends. Call it in the handler of the session.
     func live(_ session: Session) {
         let deliveries = isAcknowledging ? session.deliveries : nil
         let messages = isAcknowledging ? nil : session.messages
         isServer = true
-        let notes = session.notes
+        let notes = session.events
         _ = Task(executorPreference: loop) {
             for await _ in notes {}
             self.run.stopsWatching()
@@ -168,7 +168,7 @@ final class SessionUser: @unchecked Sendable {
         let mustComplete = run.plan.style == .kept && !run.wasServerKilled && !process.isDead && !isClosing
         if mustComplete, case .unknown(let error) = outcome, error.code != .cancelled {
             run.ledger.fail(
-                "\(name): nothing tells what became of \(message.number), which the session keeps: \(error)"
+                "\(name): message \(message.number), which the session keeps, has no known outcome: \(error)"
             )
         }
     }

@@ -109,7 +109,7 @@ final class StackIntruder: @unchecked Sendable {
         for _ in 0..<30 where isEnded.id == 0 && !run.isOver { await run.world.pause(1_000_000_000) }
         if isEnded.id == 0, !run.isOver, run.plan.isCalm, process.bytesTaken > 3 * Self.maximumEarlyBytes {
             run.ledger.fail(
-                "the server keeps about \(process.bytesTaken) bytes of a session whose first message has not come"
+                "the server buffers about \(process.bytesTaken) bytes of a session whose first message has not arrived"
             )
         }
         await connection.close()

@@ -9,7 +9,7 @@ struct StackMessage: Hashable {
     var number: Int
     var isAnswer = false
 
-    /// The message in so many bytes, at least ``headSize``.
+    /// The message in `size` bytes, at least ``headSize``.
     func bytes(_ count: Int) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(count)
@@ -46,17 +46,18 @@ final class StackLedger {
         var outcome: SendOutcome?
         /// The subscribers of the broker at the time of the send.
         var audience: [String] = []
-        /// Its process was killed, so that no outcome counts.
+        /// Whether its process was killed, so that no outcome counts.
         var isLost = false
     }
 
     /// The first violation.
     private(set) var violation: String?
     private(set) var sent: [StackMessage: Sent] = [:]
-    /// How often each has arrived, and the last number of each sender at each receiver.
+    /// How often each message has arrived, and the last number of each sender at each receiver.
     private(set) var arrived: [StackMessage: Int] = [:]
     private var last: [String: Int] = [:]
-    /// A subscriber of a broker, or a member of a room: its received messages, and the acknowledged ones that it must receive.
+    /// A subscriber of a broker, or a member of a room: its received messages, and the acknowledged ones that it must
+    /// receive.
     private struct Subscriber {
         var isOpen = true
         var taken: Set<StackMessage> = []
@@ -66,7 +67,7 @@ final class StackLedger {
     }
 
     private var subscribers: [String: Subscriber] = [:]
-    /// How many bytes were sent in all.
+    /// The total number of sent bytes.
     private(set) var bytesSent = 0
     /// Operations that have begun and not ended.
     private(set) var pending: [Int: String] = [:]
@@ -90,7 +91,7 @@ final class StackLedger {
     }
 
     /// - Parameters:
-    ///   - audience: the only connection that gets it from a broker; `nil`: all that subscribe.
+    ///   - audience: the only connection that gets it from a broker; `nil` for all subscribers.
     ///   - member: the member of a room that sends it, which does not get it.
     func sends(_ message: StackMessage, size: Int, audience: String? = nil, from member: String? = nil) {
         bytesSent += size
@@ -98,7 +99,7 @@ final class StackLedger {
         sent[message] = Sent(size: size, audience: audience.map { [$0] } ?? all)
     }
 
-    /// A connection subscribes to what all publish, or a member has entered the room.
+    /// A connection has subscribed to the common topic, or a member has entered the room.
     func subscribes(_ name: String) {
         subscribers[name] = Subscriber()
     }
@@ -113,7 +114,7 @@ final class StackLedger {
         guard isCalm else { return }
         let lacking = sent.count { $0.value.audience.contains(name) && !member.taken.contains($0.key) }
         if member.missed + count > lacking {
-            fail("\(name) was told of \(member.missed + count) messages that it has missed, and has not got \(lacking)")
+            fail("\(name) received a report of \(member.missed + count) missed messages, and lacks \(lacking)")
         }
     }
 
@@ -121,7 +122,7 @@ final class StackLedger {
     func lackingInRoom() -> String? {
         for (name, member) in subscribers.sorted(by: { $0.key < $1.key })
         where member.isOpen && member.due.count > member.missed {
-            return "\(name) has not got \(member.due.count) messages, and was told of \(member.missed)"
+            return "\(name) lacks \(member.due.count) messages, and received a report of \(member.missed)"
         }
         return nil
     }
@@ -132,13 +133,13 @@ final class StackLedger {
         subscribers[name]?.due = []
     }
 
-    /// A subscriber that lacks an acknowledged message of this user, or of any. It is `nil` after many bytes, because a broker may
-    /// then drop messages for slow subscribers.
+    /// A subscriber that lacks an acknowledged message of this user, or of any. It is `nil` after many bytes, because a
+    /// broker may then drop messages for slow subscribers.
     func lacking(ofUser user: Int? = nil) -> String? {
         guard bytesSent < 500_000 else { return nil }
         for (name, subscriber) in subscribers.sorted(by: { $0.key < $1.key }) {
             let due = subscriber.due.filter { user == nil || $0.user == user }.min { $0.number < $1.number }
-            if let due { return "\(name) has not got \(due.number) of \(due.user)" }
+            if let due { return "\(name) lacks message \(due.number) of \(due.user)" }
         }
         return nil
     }

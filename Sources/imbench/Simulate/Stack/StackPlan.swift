@@ -69,7 +69,7 @@ struct StackPlan {
         var messages = 10
         /// Whether its tasks prefer the loop.
         var isOnLoop = true
-        /// How many sends of a hundred are cancelled.
+        /// The percentage of sends that are cancelled.
         var cancelled = 0
         /// The longest pause between two messages of a sender, in nanoseconds.
         var pause = 0
@@ -177,8 +177,8 @@ struct StackPlan {
                 serverOptions.append("write-buffer=\(buffer)")
             }
             if clients == 1, style == .plain, [.tcp, .webSocket].contains(carrier) {
-                // Beside that a handshake, and what is read at once: a message that is on its way to the app, one that is not
-                // whole, and two blocks.
+                // The rest is a handshake, a message in transit to the app, an incomplete message, and two blocks of one read
+                // call.
                 let framed = maximumMessage + 14
                 bound = (min(inbox * framed, 4 << 20) + 3 * framed + 131_072, buffer + 2 * framed)
             }
@@ -208,7 +208,7 @@ struct StackPlan {
         }
         if style == .room, random.chance(40) { intruder = .idler }
         drawMaximumBuffered(&random)
-        // With room for few, members of which each writes much miss messages.
+        // With a small limit, members that write many messages cause others to miss some.
         if style == .room, clients > 1, random.chance(50) {
             roomOutbox = random.one(of: [1, 4, 16])
             client.senders = max(client.senders, 2)
@@ -258,7 +258,7 @@ struct StackPlan {
         conditions.buffers = small...small * random.one(of: [1, 4, 64])
         // Small segments would need thousands of steps.
         path.segment = max(path.segment, maximumMessage / 16)
-        // Through a small buffer, or in small pieces, a handshake would take longer on a long path than it may.
+        // Through a small buffer, or in small pieces, a handshake on a long path would exceed its time limit.
         if small == 64 || path.segment < 64 {
             path.latency = min(low, 5_000_000)...min(path.latency.upperBound, 10_000_000)
         }
@@ -303,7 +303,7 @@ struct StackPlan {
         if isShared { text += ", on one topic" }
         if hasBully { text += ", the first a bully" }
         if let intruder { text += ", and a \(intruder)" }
-        if roomOutbox < 1000 { text += ", for each of which \(roomOutbox) messages wait at most" }
+        if roomOutbox < 1000 { text += ", for each of which at most \(roomOutbox) messages wait" }
         if maximumBuffered > 0 { text += ", for which the server keeps \(maximumBuffered) bytes" }
         text += "; server \(serverOptions.joined(separator: "&"))\n  client \(client)\n  server \(server)"
         for (at, fault) in faults { text += "\n  at \(at / 1_000_000) ms \(fault)" }

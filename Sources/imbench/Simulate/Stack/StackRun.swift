@@ -26,10 +26,10 @@ final class StackRun: @unchecked Sendable {
     private var clients: [(process: SimulatedProcess, loop: EventLoop)] = []
     private(set) var random: SimulationRandom
     private var users = 0
-    /// Apps at servers whose connections have not come to their end.
+    /// The number of apps at servers whose connections have not ended.
     private var serving = 0
     private var served = 0
-    /// How many bytes of messages the apps at the server have taken, and how many their connections have accepted.
+    /// The bytes of messages that the apps at the server have received, and those that their connections have accepted.
     private var taken = 0
     private var accepted = 0
     private var watchesMemory = true
@@ -37,14 +37,15 @@ final class StackRun: @unchecked Sendable {
     private var acknowledged = 0
     /// How many clients have sent all, or could not connect.
     private var silent = 0
-    /// A reset may destroy what had reached a host, also what a connection there had read and not given out.
+    /// A reset may destroy bytes that had reached a host, also those that a connection there had read and not delivered.
     private var wasReset = false
     private var intrusion = false
-    /// Clients that have not come to their end.
+    /// The number of clients that have not ended.
     private var living = 0
     /// Whether all operations must end now.
     private(set) var isOver = false
-    /// A process was killed, so that what it had acknowledged may be lost or come again; and whether that was a server.
+    /// Whether a process was killed, so that messages it had acknowledged may be lost or arrive again, and whether it was a
+    /// server.
     private(set) var wasKilled = false
     private(set) var wasServerKilled = false
     private var enders: [Int: Ender] = [:]
@@ -108,17 +109,17 @@ final class StackRun: @unchecked Sendable {
         let start = world.now
         if let intruder = plan.intruder { intrude(intruder) }
         for number in clients.indices { startClient(number) }
-        // Operations that work end by themselves. The others are ended.
+        // Operations that can succeed end by themselves. All others are ended.
         var isDone = false
         var ended = -1
-        // It may be slow, but some operation must end in each period.
+        // Some operation must end in each period, however slow the path is.
         while !isDone, ledger.violation == nil, ended != ledger.ended, world.now < start + 3_600 * Self.second {
             ended = ledger.ended
             isDone = runs(120) { self.living == 0 && !self.intrusion }
         }
         if !isDone { checkArrivals() }
         if !isDone, mustProgress, ended == ledger.ended { stuck("did not end by itself") }
-        // Servers take what has arrived before.
+        // Servers first process the bytes that have arrived.
         if isDone, plan.style == .plain, serving > 0 { isDone = runs(120) { self.serving == 0 } }
         if !isDone { ledger.expectNothing() }
         heal()
@@ -129,12 +130,12 @@ final class StackRun: @unchecked Sendable {
         finish()
     }
 
-    /// Fails if an acknowledged message is missing. To be called when no operation has ended for two minutes.
+    /// Fails if an acknowledged message is missing. Call it when no operation has ended for two minutes.
     private func checkArrivals() {
         switch plan.style {
         case .plain where plan.isCalm:
             guard let lacking = ledger.lacking() else { return }
-            ledger.fail("the broker has acknowledged what does not arrive: \(lacking)")
+            ledger.fail("the broker has acknowledged messages that do not arrive: \(lacking)")
         case .room where plan.isCalm && plan.client.closesAfter == nil:
             guard let lacking = ledger.lackingInRoom() else { return }
             ledger.fail("in the room \(lacking)")
@@ -149,20 +150,20 @@ final class StackRun: @unchecked Sendable {
         }
     }
 
-    /// Whether everything has to come to its end without being closed.
+    /// Whether all operations must end without a close.
     private var mustProgress: Bool {
         guard plan.isCalm, plan.style != .kept, plan.style != .room else { return false }
         if plan.style == .session {
-            // A server that may keep little may end each next connection or session of a client for the messages that
-            // it repeats.
+            // A server with a small limit may end every new connection or session of a client, because the client repeats
+            // its messages.
             if plan.maximumBuffered > 0 { return false }
             let answering = [plan.client, plan.server].filter { $0.appetite == .answering }
-            // The small buffer beside an intruder may hold less than one message.
+            // With an intruder, the small buffer may hold less than one message.
             if plan.intruder != nil, !answering.isEmpty { return false }
             // Two apps that acknowledge after processing may each wait for the acknowledgement of an answer.
             return !plan.acknowledges || answering.count < 2
         }
-        // Nothing repeats the end of a connection that is lost.
+        // The end of a connection may be lost, and is not repeated.
         if plan.carrier == .datagrams, plan.path.loss > 0 { return false }
         let apps = plan.carrier.isBroker ? [plan.client] : [plan.client, plan.server]
         // Over plain connections, two apps that answer may each wait until the other one reads. A broker always reads.
@@ -189,11 +190,11 @@ final class StackRun: @unchecked Sendable {
         guard watchesMemory, served == 1, serving == 1, !wasKilled, plan.bound.received > 0 else { return }
         let received = server.bytesReceived - taken
         if received > plan.bound.received {
-            ledger.fail("the server keeps \(received) bytes of what it has received, above \(plan.bound.received)")
+            ledger.fail("the server buffers \(received) received bytes, above \(plan.bound.received)")
         }
         let unsent = accepted - server.bytesSent
         if unsent > plan.bound.unsent {
-            ledger.fail("the server keeps \(unsent) bytes of what it is to send, above \(plan.bound.unsent)")
+            ledger.fail("the server buffers \(unsent) unsent bytes, above \(plan.bound.unsent)")
         }
     }
 
@@ -203,9 +204,9 @@ final class StackRun: @unchecked Sendable {
         let kept =
             plan.style == .session
             ? acknowledged - taken : max(0, server.bytesReceived - taken) + max(0, accepted - server.bytesSent)
-        // Beside that what is read at once, in two blocks, and of each client a message that is on its way to the app.
+        // The rest is two blocks of one read call, and for each client a message in transit to the app.
         let most = plan.maximumBuffered + 131_072 + plan.clients * (plan.maximumMessage + 14)
-        if kept > most { ledger.fail("the server keeps \(kept) bytes for all its clients, above \(most)") }
+        if kept > most { ledger.fail("the server buffers \(kept) bytes for all its clients, above \(most)") }
     }
 
     private func stuck(_ text: String) {
@@ -226,10 +227,10 @@ final class StackRun: @unchecked Sendable {
                 "\(message) was written, its connection was closed with nothing undelivered, and it did not arrive"
             )
         }
-        // A server that keeps too much ends a session, and forgets its messages.
+        // A server over its limit ends a session, and drops its messages.
         let mayForget = plan.maximumBuffered > 0
         for message in ledger.acknowledged where ledger.arrived[message] == nil && !wasKilled && !mayForget {
-            ledger.fail("\(message) was acknowledged in a session, and its app did not get it")
+            ledger.fail("\(message) was acknowledged in a session, and its app did not receive it")
         }
         if plan.acknowledges {
             for message in ledger.acknowledged where !ledger.processed.contains(message) {
@@ -323,20 +324,20 @@ final class StackRun: @unchecked Sendable {
 
     // MARK: For users
 
-    /// An app at the server has taken a message of so many bytes.
+    /// An app at the server has received a message of this size.
     func takes(_ bytes: Int) {
         taken += bytes
     }
 
-    /// Whether clients have more to do.
+    /// Whether some clients have not ended.
     var hasClients: Bool { living > 0 }
 
-    /// A session server has acknowledged a message of so many bytes, and keeps it until its app takes it.
+    /// A session server has acknowledged a message of this size, and buffers it until its app receives it.
     func acknowledges(_ bytes: Int) {
         acknowledged += bytes
     }
 
-    /// A client sends no more.
+    /// A client has sent its last message.
     func hasSent() {
         silent += 1
     }
@@ -344,12 +345,12 @@ final class StackRun: @unchecked Sendable {
     /// Whether others on the same topic have more to send.
     var mustWait: Bool { plan.isShared && silent < plan.clients }
 
-    /// A connection of the server, or a session, has ended or is about to, and no longer keeps all that comes.
+    /// A connection of the server, or a session, has ended or is ending, so it may drop received messages.
     func stopsWatching() {
         watchesMemory = false
     }
 
-    /// A connection at the server has accepted a message of so many bytes.
+    /// A connection at the server has accepted a message of this size.
     func accepts(_ bytes: Int) {
         accepted += bytes
     }
@@ -372,7 +373,8 @@ final class StackRun: @unchecked Sendable {
         var end: @Sendable () async -> Void
     }
 
-    /// Registers what ends something when the schedule is over, or when its process is killed; the answer takes it back.
+    /// Registers a closure that runs when the schedule is over, or when the process is killed. The result is its number,
+    /// which removes it.
     func whenOver(of process: SimulatedProcess? = nil, _ end: @escaping @Sendable () async -> Void) -> Int {
         enderCount += 1
         if isOver || process?.isDead == true { spawnEnding(end) }
@@ -380,7 +382,7 @@ final class StackRun: @unchecked Sendable {
         return enderCount
     }
 
-    /// Registers what ends a server when the schedule is over.
+    /// Registers a closure that ends a server when the schedule is over.
     private func endsWithSchedule(_ end: @escaping @Sendable () async -> Void) {
         let box = EnderBox()
         box.id = whenOver {
@@ -423,7 +425,7 @@ final class StackRun: @unchecked Sendable {
                     } catch let error as TransportError
                         where error.code == .resourcesExhausted && process.descriptorLimit < .max
                     {
-                        // It tries again, as a service manager would.
+                        // The server starts again, as under a service manager.
                         await self.world.pause(100_000_000)
                     } catch {
                         if !process.isDead { self.ledger.fail("the server: \(error)") }
@@ -442,7 +444,7 @@ final class StackRun: @unchecked Sendable {
             return
         }
         switch plan.style {
-        // What a broker keeps was served above.
+        // The broker was served above.
         case .kept: break
         case .plain:
             let listener = try await registry.listen(url, on: loop, observer: { _ in self.stopsWatching() })
@@ -506,7 +508,7 @@ final class StackRun: @unchecked Sendable {
     private func startClient(_ number: Int) {
         let (process, loop) = clients[number]
         clientStarts += 1
-        // A bully does not come to an end.
+        // A bully does not end by itself.
         let mustEnd = !plan.hasBully || number > 0
         if mustEnd { living += 1 }
         world.run(in: process) {
@@ -518,7 +520,7 @@ final class StackRun: @unchecked Sendable {
     }
 
     private func client(_ number: Int, _ process: SimulatedProcess, on loop: EventLoop) async {
-        // A squatter comes first.
+        // A squatter connects first.
         while intrusion, plan.intruder == .squatter, !isOver { await world.pause(100_000_000) }
         let limit = plan.limit(ofClient: number)
         var options = plan.options
@@ -556,7 +558,7 @@ final class StackRun: @unchecked Sendable {
                 let whole = TransportConfiguration(endpoints: [try Endpoint(url)], supervisor: configuration)
                 let supervisor = try Supervisor(whole, on: loop) { setup in
                     if plan.style == .session, plan.acknowledges {
-                        // The client's next process takes up the same session.
+                        // The client's next process resumes the same session.
                         let id = SessionID(high: 0x636c_6965_6e74, low: UInt64(number))
                         setup.client = SessionClient(id: id, launch: UInt16(clientStarts))
                     }
@@ -581,7 +583,7 @@ final class StackRun: @unchecked Sendable {
                     return try await self.registry.connect(url, on: loop)
                 } catch {
                     self.world.trace.note(31, 0, 0, "connecting failed: \(error)")
-                    // A server that keeps too much may end a client that is not open yet.
+                    // A server over its limit may end a client whose connection is not open yet.
                     let mayBeEnded = self.plan.path.loss > 0 || self.plan.maximumBuffered > 0
                     if self.plan.isCalm, !mayBeEnded, !self.isOver, error.code != .cancelled {
                         self.ledger.fail("connecting failed: \(error)")
@@ -599,7 +601,7 @@ final class StackRun: @unchecked Sendable {
     }
 }
 
-/// The number of an ender, for the ender itself.
+/// The number of a registered closure, for the closure itself.
 final class EnderBox: @unchecked Sendable {
     var id = 0
 }

@@ -4,10 +4,10 @@ import SocketIO
 
 /// Runs schedules of the whole stack, one seed after the other, on threads that share nothing.
 enum StackSeeds {
-    /// One of so many schedules runs twice, and both must give the same trace.
+    /// One schedule in `repeatEvery` runs twice, and both runs must give the same trace.
     private static let repeatEvery: UInt64 = 100
 
-    /// All of the seeds, on this thread, which must not be a thread of the Swift runtime.
+    /// Runs all seeds on this thread, which must not be a thread of the Swift runtime.
     ///
     /// - Parameters:
     ///   - defect: a defect to bring back. The first failure then ends the run.
@@ -39,7 +39,7 @@ enum StackSeeds {
         return result
     }
 
-    /// All seeds of a range, on as many threads as the options have.
+    /// Runs all seeds of a range on the number of threads in the options.
     static func run(
         _ seeds: Range<UInt64>,
         _ options: SimulateOptions,
@@ -59,22 +59,24 @@ enum StackSeeds {
     }
 }
 
-/// Runs one schedule again, with all of its events if the options are verbose.
+/// Runs one schedule.
+///
+/// - Parameter print: receives every event immediately, so none is missing if the program traps.
 func replayStack(
     _ seed: UInt64,
-    _ options: SimulateOptions
-) throws(SystemFailure) -> (text: String, isGood: Bool) {
-    let result = Locked((text: "", isGood: true))
+    defect: StackDefect?,
+    print: (@Sendable (String) -> Void)?
+) throws(SystemFailure) -> ReplayedWorld {
+    let result = Locked(ReplayedWorld())
     let worker = try WorkerThread {
-        let outcome = StackRun.run(
-            seed: seed,
-            defect: options.defect,
-            print: options.isVerbose ? { line in print(line) } : nil
+        let outcome = StackRun.run(seed: seed, defect: defect, print: print)
+        let world = ReplayedWorld(
+            plan: outcome.plan.summary,
+            events: outcome.steps,
+            hash: outcome.digest,
+            violation: outcome.violation
         )
-        var text = options.isVerbose ? "" : outcome.plan.summary + "\n"
-        text += "steps     \(outcome.steps)\ndigest    \(String(outcome.digest, radix: 16))\n"
-        if let violation = outcome.violation { text += "seed \(seed): \(violation)\n" }
-        result.withLock { [text] in $0 = (text, outcome.violation == nil) }
+        result.withLock { $0 = world }
     }
     worker.join()
     return result.withLock { $0 }

@@ -7,14 +7,14 @@ import sys
 
 import paho.mqtt.client as mqtt
 
-PATIENCE = 30
+TIMEOUT = 30
 PORT = int(sys.argv[1])
 CARRIER = sys.argv[2]
 QOS = int(sys.argv[3])
 
 
 class Client(mqtt.Client):
-    """Connected, with everything that happens in queues."""
+    """A connected client that puts every event into a queue."""
 
     def __init__(self, name="", clean=True, will=None):
         super().__init__(
@@ -24,51 +24,51 @@ class Client(mqtt.Client):
             transport=CARRIER,
             reconnect_on_failure=False,
         )
-        self.connects, self.ends, self.inbox, self.grants, self.notes = (queue.Queue() for _ in range(5))
+        self.connects, self.ends, self.inbox, self.grants, self.logs = (queue.Queue() for _ in range(5))
         self.on_connect = lambda _1, _2, flags, reason, _3: self.connects.put((flags.session_present, reason.value))
         self.on_disconnect = lambda _1, _2, flags, _3, _4: self.ends.put(flags.is_disconnect_packet_from_server)
         self.on_message = lambda _1, _2, message: self.inbox.put(message)
         self.on_subscribe = lambda _1, _2, _3, reasons, _4: self.grants.put([reason.value for reason in reasons])
         self.on_unsubscribe = lambda _1, _2, _3, _4, _5: self.grants.put("unsubscribed")
-        self.on_log = lambda _1, _2, _3, text: self.notes.put(text)
+        self.on_log = lambda _1, _2, _3, text: self.logs.put(text)
         if will:
             self.will_set(*will, qos=QOS, retain=True)
         self.connect("127.0.0.1", PORT)
         self.loop_start()
-        self.had_session, reason = self.connects.get(timeout=PATIENCE)
+        self.had_session, reason = self.connects.get(timeout=TIMEOUT)
         assert reason == 0, f"refused: {reason}"
 
     def take(self):
-        message = self.inbox.get(timeout=PATIENCE)
+        message = self.inbox.get(timeout=TIMEOUT)
         return message.topic, message.payload, message.qos, message.retain
 
     def listen(self, *topics):
         self.subscribe([(topic, QOS) for topic in topics])
-        assert self.grants.get(timeout=PATIENCE) == [QOS] * len(topics)
+        assert self.grants.get(timeout=TIMEOUT) == [QOS] * len(topics)
 
     def give(self, topic, payload, retain=False):
-        self.publish(topic, payload, QOS, retain).wait_for_publish(PATIENCE)
+        self.publish(topic, payload, QOS, retain).wait_for_publish(TIMEOUT)
         if QOS == 0:
-            # Nobody says that the broker has it; but it answers this after.
+            # At QoS 0 there is no acknowledgement, but PINGRESP comes after the broker has the message.
             self.ping()
 
     def ping(self):
         self._send_pingreq()
-        while "PINGRESP" not in self.notes.get(timeout=PATIENCE):
+        while "PINGRESP" not in self.logs.get(timeout=TIMEOUT):
             pass
 
     def leave(self):
         self.disconnect()
-        self.ends.get(timeout=PATIENCE)
+        self.ends.get(timeout=TIMEOUT)
         self.loop_stop()
 
     def crash(self):
-        """The connection ends without DISCONNECT, by a reset."""
-        # Over WebSocket, the socket lies in a wrapper that would say goodbye.
+        """Resets the connection without DISCONNECT."""
+        # Over WebSocket, Paho wraps the socket in an object that would send a close frame.
         own = getattr(self.socket(), "_socket", self.socket())
         own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         own.shutdown(socket.SHUT_RDWR)
-        self.ends.get(timeout=PATIENCE)
+        self.ends.get(timeout=TIMEOUT)
         self.loop_stop()
 
 
@@ -91,7 +91,7 @@ def burst():
     for number in range(1000):
         assert reader.take() == ("burst", str(number).encode(), QOS, False)
     for each in sent:
-        each.wait_for_publish(PATIENCE)
+        each.wait_for_publish(TIMEOUT)
 
 
 def retained():
@@ -101,7 +101,7 @@ def retained():
     reader = Client()
     reader.listen("état/+")
     assert reader.take() == ("état/ü", b"neu", QOS, True)
-    # Subscribing again brings it again (section 3.8.4).
+    # Another SUBSCRIBE makes the broker send it again (section 3.8.4).
     reader.listen("état/+")
     assert reader.take() == ("état/ü", b"neu", QOS, True)
     writer.give("état/ü", "", retain=True)
@@ -139,7 +139,7 @@ def session():
     writer.give("for/ann", "live")
     assert again.take()[1] == b"live"
     again.leave()
-    # A clean session forgets it all (section 3.1.2.4).
+    # A clean session discards the former one (section 3.1.2.4).
     clean = Client("ann", clean=True)
     assert not clean.had_session
     clean.listen("other")
@@ -151,7 +151,7 @@ def session():
 def takeover():
     first = Client("ann")
     second = Client("ann")
-    first.ends.get(timeout=PATIENCE)
+    first.ends.get(timeout=TIMEOUT)
     second.listen("t")
     second.give("t", "alive")
     assert second.take()[1] == b"alive"
@@ -161,7 +161,7 @@ def unsubscribing():
     client = Client()
     client.listen("a/+", "b")
     client.unsubscribe(["a/+", "never"])
-    assert client.grants.get(timeout=PATIENCE) == "unsubscribed"
+    assert client.grants.get(timeout=TIMEOUT) == "unsubscribed"
     client.give("a/x", "not wanted")
     client.give("b", "wanted")
     assert client.take()[1] == b"wanted"

@@ -1,4 +1,4 @@
-// What the pages share: a WebSocket that is waited for, and the verdict on the console: "VERDICT ok", or what was wrong.
+// Shared by the pages: a WebSocket with promises, and the verdict on the console: "VERDICT ok", or the failure.
 const parameters = new URLSearchParams(location.search)
 const say = verdict => console.log("VERDICT " + verdict)
 
@@ -35,6 +35,6 @@ function sameBytes(one, other) {
 }
 
 function judge(main) {
-    setTimeout(() => say("nothing happens"), 45000)
+    setTimeout(() => say("timed out"), 45000)
     main().then(() => say("ok"), error => say(error.message))
 }

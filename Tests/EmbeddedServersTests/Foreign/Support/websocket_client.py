@@ -5,12 +5,12 @@ import sys
 
 import websockets
 
-PATIENCE = 30
+TIMEOUT = 30
 SIZES = [0, 1, 125, 126, 127, 65535, 65536, 1 << 20]
 
 
 def text(size):
-    """Text of so many bytes."""
+    """A text of `size` bytes."""
     cut = ("Grüße, 早 👋 " * (size // 10 + 1)).encode()[:size].decode(errors="ignore")
     return cut + "." * (size - len(cut.encode()))
 
@@ -26,7 +26,7 @@ async def sizes(connection):
         await echo(connection, text(size))
         await echo(connection, bytes(index * 31 & 0xFF for index in range(size)))
         await echo(connection, bytes(size))
-    # Many at once, in order.
+    # Many concurrent messages keep their order.
     for number in range(500):
         await connection.send(f"message {number}")
     for number in range(500):
@@ -37,12 +37,12 @@ async def fragments(connection):
     async def parts(*all_parts):
         for part in all_parts:
             yield part
-            # A ping may stand between the fragments of a message (RFC 6455, section 5.4).
+            # A ping may come between the fragments of a message (RFC 6455, section 5.4).
             await (await connection.ping())
 
     await connection.send(parts("one ", "two ", "", "three"))
     assert await connection.recv() == "one two three"
-    # A character is cut apart.
+    # A frame ends inside a character.
     await connection.send(parts(b"\xf0\x9f", b"\x91\x8b"), text=True)
     assert await connection.recv() == "👋"
     await connection.send(parts(*[bytes([number]) * 1000 for number in range(256)]))
@@ -55,11 +55,11 @@ async def pings(connection):
     waits = [await connection.ping(payload) for payload in [b"", b"\x00", b"x" * 125]]
     for wait in waits:
         await wait
-    await connection.pong(b"nobody asked")
+    await connection.pong(b"unsolicited")
     await echo(connection, "alive")
 
 
-async def goodbyes(connect):
+async def close_codes(connect):
     for code, reason in [(1000, ""), (1001, "going"), (3000, "library"), (4999, "Grüße"), (1000, "x" * 123)]:
         async with connect() as connection:
             await echo(connection, "hello")
@@ -101,7 +101,7 @@ async def main(url, compression, test):
         wanted = None if compression == "none" else compression
         return websockets.connect(url, max_size=None, compression=wanted, ping_interval=None, proxy=None)
 
-    if test in (goodbyes, mistakes):
+    if test in (close_codes, mistakes):
         return await test(connect)
     async with connect() as connection:
         extensions = connection.response.headers.get("Sec-WebSocket-Extensions", "")
@@ -111,5 +111,5 @@ async def main(url, compression, test):
 
 
 for name in sys.argv[3:]:
-    asyncio.run(asyncio.wait_for(main(sys.argv[1], sys.argv[2], globals()[name]), PATIENCE))
+    asyncio.run(asyncio.wait_for(main(sys.argv[1], sys.argv[2], globals()[name]), TIMEOUT))
     print(f"{name}: ok", flush=True)

@@ -1,5 +1,5 @@
 """Python's websockets with parameters of permessage-deflate, as the server of an echo or as the client of one.
-Arguments: "server" or the URL, the parameters as JSON. Says what was agreed on."""
+Arguments: "server" or the URL, the parameters as JSON. Prints the negotiated parameters."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ import sys
 import websockets
 from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory, ServerPerMessageDeflateFactory
 
-PATIENCE = 30
+TIMEOUT = 30
 role, parameters = sys.argv[1], json.loads(sys.argv[2])
 
 
@@ -18,7 +18,7 @@ def side(bits, forgets):
 
 
 def agreed(connection, is_server):
-    """What the client sends with, and what the server does."""
+    """The negotiated parameters of the client's and of the server's messages."""
     if not connection.protocol.extensions:
         return "no compression"
     (deflate,) = connection.protocol.extensions
@@ -43,13 +43,13 @@ async def talk():
     factories = [ClientPerMessageDeflateFactory(**parameters)]
     async with websockets.connect(role, compression=None, extensions=factories, proxy=None) as connection:
         letters = random.Random(1)
-        # Each repeats what lies farther back than the small windows reach.
+        # Each message is longer than the small windows, so its repetition refers to older bytes.
         for size in [100, 600, 1500, 5000, 40_000]:
             message = "".join(letters.choices("abcdefgh", k=size))
             for _ in range(3):
                 await connection.send(message)
-                assert await connection.recv() == message, f"{size} letters came back otherwise"
+                assert await connection.recv() == message, f"{size} letters came back changed"
         print(agreed(connection, False), flush=True)
 
 
-asyncio.run(serve() if role == "server" else asyncio.wait_for(talk(), PATIENCE))
+asyncio.run(serve() if role == "server" else asyncio.wait_for(talk(), TIMEOUT))

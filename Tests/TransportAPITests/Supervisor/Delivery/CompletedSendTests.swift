@@ -2,7 +2,7 @@ import Testing
 
 @testable import TransportAPI
 
-/// Messages that a connection has sent and not seen acknowledged, where the next connection completes them.
+/// Tests messages that one connection has sent without an acknowledgement and that the next connection completes.
 @Suite("Sends that the next connection completes")
 struct CompletedSendTests {
     private static let kept = Capabilities(
@@ -23,7 +23,7 @@ struct CompletedSendTests {
         return client
     }
 
-    /// Opens the next connection, and gives what the machine asks of it: what it is to complete, and what it is to send.
+    /// Opens the next connection. Returns the messages that the machine completes on it and those that it sends.
     private func reopen(_ client: inout MachineHarness, _ capabilities: Capabilities = kept) -> [String] {
         client.tell(.connect)
         return client.tell(.connected(client.machine.connection, capabilities)).compactMap { action in
@@ -35,7 +35,7 @@ struct CompletedSendTests {
         }
     }
 
-    /// The connection ends with these messages under way.
+    /// Ends the connection while these messages are in flight.
     private func end(_ client: inout MachineHarness, _ ids: [MessageID]) {
         let connection = client.machine.connection
         for id in ids { client.tell(.settled(connection, id, .unknown(gone))) }
@@ -43,7 +43,7 @@ struct CompletedSendTests {
     }
 
     @Test(
-        "A message that a connection leaves unacknowledged waits for the next connection, which completes it before new ones are sent"
+        "The next connection completes an unacknowledged message before it sends new ones"
     )
     func completed() {
         var client = client()
@@ -58,7 +58,7 @@ struct CompletedSendTests {
         }
     }
 
-    @Test("A message waits for as many connections as it takes")
+    @Test("A message waits for several connections until one completes it")
     func severalConnections() {
         var client = client()
         let id = client.submit()
@@ -70,7 +70,7 @@ struct CompletedSendTests {
         #expect(client.outcomes(id) == [.acknowledged])
     }
 
-    @Test("A message ends in unknown if the next connection knows nothing of it", arguments: [true, false])
+    @Test("A message ends as unknown if the next connection does not know it", arguments: [true, false])
     func forgotten(isKept: Bool) {
         var client = client()
         let id = client.submit()
@@ -81,7 +81,7 @@ struct CompletedSendTests {
         #expect(client.machine.delivery.outbox.isEmpty)
     }
 
-    @Test("A message that no connection completes ends in unknown when it is too old, or when the supervisor closes")
+    @Test("A message that no connection completes ends as unknown at its maximum age or when the supervisor closes")
     func neverCompleted() {
         var client = client()
         let old = client.submit()
@@ -94,13 +94,13 @@ struct CompletedSendTests {
         end(&client, [closed])
         client.tell(.close(.user))
         guard case .unknown(let error)? = client.outcomes(closed).first else {
-            Issue.record("\(client.outcomes(closed))")
+            Issue.record("outcomes: \(client.outcomes(closed))")
             return
         }
         #expect(error.code == .closedByUser)
     }
 
-    @Test("With an envelope, a connection that knows nothing of the message sends it again")
+    @Test("With an envelope, a connection that does not know the message sends it again")
     func origin() {
         var client = client(.session)
         let id = client.submit()

@@ -3,7 +3,7 @@ import Testing
 @testable import TransportAPI
 
 @Suite struct DeliveryRulesTests {
-    @Test("a message cancelled under way ends once, whatever becomes of it")
+    @Test("A message that is cancelled in flight ends once, whatever happens to it later")
     func cancelledOnce() {
         var client = MachineHarness(.session)
         client.open()
@@ -15,7 +15,7 @@ import Testing
         #expect(client.machine.delivery.outbox.isEmpty)
     }
 
-    @Test("a full outbox drops the oldest that never left, not one that a lost connection had")
+    @Test("A full outbox drops the oldest unsent message, and not one that a lost connection has sent")
     func dropsUnsentOnly() {
         var configuration = SupervisorConfiguration.session
         configuration.outbox.maximumCount = 2
@@ -32,7 +32,7 @@ import Testing
         #expect(client.outcomes(new).isEmpty)
     }
 
-    @Test("where all have left already, the new message is refused")
+    @Test("A full outbox refuses a new message if all others have been sent")
     func refusesNewest() {
         var configuration = SupervisorConfiguration.session
         configuration.outbox.maximumCount = 1
@@ -46,7 +46,7 @@ import Testing
         #expect(client.outcomes(new) == [.rejected(.outboxFull)])
     }
 
-    @Test("what one connection may have sent is not unsent because the next one gives it back")
+    @Test("A message that one connection may have sent stays unknown although the next connection returns it unsent")
     func mayHaveLeftBefore() {
         var configuration = SupervisorConfiguration.session
         configuration.outbox.maximumAge = .seconds(60)
@@ -63,7 +63,7 @@ import Testing
         #expect(client.outcomes(id) == [.unknown(.acknowledgementMissing)])
     }
 
-    @Test("what a connection gives back unsent, and nobody waits for, is not sent on the next one")
+    @Test("A cancelled message that a connection returns unsent is not sent again")
     func cancelledAndGivenBack() {
         var configuration = SupervisorConfiguration()
         configuration.backoff = .immediate
@@ -77,7 +77,7 @@ import Testing
         #expect(client.outcomes(id) == [.unknown(.cancelledSend)])
     }
 
-    @Test("when a path that lost a whole window is good again, all of it goes out at the pace of what arrives")
+    @Test("After a dead path has recovered, a lost window is sent again at the rate of its acknowledgements")
     func burstOfLosses() throws {
         var configuration = SupervisorConfiguration.session
         configuration.delivery.window = 64
@@ -85,7 +85,7 @@ import Testing
         delivery.attach(1, .datagrams)
         var (now, received, timeouts) = (Instant.zero, UInt64(0), 0)
         var receiver = SessionReceiver()
-        /// Brings to the peer what was sent, and its acknowledgement back.
+        /// Delivers the sent messages to the peer, and its acknowledgements back.
         func arrive(_ sent: [SupervisorAction]) throws -> [SupervisorAction] {
             var actions: [SupervisorAction] = []
             for case .transmit(_, _, let payload) in sent {
@@ -99,7 +99,7 @@ import Testing
             var lost: [SupervisorAction] = []
             delivery.submit(MessageID(number), Payload([1]), at: now, &lost)
         }
-        // The path is dead for four timeouts.
+        // The path loses everything for four timeouts.
         while received < 100, timeouts < 6 {
             now = try #require(delivery.deadline)
             timeouts += 1
@@ -112,7 +112,7 @@ import Testing
         #expect(delivery.outbox.isEmpty && delivery.roundTrip.timeout < .seconds(2))
     }
 
-    @Test("over a connection without an order, a message that overtakes the welcome is given to the app after it")
+    @Test("On an unordered connection, a message that overtakes the welcome is delivered after the welcome")
     func overtakesTheWelcome() {
         let capabilities = Capabilities(isReliable: true, isOrdered: false, maximumMessageSize: 1200)
         let message = SessionFrame.message(1, Payload([5])).payload
@@ -128,7 +128,7 @@ import Testing
         #expect(given(client.tell(.received(client.machine.connection, message))) == 0)
     }
 
-    @Test("more messages before the welcome than there is room for end the connection")
+    @Test("A connection ends if more messages overtake the welcome than the buffer holds")
     func tooManyOvertakeTheWelcome() {
         let capabilities = Capabilities(isReliable: true, isOrdered: false, maximumMessageSize: 1200)
         var configuration = SupervisorConfiguration.session
@@ -145,7 +145,7 @@ import Testing
             isOver = actions.contains { if case .close = $0 { true } else { false } }
         }
         #expect(isOver)
-        // The next connection does not give the messages of that connection to the app.
+        // The messages of the ended connection are not delivered on the next one.
         client.tell(.connect)
         client.tell(.connected(client.machine.connection, capabilities))
         let welcome = SessionFrame.welcome(incarnation: 7, received: 0).payload

@@ -2,8 +2,8 @@ import Testing
 
 @testable import TransportAPI
 
-/// Messages between two clients of a broker, which acknowledges them itself.
-@Suite("Delivery by way of a broker")
+/// Tests messages between two clients of a broker. The broker sends the acknowledgements.
+@Suite("Delivery through a broker")
 struct OriginDeliveryTests {
     private var random = RandomSource.seeded(1)
     private var delivery: Delivery
@@ -16,7 +16,8 @@ struct OriginDeliveryTests {
         delivery = Delivery(configuration, identity: SessionID(using: &random))
     }
 
-    /// The numbers under which messages were handed to `connection` since the last call, and those that have ended.
+    /// Returns the numbers of the messages that were handed to `connection` since the last call, and the outcomes since
+    /// then.
     private mutating func take(_ connection: Int) -> (sent: [UInt64], ended: [MessageID: SendOutcome]) {
         defer { actions = [] }
         var (sent, ended): ([UInt64], [MessageID: SendOutcome]) = ([], [:])
@@ -36,10 +37,10 @@ struct OriginDeliveryTests {
     }
 
     @Test(
-        "what a connection took and did not see acknowledged goes over the next one in its order, whatever the connection ended by",
+        "Unacknowledged messages are sent in order over the next connection, whatever the error of the first one",
         arguments: [
             .connectionLost, .closedByPeer, .keepaliveTimeout, .acknowledgementTimeout, .protocolViolation,
-            // The broker has sent a message that is too large for this side.
+            // The broker has sent a message that exceeds this side's limit.
             .messageTooLarge,
         ] as [TransportError.Code]
     )
@@ -55,7 +56,7 @@ struct OriginDeliveryTests {
         let error = TransportError(code, .open, "the connection has ended")
         settle(1, .unknown(error))
         delivery.detach()
-        // Another connection is there before the last one has told of all.
+        // The next connection opens before the last one has reported all its outcomes.
         delivery.attach(2, broker)
         delivery.flush(at: .zero, &actions)
         settle(4, .unknown(error))

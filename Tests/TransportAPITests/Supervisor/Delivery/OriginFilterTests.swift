@@ -2,7 +2,7 @@ import Testing
 
 @testable import TransportAPI
 
-/// What has come before from other clients of a broker, and what only looks like it.
+/// Tests the filter that recognises messages of other clients of a broker that arrive a second time.
 @Suite("A filter of repeated messages")
 struct OriginFilterTests {
     private var random = RandomSource.seeded(1)
@@ -15,14 +15,14 @@ struct OriginFilterTests {
 
     private func text(_ text: String, on topic: String? = nil) -> Payload { Payload(text: text, topic: topic) }
 
-    @Test("finds a message that comes again with its sender, number and content")
+    @Test("A filter recognises a repeated message by its sender, number and content")
     mutating func repeats() {
         var verdicts: [Bool] = []
         for number: UInt64 in [1, 2, 1, 2, 3] { verdicts.append(filter.isNew(ann, number, text("\(number)"))) }
         #expect(verdicts == [true, true, false, false, true])
     }
 
-    @Test("takes no message for a repetition of another with the same number, or of one with a higher number")
+    @Test("A message with another content, sender or topic, or with a lower number, is not a repetition")
     mutating func forged() {
         var taken = 0
         for number in 1...3000 as ClosedRange<UInt64> { if filter.isNew(ann, number, text("forged")) { taken += 1 } }
@@ -38,7 +38,7 @@ struct OriginFilterTests {
         #expect(others == [false, true, true, true])
     }
 
-    @Test("remembers at least 65,536 messages, and at most twice as many")
+    @Test("A filter remembers at least 65,536 messages and at most twice as many")
     mutating func memory() {
         var most = 0
         for number in 1...200_000 as ClosedRange<UInt64> {
@@ -55,7 +55,7 @@ struct OriginFilterTests {
         #expect(isForgotten)
     }
 
-    @Test("hashes bytes at once as it does one by one")
+    @Test("Hashing a block of bytes gives the same result as hashing byte by byte")
     func wholeWords() {
         let bytes = (0..<100 as Range<UInt8>).map { $0 }
         for start in 0..<10 {

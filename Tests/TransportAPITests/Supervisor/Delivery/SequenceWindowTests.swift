@@ -6,7 +6,7 @@ import TransportAPI
 @Suite("The window of sequence numbers")
 struct SequenceWindowTests {
     @Test(
-        "New, late and doubled numbers are told apart, also across the wrap-around",
+        "A window distinguishes new, late and repeated numbers, also across the wrap-around",
         arguments: [0, 5000, UInt32.max - 2]
     )
     func verdicts(start: UInt32) {
@@ -22,7 +22,10 @@ struct SequenceWindowTests {
         #expect(window.insert(start &+ 6 &- 1024) == .duplicate)
     }
 
-    @Test("A leap forgets what lies behind it", arguments: [1023, 1024, 1025, 100_000, 0x7fff_ffff] as [UInt32])
+    @Test(
+        "A jump removes the numbers that it leaves behind the window",
+        arguments: [1023, 1024, 1025, 100_000, 0x7fff_ffff] as [UInt32]
+    )
     func leaps(distance: UInt32) {
         var window = SequenceWindow()
         for number in 0..<2000 as Range<UInt32> { #expect(window.insert(number) == .new) }
@@ -34,7 +37,7 @@ struct SequenceWindowTests {
         #expect(window.insert(target &- 1024) == .duplicate)
     }
 
-    @Test("It agrees with a set that remembers everything")
+    @Test("A window agrees with a set that stores every number")
     func againstASet() {
         var random = RandomSource.seeded(2)
         var window = SequenceWindow()

@@ -2,7 +2,7 @@ import Testing
 
 @testable import TransportAPI
 
-/// Acknowledgements of an app, and those that leave.
+/// Tests the acknowledgements that an app gives, and the order in which they are sent to the peer.
 @Suite("Messages that were not processed")
 struct UnprocessedMessagesTests {
     private var messages = UnprocessedMessages()
@@ -17,7 +17,7 @@ struct UnprocessedMessagesTests {
         messages.settle(key, isAbandoned: isAbandoned)?.released
     }
 
-    @Test("leave in the order of their receipt, whatever the order of their acknowledgements")
+    @Test("Acknowledgements are released in the order of receipt, whatever the order in which the app gives them")
     mutating func order() {
         let keys = add(1...4)
         var released: [Int?] = []
@@ -26,7 +26,7 @@ struct UnprocessedMessagesTests {
         #expect(messages.count == 0 && messages.firstSequence == nil)
     }
 
-    @Test("are acknowledged once, and not after they were forgotten")
+    @Test("A message is acknowledged once, and not after it was removed")
     mutating func once() {
         let keys = add(1...2)
         let first = settle(keys[1])
@@ -38,7 +38,7 @@ struct UnprocessedMessagesTests {
         #expect(first == 0 && again == nil && late == nil && next == 1)
     }
 
-    @Test("hold those behind them back when they are abandoned, until they were given again and acknowledged")
+    @Test("An abandoned message holds back those behind it until it is delivered again and acknowledged")
     mutating func abandoned() {
         let keys = add(1...3)
         let steps = [settle(keys[0], isAbandoned: true), settle(keys[1])]
@@ -51,14 +51,14 @@ struct UnprocessedMessagesTests {
         #expect(released == 2 && messages.firstSequence == 3)
     }
 
-    @Test("count those that the app was not given in their order")
+    @Test("Messages that the app did not receive are counted in their order")
     mutating func leftOut() {
         let first = messages.add(sequence: 0, mark: nil, at: .zero)
         let steps = [messages.addProcessed(at: .zero), settle(first), messages.addProcessed(at: .zero)]
         #expect(steps == [0, 2, 1])
     }
 
-    @Test("are reported when the oldest has waited for the interval, and again after each further one")
+    @Test("A reminder is due when the oldest message has waited for the interval, and after each further interval")
     mutating func reminders() {
         func time(_ seconds: Int) -> Instant { Instant.zero.advanced(by: .seconds(seconds)) }
         let interval = Duration.seconds(30)
@@ -82,7 +82,7 @@ struct UnprocessedMessagesTests {
         #expect(messages.reminder(every: interval) == nil)
     }
 
-    @Test("keep little memory however many pass")
+    @Test("Many messages that pass leave nothing stored")
     mutating func many() {
         var released = 0
         for _ in 0..<10_000 {

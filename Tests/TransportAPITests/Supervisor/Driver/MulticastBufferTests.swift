@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The buffer of several listeners")
 struct MulticastBufferTests {
-    @Test("A listener that has taken a burst keeps no memory for another one")
+    @Test("A listener that has taken a burst frees the memory of that burst")
     func burst() {
         let buffer = MulticastBuffer<Int>(limit: 4096, .pause, keepsBacklog: true)
         for number in 0..<2000 { buffer.send(number) }
@@ -15,7 +15,7 @@ struct MulticastBufferTests {
         #expect(listener.capacity <= 256)
     }
 
-    @Test("Each listener gets each element, and a new one what was kept before it came")
+    @Test("Each listener receives each element, and a new listener receives the elements kept before it")
     func elements() {
         let buffer = MulticastBuffer<Int>(limit: 4, .dropOldest, keepsBacklog: true)
         for number in 1...6 { buffer.send(number) }

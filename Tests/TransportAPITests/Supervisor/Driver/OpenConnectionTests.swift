@@ -2,9 +2,9 @@ import TestSupport
 import Testing
 import TransportAPI
 
-/// Messages over an open connection, which lives on the supervisor's own runtime or elsewhere. Time is under the test's
-/// control.
-@Suite("A message over an open connection", .timeLimit(.minutes(5)), .ownThread)
+/// Tests messages over an open connection, which lives on the supervisor's own runtime or elsewhere. Time is under the
+/// test's control.
+@Suite("Messages over an open connection", .timeLimit(.minutes(5)), .ownThread)
 struct OpenConnectionTests {
     private let runtime = VirtualRuntime()
     private let recorder = Recorder()
@@ -25,9 +25,9 @@ struct OpenConnectionTests {
         Script(at: isHere ? runtime : nil)
     }
 
-    /// What the observer was notified of.
-    private var notes: [SupervisorEvent] {
-        recorder.notes.filter {
+    /// The events that the observer has received.
+    private var events: [SupervisorEvent] {
+        recorder.events.filter {
             switch $0 {
             case .submitted, .finished, .received: true
             default: false
@@ -35,7 +35,7 @@ struct OpenConnectionTests {
         }
     }
 
-    @Test("is reported to the observer", arguments: [true, false])
+    @Test("A supervisor reports each message to its observer", arguments: [true, false])
     func observed(isHere: Bool) throws {
         let script = script(isHere: isHere)
         let supervisor = try supervisor(script)
@@ -45,12 +45,12 @@ struct OpenConnectionTests {
         let sent = (1...3 as ClosedRange<UInt64>).flatMap {
             [SupervisorEvent.submitted(MessageID($0), bytes: 1), .finished(MessageID($0), .written)]
         }
-        #expect(notes == sent + [.received(bytes: 4)])
+        #expect(events == sent + [.received(bytes: 4)])
         #expect(script.last?.texts == ["1", "2", "3"])
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("does not overtake one that waits", arguments: [true, false])
+    @Test("A new message does not overtake a message that is queued", arguments: [true, false])
     func order(isHere: Bool) throws {
         let script = script(isHere: isHere)
         let supervisor = try supervisor(script)
@@ -68,14 +68,14 @@ struct OpenConnectionTests {
     }
 
     @Test(
-        "waits for the next connection if the supervisor does not know yet that this one has ended",
+        "A message waits for the next connection if this one has ended and the supervisor is not notified yet",
         arguments: [true, false]
     )
     func endedConnection(isHere: Bool) throws {
         let script = script(isHere: isHere)
         let supervisor = try supervisor(script)
         #expect(try runtime.run { await supervisor.send(bytes("1")) } == .written)
-        // The supervisor is notified after it has the message.
+        // The supervisor is notified of the end after it has accepted the message.
         let late = runtime.begin {
             script.last?.end(CloseReason(.network))
             return await supervisor.send(bytes("2"))
@@ -87,7 +87,7 @@ struct OpenConnectionTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("counts as a sign of life, and delays the next ping", arguments: [true, false])
+    @Test("A sent message counts as a sign of life and delays the next ping", arguments: [true, false])
     func keepalive(isHere: Bool) throws {
         let script = script(isHere: isHere)
         let supervisor = try supervisor(script) {

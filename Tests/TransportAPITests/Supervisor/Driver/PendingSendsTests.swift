@@ -2,7 +2,7 @@ import Testing
 
 @testable import TransportAPI
 
-/// Between handing a message in and waiting for it others may run, and end it.
+/// Other tasks may run between `handIn` and the wait for the outcome. They may complete the message.
 @Suite("Messages that were handed in")
 struct PendingSendsTests {
     private let outgoing = PendingSends(nil)
@@ -14,7 +14,7 @@ struct PendingSendsTests {
         return id
     }
 
-    /// What was given back.
+    /// The identifiers of the undelivered messages.
     private func undelivered(_ listener: MulticastBuffer<Undelivered>.Listener) -> [MessageID] {
         outgoing.undelivered.finish()
         var all: [MessageID] = []
@@ -22,7 +22,7 @@ struct PendingSendsTests {
         return all
     }
 
-    @Test("tell the end that came before their caller waited for it, once")
+    @Test("An outcome that comes before the caller waits for it is returned once")
     func early() async throws {
         let listener = outgoing.undelivered.add(first: nil)
         let id = try handIn()
@@ -32,11 +32,11 @@ struct PendingSendsTests {
         #expect(undelivered(listener).isEmpty)
     }
 
-    @Test("are given back when they end after they got their place, though their caller did not wait for it yet")
+    @Test("A message that ends after its admission is undelivered, even before its submitter waits")
     func place() async throws {
         let listener = outgoing.undelivered.add(first: nil)
         let id = try handIn()
-        #expect(!outgoing.letGo(id))
+        #expect(!outgoing.stopsWaiting(id))
         outgoing.accepted(id)
         outgoing.finished(id, unknown)
         #expect(undelivered(listener) == [id])
@@ -44,11 +44,11 @@ struct PendingSendsTests {
         #expect(try place.get() == id)
     }
 
-    @Test("say why they got no place before their caller waited for one")
+    @Test("A submitter receives the reason of a refusal that came before it waited")
     func refused() async throws {
         let listener = outgoing.undelivered.add(first: nil)
         let id = try handIn()
-        #expect(!outgoing.letGo(id))
+        #expect(!outgoing.stopsWaiting(id))
         let error = TransportError(.bufferFull, .open, "full")
         outgoing.finished(id, .rejected(error))
         let place = await withUnsafeContinuation { outgoing.wait(submitter: id, $0) }

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
-/// A supervisor in session mode towards a server that a test plays, with time under the test's control.
+/// Tests a supervisor in session mode. The test plays the server, and time is under its control.
 @Suite("A supervisor's session", .timeLimit(.minutes(5)), .ownThread)
 struct SessionClientTests {
     private let runtime = VirtualRuntime()
@@ -31,7 +31,7 @@ struct SessionClientTests {
         runtime.advance(by: .seconds(2))
     }
 
-    @Test("is greeted first, and acknowledges end its messages")
+    @Test("A supervisor sends hello first, and acknowledgements complete its messages")
     func acknowledged() throws {
         let supervisor = try supervisor()
         let sends = (1...3).map { number in runtime.begin { await supervisor.send(bytes("\(number)")) } }
@@ -48,14 +48,14 @@ struct SessionClientTests {
         #expect(script.last?.frames.last == .bye)
     }
 
-    @Test("sends what was not acknowledged again, and nothing else")
+    @Test("A supervisor sends only the unacknowledged messages again")
     func resumed() throws {
         let supervisor = try supervisor()
         welcome(7)
         let sends = (1...3).map { number in runtime.begin { await supervisor.send(bytes("\(number)")) } }
         breakConnection()
         guard case .hello(_, 7, 0, _) = script.last?.frames.first else {
-            Issue.record("it said \(String(describing: script.last?.frames))")
+            Issue.record("sent frames: \(String(describing: script.last?.frames))")
             return
         }
         welcome(7, received: 1)
@@ -64,12 +64,14 @@ struct SessionClientTests {
         #expect(try runtime.run { await supervisor.state() } == .open(Endpoint("memory://server"), isResumed: true))
         try runtime.run { await supervisor.close() }
         guard case .unknown = sends[1].value else {
-            Issue.record("it ended in \(String(describing: sends[1].value))")
+            Issue.record("outcome: \(String(describing: sends[1].value))")
             return
         }
     }
 
-    @Test("begins anew with a server that has forgotten it: what was not acknowledged is sent again, and it is told")
+    @Test(
+        "A supervisor starts a new session with a server that lost the old one, and sends unacknowledged messages again"
+    )
     func lost() throws {
         let supervisor = try supervisor()
         welcome(7)
@@ -77,7 +79,7 @@ struct SessionClientTests {
         script.last?.give(.acknowledge(1))
         breakConnection()
         welcome(8)
-        #expect(recorder.notes.contains(.sessionLost))
+        #expect(recorder.events.contains(.sessionLost))
         #expect(script.last?.frames.dropFirst() == [.message(1, bytes("2")), .message(2, bytes("3"))])
         script.last?.give(.acknowledge(2))
         runtime.settle()
@@ -85,7 +87,7 @@ struct SessionClientTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("gives each received message once and in order, whatever the connections do")
+    @Test("A supervisor delivers each message once and in order over several connections")
     func receives() throws {
         let supervisor = try supervisor()
         let messages = supervisor.messages
@@ -93,31 +95,31 @@ struct SessionClientTests {
         for number in [1, 3, 2, 2] { script.last?.give(.message(UInt64(number), bytes("\(number)"))) }
         breakConnection()
         guard case .hello(_, 7, 3, _) = script.last?.frames.first else {
-            Issue.record("it said \(String(describing: script.last?.frames))")
+            Issue.record("sent frames: \(String(describing: script.last?.frames))")
             return
         }
         welcome(7)
         for number in [3, 4] { script.last?.give(.message(UInt64(number), bytes("\(number)"))) }
         runtime.settle()
         #expect(try runtime.run { await messages.prefix(4).reduce("") { $0 + $1.string } } == "1234")
-        #expect(recorder.notes.contains(.duplicate))
+        #expect(recorder.events.contains(.duplicate))
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("tries another time when the server is full, and does not greet for ever")
+    @Test("A supervisor retries when the server is full, and limits its wait for the welcome")
     func refused() throws {
         let supervisor = try supervisor { $0.connectTimeout = .seconds(5) }
         script.last?.give(.refused(.full))
         runtime.advance(by: .seconds(2))
         #expect(script.connections.count == 2)
-        // No welcome comes.
+        // The server sends no welcome.
         runtime.advance(by: .seconds(10))
         #expect(script.connections.count == 3)
         #expect(script.connections.dropLast().allSatisfy { $0.hasEnded })
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("answers the server's pings, and measures its own")
+    @Test("A supervisor answers the server's pings and measures the round trip of its own")
     func pings() throws {
         let supervisor = try supervisor {
             $0.keepalive.interval = .seconds(30)
@@ -137,7 +139,7 @@ struct SessionClientTests {
     }
 
     @Test(
-        "ends a connection on which the server speaks nonsense, and goes on with the next",
+        "A supervisor closes a connection on an invalid frame and continues with the next connection",
         arguments: [[], [99], [7], [4, 0]]
     )
     func nonsense(frame: [UInt8]) throws {

@@ -2,8 +2,8 @@ import TestSupport
 import Testing
 import TransportAPI
 
-/// When a supervisor tries, where, and when it stops trying. With time under the test's control.
-@Suite("A supervisor's attempts", .timeLimit(.minutes(5)), .ownThread)
+/// Tests when and where a supervisor connects, and when it stops. Time is under the test's control.
+@Suite("A supervisor's connection attempts", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorAttemptsTests {
     private let runtime = VirtualRuntime()
 
@@ -11,7 +11,7 @@ struct SupervisorAttemptsTests {
         if case .closed(let reason) = try runtime.run({ await supervisor.state() }) { reason } else { nil }
     }
 
-    @Test("follow the backoff where the server accepts and closes at once")
+    @Test("Attempts follow the backoff if the server accepts connections and closes them at once")
     func acceptAndClose() throws {
         let script = Script { _ in .openAndClose }
         let supervisor = try Supervisor(
@@ -21,7 +21,7 @@ struct SupervisorAttemptsTests {
             on: runtime
         )
         supervisor.connect()
-        // At 0, 1, 3, 7, 15, 31, 47 seconds; from then on every 16.
+        // The attempts are at 0, 1, 3, 7, 15, 31 and 47 seconds. After that there is one every 16 seconds.
         runtime.advance(by: .seconds(60))
         #expect(script.attempts.count == 7)
         runtime.advance(by: .seconds(3600))
@@ -29,7 +29,7 @@ struct SupervisorAttemptsTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("begin anew after a connection that was stable")
+    @Test("The backoff starts again after a connection that was stable")
     func stable() throws {
         let script = Script { $0.number < 6 ? .fail(.refused) : .open }
         let supervisor = try Supervisor(
@@ -48,7 +48,7 @@ struct SupervisorAttemptsTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("begin at once after a connection that ended by an error, although its connection takes long to close")
+    @Test("A new attempt does not wait until the failed connection has closed")
     func slowClose() throws {
         let script = Script { _ in .open }
         let supervisor = try Supervisor(
@@ -66,7 +66,7 @@ struct SupervisorAttemptsTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("go through all endpoints before the first pause, and begin where it worked last")
+    @Test("A supervisor tries all endpoints before the first pause, and first the one that worked last")
     func endpoints() throws {
         let script = Script { $0.endpoint.host == "good" ? .open : .fail(.refused) }
         let supervisor = try Supervisor(script.setup(["tcp://bad", "ws://worse", "udp://good"]), on: runtime)
@@ -81,7 +81,7 @@ struct SupervisorAttemptsTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("that take too long are cancelled, and the next one is made")
+    @Test("A supervisor cancels an attempt that takes too long and makes the next one")
     func hanging() throws {
         let script = Script { $0.number == 0 ? .hang : .open }
         let supervisor = try Supervisor(script.setup { $0.connectTimeout = .seconds(5) }, on: runtime)
@@ -93,7 +93,7 @@ struct SupervisorAttemptsTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("are cancelled by `close`, and a connection that comes too late is closed")
+    @Test("`close` cancels an attempt, and a connection that opens after that is closed")
     func closeWhileConnecting() throws {
         let script = Script { _ in .hang }
         let supervisor = try Supervisor(script.setup(), on: runtime)
@@ -109,7 +109,7 @@ struct SupervisorAttemptsTests {
         #expect(runtime.timerCount == 0)
     }
 
-    @Test("end at the most that there may be")
+    @Test("A supervisor gives up after the maximum number of attempts")
     func maximumAttempts() throws {
         let script = Script { _ in .fail(.refused) }
         let supervisor = try Supervisor(script.setup { $0.maximumAttempts = 5 }, on: runtime)
@@ -123,7 +123,7 @@ struct SupervisorAttemptsTests {
         )
     }
 
-    @Test("end when there was no connection for too long")
+    @Test("A supervisor gives up when it had no connection for the maximum time")
     func maximumElapsed() throws {
         let script = Script { _ in .fail(.unreachable) }
         let supervisor = try Supervisor(script.setup { $0.maximumElapsed = .seconds(10) }, on: runtime)
@@ -133,7 +133,7 @@ struct SupervisorAttemptsTests {
         #expect(try reason(supervisor)?.error?.code == .unreachable)
     }
 
-    @Test("wait as long as the server asks")
+    @Test("A supervisor waits for as long as the server's retry-after says")
     func retryAfter() throws {
         let script = Script { $0.number == 0 ? .fail(.serverUnavailable, retryAfter: .seconds(90)) : .open }
         let supervisor = try Supervisor(script.setup(), on: runtime)
@@ -145,7 +145,7 @@ struct SupervisorAttemptsTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("leave a server alone for as long as it asks, and go to the others meanwhile")
+    @Test("A supervisor avoids a server for its retry-after time and tries the other endpoints meanwhile")
     func retryElsewhere() throws {
         let script = Script {
             $0.endpoint.host == "busy" ? .fail(.serverUnavailable, retryAfter: .seconds(90)) : .fail(.refused)
@@ -162,7 +162,7 @@ struct SupervisorAttemptsTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("forget what a server has asked for once it has let them in")
+    @Test("A supervisor discards a server's retry-after time when the server accepts a connection")
     func retryForgotten() throws {
         let script = Script { $0.number == 0 ? .fail(.serverUnavailable, retryAfter: .seconds(3600)) : .open }
         let supervisor = try Supervisor(script.setup(), on: runtime)
@@ -177,7 +177,7 @@ struct SupervisorAttemptsTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("ask for fresh credentials once after a refusal", arguments: [true, false])
+    @Test("A supervisor requests fresh credentials once after a refusal", arguments: [true, false])
     func refresh(works: Bool) throws {
         let script = Script { $0.endpoint.password == "fresh" && works ? .open : .fail(.authenticationFailed) }
         var setup = try script.setup()
@@ -195,7 +195,7 @@ struct SupervisorAttemptsTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("leave an endpoint alone that does not know us, and end when there is none left")
+    @Test("A supervisor gives up an endpoint that answers 404, and ends when no endpoint is left")
     func notFound() throws {
         let script = Script { $0.endpoint.host == "gone" ? .fail(.notFound) : .fail(.refused) }
         let supervisor = try Supervisor(script.setup(["ws://gone", "ws://away"]), on: runtime)
@@ -208,7 +208,7 @@ struct SupervisorAttemptsTests {
         #expect(try reason(supervisor)?.error?.code == .notFound)
     }
 
-    @Test("fail with what the preparation throws")
+    @Test("A supervisor fails with the error that the preparation throws")
     func preparation() throws {
         struct NoNetwork: Error {}
         let script = Script()

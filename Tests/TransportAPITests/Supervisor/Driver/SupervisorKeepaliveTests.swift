@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
-/// How a dead connection is found, with time under the test's control.
+/// Tests how a supervisor detects a dead connection, with time under the test's control.
 @Suite("A supervisor's keepalive", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorKeepaliveTests {
     private let runtime = VirtualRuntime()
@@ -12,7 +12,7 @@ struct SupervisorKeepaliveTests {
         configuration.keepalive.timeout = .seconds(10)
     }
 
-    @Test("pings a silent connection, and keeps it while it answers")
+    @Test("A supervisor pings a silent connection and keeps it while the peer answers")
     func pings() throws {
         let script = Script()
         let supervisor = try Supervisor(script.setup { keepalive(&$0) }, on: runtime)
@@ -26,7 +26,7 @@ struct SupervisorKeepaliveTests {
     }
 
     @Test(
-        "asks after the silence that fits the connection's transport, unless it is configured otherwise",
+        "A supervisor pings after the keepalive interval of the transport, unless another interval is configured",
         arguments: [
             (.automatic, 12), (.seconds(60), 5), (.off, 0),
         ] as [(KeepaliveConfiguration.Interval, Int)]
@@ -43,7 +43,7 @@ struct SupervisorKeepaliveTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("gives up a connection that does not answer, and connects anew")
+    @Test("A supervisor closes a connection that does not answer and connects again")
     func dead() throws {
         let script = Script()
         let recorder = Recorder()
@@ -55,14 +55,14 @@ struct SupervisorKeepaliveTests {
         #expect(script.connections.count == 2)
         #expect(script.connections[0].reason != nil)
         #expect(
-            recorder.notes.contains {
+            recorder.events.contains {
                 if case .connectionEnded(_, let why) = $0 { why.initiator == .keepalive } else { false }
             }
         )
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("smooths the round trips that it measures")
+    @Test("A supervisor smooths the round-trip times that it measures")
     func roundTrip() throws {
         let script = Script()
         let supervisor = try Supervisor(script.setup { keepalive(&$0) }, on: runtime)
@@ -74,12 +74,12 @@ struct SupervisorKeepaliveTests {
         #expect(try runtime.run { await supervisor.roundTripTime() } == .milliseconds(80))
         script.last?.answerPings(.milliseconds(160))
         runtime.advance(by: .seconds(30))
-        // RFC 6298, section 2.3: 7/8 of what was, 1/8 of what is.
+        // RFC 6298, section 2.3: the estimate is 7/8 of the old estimate plus 1/8 of the new sample.
         #expect(try runtime.run { await supervisor.roundTripTime() } == .milliseconds(90))
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("sends the payload that is configured, and does not deliver its answer")
+    @Test("A supervisor sends the configured payload as its probe and does not deliver the answer")
     func payload() throws {
         let script = Script(Capabilities(hasNativePing: false, maximumMessageSize: 1 << 20))
         let setup = try script.setup {
@@ -96,14 +96,14 @@ struct SupervisorKeepaliveTests {
         runtime.advance(by: .seconds(20))
         #expect(script.connections.count == 1)
         #expect(try runtime.run { await messages.first { _ in true } } == bytes("hello"))
-        // No answer this time.
+        // This probe has no answer.
         runtime.advance(by: .seconds(60))
         #expect(script.connections.count >= 2)
         try runtime.run { await supervisor.close() }
         #expect(try runtime.run { await messages.first { _ in true } } == nil)
     }
 
-    @Test("expects nothing of a payload without an answer")
+    @Test("A supervisor expects no answer to a payload that is configured without one")
     func payloadWithoutAnswer() throws {
         let script = Script(Capabilities(hasNativePing: false, maximumMessageSize: 1 << 20))
         let setup = try script.setup {
@@ -118,7 +118,7 @@ struct SupervisorKeepaliveTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("lives with a consumer that takes nothing for hours")
+    @Test("A supervisor keeps a connection whose messages the app does not take for hours")
     func slowConsumer() throws {
         let script = Script()
         let supervisor = try Supervisor(
@@ -136,7 +136,7 @@ struct SupervisorKeepaliveTests {
         #expect(script.connections.count == 1)
         #expect(script.last?.unread == 16)
         #expect(try runtime.run { await messages.prefix(20).reduce(into: "") { $0 += $1.string + " " } }.count == 50)
-        // It listens again, and so notices the silence.
+        // The app takes messages again, so the supervisor detects the silence.
         runtime.advance(by: .seconds(42))
         #expect(script.connections.count == 2)
         try runtime.run { await supervisor.close() }

@@ -2,13 +2,13 @@ import TestSupport
 import Testing
 import TransportAPI
 
-/// What is left of a supervisor after its end: nothing.
-@Suite("A supervisor's life", .timeLimit(.minutes(5)), .ownThread)
+/// Tests that a supervisor leaves nothing behind after its end.
+@Suite("A supervisor's lifetime", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorLifetimeTests {
     private let runtime = VirtualRuntime()
     private let script = Script()
 
-    /// What a test would like to see gone.
+    /// The objects that must be released.
     private struct Witnesses {
         weak var supervisor: Supervisor?
         weak var connection: ScriptedConnection?
@@ -30,7 +30,7 @@ struct SupervisorLifetimeTests {
         supervisor.connect()
         runtime.settle()
         let witnesses = Witnesses(supervisor: supervisor, connection: script.last, observer: recorder)
-        // The connection is paused, a message is under way, another one waits.
+        // The connection is paused, one message is in flight, and another one waits.
         for number in 0..<5 { script.last?.give(bytes("\(number)")) }
         script.last?.block(true)
         let sends = (0..<2).map { _ in runtime.begin { await supervisor.send(bytes("message")) } }
@@ -45,7 +45,7 @@ struct SupervisorLifetimeTests {
         return witnesses
     }
 
-    @Test("leaves nothing behind when it is closed")
+    @Test("A supervisor releases everything when it is closed")
     func closed() throws {
         let witnesses = try live { supervisor in _ = try runtime.run { await supervisor.close() } }
         runtime.settle()
@@ -53,7 +53,7 @@ struct SupervisorLifetimeTests {
         #expect(runtime.timerCount == 0)
     }
 
-    @Test("leaves nothing behind when it gives up")
+    @Test("A supervisor releases everything when it gives up")
     func gaveUp() throws {
         let witnesses = try live { _ in
             script.answer { _ in .fail(.refused) }
@@ -65,7 +65,7 @@ struct SupervisorLifetimeTests {
         #expect(runtime.timerCount == 0)
     }
 
-    @Test("leaves nothing behind when it was never started")
+    @Test("A supervisor releases everything if it was never started")
     func neverStarted() throws {
         weak var supervisor: Supervisor?
         weak var observer: Recorder?
@@ -81,13 +81,13 @@ struct SupervisorLifetimeTests {
         #expect(supervisor == nil && observer == nil)
     }
 
-    @Test("leaves no listener's place behind")
+    @Test("A listener that is released gives up its subscription")
     func subscriptions() throws {
         let supervisor = try Supervisor(script.setup { $0.messageBuffer = 2 }, on: runtime)
         supervisor.connect()
         for _ in 0..<100 { _ = supervisor.messages }
         runtime.settle()
-        // Had one of them kept its place, nobody would take its messages, and reading would stop.
+        // A listener that kept its subscription would not take its messages, and reading would stop.
         let messages = supervisor.messages
         for number in 0..<10 {
             script.last?.give(bytes("\(number)"))

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
-/// What becomes of messages that wait, with time under the test's control.
+/// Tests the outcomes of queued messages, with time under the test's control.
 @Suite("A supervisor's outbox", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorOutboxTests {
     let runtime = VirtualRuntime()
@@ -25,7 +25,9 @@ struct SupervisorOutboxTests {
         if case .rejected(let error) = outcome { error.code } else { nil }
     }
 
-    @Test("keeps messages without a connection and sends them in order, those that wait for room too")
+    @Test(
+        "A supervisor keeps messages without a connection and then sends them in order, also those that wait for room"
+    )
     func waits() throws {
         let supervisor = try supervisor(3)
         let sends = send(supervisor, 1...6)
@@ -39,7 +41,7 @@ struct SupervisorOutboxTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("refuses the newest when it is full, if so configured")
+    @Test("A full outbox refuses the newest message if it is configured so")
     func refusesNewest() throws {
         let supervisor = try supervisor(3, .refuseNewest)
         let sends = send(supervisor, 1...5)
@@ -50,7 +52,7 @@ struct SupervisorOutboxTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("drops the oldest when it is full, if so configured")
+    @Test("A full outbox drops the oldest message if it is configured so")
     func dropsOldest() throws {
         let supervisor = try supervisor(3, .dropOldest)
         let sends = send(supervisor, 1...5)
@@ -61,7 +63,7 @@ struct SupervisorOutboxTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("ends messages that grow too old")
+    @Test("A message expires when it reaches its maximum age")
     func expiry() throws {
         let setup = try script.setup { $0.outbox.maximumAge = .seconds(60) }
         let supervisor = try Supervisor(setup, on: runtime)
@@ -77,7 +79,7 @@ struct SupervisorOutboxTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("gives back what was submitted and not delivered")
+    @Test("A supervisor returns submitted messages that were not delivered")
     func undelivered() throws {
         let supervisor = try supervisor(2)
         let submitted = try (1...2).map { number in
@@ -88,7 +90,7 @@ struct SupervisorOutboxTests {
         #expect(third.value == nil)
         try runtime.run { await supervisor.close() }
         runtime.settle()
-        // It was refused to its caller, and so is not given back.
+        // The caller has received the refusal of this message, so it is not returned here.
         #expect(third.value == .some(nil))
         let back = try runtime.run { await supervisor.undelivered.reduce(into: []) { $0.append($1) } }
         #expect(back.map(\.payload.string) == ["1", "2"])
@@ -101,7 +103,7 @@ struct SupervisorOutboxTests {
         #expect(late?.code == .closedByUser)
     }
 
-    @Test("lets go of a message whose sender is cancelled while it waits")
+    @Test("A supervisor discards a queued message when its sender is cancelled")
     func cancelWaiting() throws {
         let supervisor = try supervisor(2)
         let sends = send(supervisor, 1...4)
@@ -116,8 +118,8 @@ struct SupervisorOutboxTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("does not know what became of a message whose sender is cancelled on its way, and says so once")
-    func cancelUnderWay() throws {
+    @Test("A sent message ends once, as unknown, when its sender is cancelled before the outcome")
+    func cancelInFlight() throws {
         var setup = try script.setup()
         let recorder = Recorder()
         setup.observer = recorder
@@ -129,18 +131,18 @@ struct SupervisorOutboxTests {
         sends[0].cancel()
         runtime.settle()
         guard case .unknown(let error) = sends[0].value else {
-            Issue.record("it ended in \(String(describing: sends[0].value))")
+            Issue.record("outcome: \(String(describing: sends[0].value))")
             return
         }
         #expect(error.code == .cancelled)
         script.last?.block(false)
         runtime.settle()
         #expect(sends[1].value == .written)
-        #expect(recorder.notes.count { if case .finished(MessageID(1), _) = $0 { true } else { false } } == 1)
+        #expect(recorder.events.count { if case .finished(MessageID(1), _) = $0 { true } else { false } } == 1)
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("keeps a message whose submitter is cancelled once it has its place")
+    @Test("A supervisor keeps an admitted message whose submitter is cancelled")
     func cancelSubmitted() throws {
         let supervisor = try supervisor(1)
         let submit = runtime.begin {
@@ -158,7 +160,7 @@ struct SupervisorOutboxTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("keeps a message whose submitter is cancelled in the moment in which it gets its place")
+    @Test("A supervisor keeps a message that is admitted at the moment when its submitter is cancelled")
     func cancelAdmitted() throws {
         let supervisor = try supervisor(1)
         let first = runtime.begin { await supervisor.send(bytes("not kept")) }
@@ -175,9 +177,9 @@ struct SupervisorOutboxTests {
     }
 }
 
-// Connections that give messages back, refuse them, or make them wait.
+// Connections that return messages, refuse them, or make them wait.
 extension SupervisorOutboxTests {
-    @Test("holds what the connection gave back, in order, until the next connection")
+    @Test("A supervisor keeps the messages that a connection returns, in order, for the next connection")
     func givenBack() throws {
         let supervisor = try supervisor(10)
         supervisor.connect()
@@ -194,7 +196,7 @@ extension SupervisorOutboxTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("does not offer a message again and again to a connection that gives it back", arguments: [true, false])
+    @Test("A supervisor does not repeatedly send a message to a connection that returns it", arguments: [true, false])
     func refusingConnection(isHere: Bool) throws {
         let script = Script(at: isHere ? runtime : nil)
         let supervisor = try Supervisor(script.setup(), on: runtime)
@@ -210,13 +212,16 @@ extension SupervisorOutboxTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("keeps a message that came too late for a connection, whatever that ended by", arguments: [true, false])
+    @Test(
+        "A supervisor keeps a message that an ending connection rejects, whatever the reason of that end",
+        arguments: [true, false]
+    )
     func lateForConnection(isHere: Bool) throws {
         let script = Script(at: isHere ? runtime : nil)
         let supervisor = try Supervisor(script.setup(), on: runtime)
         supervisor.connect()
         runtime.settle()
-        // What ended the connection would never be mended by sending again, were it the message's fault.
+        // If the message itself caused this error, sending it again could not help.
         script.last?.settle(.rejected(TransportError(.messageTooLarge, .closing, "the peer hung up", detail: 1009)))
         let sends = send(supervisor, 1...2)
         runtime.advance(by: .seconds(2))
@@ -225,7 +230,7 @@ extension SupervisorOutboxTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("lets nothing overtake a message that waits for the connection", arguments: [true, false])
+    @Test("No message overtakes one that waits for the connection", arguments: [true, false])
     func blockedConnection(isHere: Bool) throws {
         let script = Script(at: isHere ? runtime : nil)
         let supervisor = try Supervisor(script.setup(), on: runtime)
@@ -240,15 +245,18 @@ extension SupervisorOutboxTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("ends a message that no connection would take, and sends those behind it", arguments: [true, false])
-    func poison(isHere: Bool) throws {
+    @Test(
+        "A message that no connection accepts is rejected, and the messages behind it are sent",
+        arguments: [true, false]
+    )
+    func unacceptable(isHere: Bool) throws {
         let script = Script(at: isHere ? runtime : nil)
         let supervisor = try Supervisor(script.setup(), on: runtime)
         supervisor.connect()
         runtime.settle()
         for code in [TransportError.Code.messageTooLarge, .invalidText] {
             script.last?.settle(.rejected(TransportError(code, .open, "not this one")))
-            #expect(self.code(try runtime.run { await supervisor.send(bytes("poison")) }) == code)
+            #expect(self.code(try runtime.run { await supervisor.send(bytes("unacceptable")) }) == code)
         }
         script.last?.settle(.written)
         #expect(try runtime.run { await supervisor.send(bytes("good")) } == .written)

@@ -6,7 +6,7 @@ import TransportAPI
 @Suite("A supervisor whose app acknowledges messages", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorProcessingTests {
 
-    @Test("acknowledges in a session what was processed, also over the next connection")
+    @Test("A supervisor acknowledges processed messages to the session server, also over the next connection")
     func session() throws {
         let runtime = VirtualRuntime()
         let script = Script()
@@ -26,7 +26,7 @@ struct SupervisorProcessingTests {
         runtime.advance(by: .seconds(2))
         let next = try #require(script.last)
         guard case .hello(_, incarnation: 7, received: 1, attempt: _)? = next.frames.first else {
-            return #expect(Bool(false), "it said \(next.frames)")
+            return #expect(Bool(false), "sent frames: \(next.frames)")
         }
         next.give(.welcome(incarnation: 7, received: 0))
         runtime.settle()
@@ -36,7 +36,7 @@ struct SupervisorProcessingTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("reads on when deliveries are asked for after the buffer of messages was full")
+    @Test("A supervisor reads again when deliveries are requested after its message buffer was full")
     func lateDeliveries() throws {
         let runtime = VirtualRuntime()
         let script = Script(at: runtime)
@@ -59,7 +59,7 @@ struct SupervisorProcessingTests {
     }
 
     @Test(
-        "reports that its app does not acknowledge a message, and stops reading at its limit",
+        "A supervisor reports an unacknowledged message and stops reading at its limit",
         arguments: [true, false]
     )
     func neverAcknowledged(isHere: Bool) throws {
@@ -79,7 +79,7 @@ struct SupervisorProcessingTests {
         let messages = try runtime.run { await deliveries.prefix(4).reduce(into: []) { $0.append($1) } }
         #expect(script.last?.unread == 8)
         runtime.advance(by: .seconds(12))
-        let reports = recorder.notes.compactMap { if case .unacknowledged(let held) = $0 { held } else { nil } }
+        let reports = recorder.events.compactMap { if case .unacknowledged(let held) = $0 { held } else { nil } }
         #expect(reports.map(\.count) == [4, 4] && reports.map(\.oldest) == [.seconds(5), .seconds(10)])
         for message in messages { message.acknowledge() }
         runtime.settle()
@@ -87,7 +87,7 @@ struct SupervisorProcessingTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("gives out what was received when it is closed; acknowledging that does nothing")
+    @Test("A closed supervisor still delivers received messages, and acknowledging them has no effect")
     func closed() throws {
         let runtime = VirtualRuntime()
         let script = Script()
@@ -108,7 +108,7 @@ struct SupervisorProcessingTests {
         #expect(connection.frames == frames)
     }
 
-    @Test("says to a session server who it is, and how often it was started")
+    @Test("A supervisor sends its identity and its number of starts to a session server")
     func identity() throws {
         let runtime = VirtualRuntime()
         let script = Script()

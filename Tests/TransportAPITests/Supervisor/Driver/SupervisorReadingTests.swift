@@ -2,10 +2,10 @@ import TestSupport
 import Testing
 import TransportAPI
 
-/// Received messages and those who are slow to take them, with time under the test's control.
+/// Tests received messages and listeners that take them slowly, with time under the test's control.
 @Suite("A supervisor's messages", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorReadingTests {
-    /// A supervisor whose connections live where it does, and call it, or elsewhere, and are asked by tasks.
+    /// A supervisor whose connections either share its runtime and call it, or live elsewhere and are read by tasks.
     private struct Rig {
         let runtime = VirtualRuntime()
         let script: Script
@@ -33,7 +33,7 @@ struct SupervisorReadingTests {
         }
     }
 
-    @Test("go to every listener", arguments: [true, false])
+    @Test("Every listener receives every message", arguments: [true, false])
     func listeners(isHere: Bool) throws {
         let rig = Rig(isHere: isHere)
         let runtime = rig.runtime
@@ -48,7 +48,7 @@ struct SupervisorReadingTests {
     }
 
     @Test(
-        "are kept while nobody listens, as many as the buffer holds, and the connection is not read further",
+        "Without a listener, a supervisor buffers messages up to its limit and then stops reading",
         arguments: [true, false]
     )
     func backlog(isHere: Bool) throws {
@@ -64,7 +64,10 @@ struct SupervisorReadingTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("are read again when there is room for half a buffer of them, and not for each", arguments: [true, false])
+    @Test(
+        "A supervisor reads again when half of its buffer is free, and not after each message",
+        arguments: [true, false]
+    )
     func hysteresis(isHere: Bool) throws {
         let rig = Rig(isHere: isHere)
         let (runtime, script) = (rig.runtime, rig.script)
@@ -80,7 +83,10 @@ struct SupervisorReadingTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("do not hide the end of a connection, and what it had received is not lost", arguments: [true, false])
+    @Test(
+        "A supervisor notices the end of a connection while reading is paused, and loses no message",
+        arguments: [true, false]
+    )
     func endWhilePaused(isHere: Bool) throws {
         let rig = Rig(isHere: isHere)
         let (runtime, script) = (rig.runtime, rig.script)
@@ -97,7 +103,10 @@ struct SupervisorReadingTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("of many broken connections do not grow without bound where nobody takes them", arguments: [true, false])
+    @Test(
+        "The messages of many broken connections stay within a limit if no listener takes them",
+        arguments: [true, false]
+    )
     func bounded(isHere: Bool) throws {
         let rig = Rig(isHere: isHere)
         let (runtime, script) = (rig.runtime, rig.script)
@@ -114,7 +123,7 @@ struct SupervisorReadingTests {
         #expect(try runtime.run { await messages.reduce(0) { count, _ in count + 1 } } <= 9)
     }
 
-    @Test("let the keepalive watch the connection after one that was let go unread", arguments: [true, false])
+    @Test("The keepalive also monitors a connection that follows one with unread messages", arguments: [true, false])
     func keepaliveAfterPause(isHere: Bool) throws {
         let rig = Rig(isHere: isHere)
         let (runtime, script) = (rig.runtime, rig.script)
@@ -128,13 +137,13 @@ struct SupervisorReadingTests {
         supervisor.resume()
         runtime.settle()
         #expect(script.connections.count == 2)
-        // The new connection is dead from its beginning.
+        // The new connection never answers.
         runtime.advance(by: .seconds(42))
         #expect(script.connections.count == 3)
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("end for a listener whose task is cancelled, which loses nothing", arguments: [true, false])
+    @Test("Cancelling a listener's task ends its wait and loses no message", arguments: [true, false])
     func cancelled(isHere: Bool) throws {
         let rig = Rig(isHere: isHere)
         let runtime = rig.runtime

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
-/// What a supervisor says it is doing, with time under the test's control.
+/// Tests the states that a supervisor reports, with time under the test's control.
 @Suite("A supervisor's states", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorStatesTests {
     private let runtime = VirtualRuntime()
@@ -20,16 +20,16 @@ struct SupervisorStatesTests {
         }
     }
 
-    @Test("tell the whole story to each listener, and end at the close")
-    func story() throws {
+    @Test("Each listener receives all states, and its sequence ends when the supervisor is closed")
+    func allStates() throws {
         let script = Script { $0.number == 0 ? .fail(.refused) : .open }
         let supervisor = try Supervisor(script.setup(), on: runtime)
         let listeners = (0..<3).map { _ in supervisor.states }
-        let stories = listeners.map { states in
+        let received = listeners.map { states in
             runtime.begin {
-                var story: [SupervisorState] = []
-                for await state in states { story.append(state) }
-                return story
+                var seen: [SupervisorState] = []
+                for await state in states { seen.append(state) }
+                return seen
             }
         }
         supervisor.connect()
@@ -38,19 +38,19 @@ struct SupervisorStatesTests {
         runtime.advance(by: .seconds(30))
         try runtime.run { await supervisor.close() }
         runtime.settle()
-        for story in stories {
+        for states in received {
             #expect(
-                story.value?.map(name) == [
+                states.value?.map(name) == [
                     "idle", "connecting 1", "waiting", "connecting 2", "open", "waiting", "connecting 1", "open",
                     "closed",
                 ]
             )
-            #expect(story.value?.contains(.open(server, isResumed: false)) == true)
-            #expect(story.value?.last == .closed(.user))
+            #expect(states.value?.contains(.open(server, isResumed: false)) == true)
+            #expect(states.value?.last == .closed(.user))
         }
     }
 
-    @Test("begin with the present one for a late listener")
+    @Test("A late listener receives the current state first")
     func late() throws {
         let supervisor = try Supervisor(Script().setup(), on: runtime)
         supervisor.connect()
@@ -63,7 +63,7 @@ struct SupervisorStatesTests {
         #expect(try runtime.run { await afterwards.reduce(into: []) { $0.append($1) } } == [.closed(.user)])
     }
 
-    @Test("are the newest for a listener that fell behind")
+    @Test("A listener that falls behind receives the newest states")
     func behind() throws {
         let supervisor = try Supervisor(Script { _ in .fail(.refused) }.setup(), on: runtime)
         let states = supervisor.states
@@ -77,7 +77,7 @@ struct SupervisorStatesTests {
         #expect(seen.contains(.connecting(attempt: 201, server)))
     }
 
-    @Test("end for a listener whose task is cancelled, and go on for the others")
+    @Test("Cancelling one listener's task ends its sequence and not the others")
     func cancelled() throws {
         let supervisor = try Supervisor(Script().setup(), on: runtime)
         let (first, second) = (supervisor.states, supervisor.states)
@@ -93,22 +93,22 @@ struct SupervisorStatesTests {
         #expect(other.value?.map(name) == ["idle", "connecting 1", "open", "closed"])
     }
 
-    @Test("can be awaited to their end, or not that long")
+    @Test("A task can wait for the end of a supervisor, and can be cancelled while it waits")
     func closed() throws {
         let supervisor = try Supervisor(Script().setup(), on: runtime)
-        let patient = runtime.begin { await supervisor.closed() }
-        let impatient = runtime.begin { await supervisor.closed() }
-        impatient.cancel()
+        let waiting = runtime.begin { await supervisor.closed() }
+        let cancelled = runtime.begin { await supervisor.closed() }
+        cancelled.cancel()
         runtime.settle()
-        #expect(impatient.value != nil)
-        #expect(patient.value == nil)
+        #expect(cancelled.value != nil)
+        #expect(waiting.value == nil)
         try runtime.run { await supervisor.close() }
         runtime.settle()
-        #expect(patient.value != nil)
+        #expect(waiting.value != nil)
         try runtime.run { await supervisor.closed() }
     }
 
-    @Test("do not come without an endpoint")
+    @Test("A supervisor without an endpoint is refused")
     func noEndpoint() throws {
         var setup = try Script().setup()
         setup.endpoints = []

@@ -3,10 +3,10 @@ import TestSupport
 import Testing
 import TransportAPI
 
-/// The outbox beyond the life of the process.
+/// Tests an outbox that is saved beyond the end of the process.
 @Suite("A supervisor's store", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorStoreTests {
-    /// A store that remembers what it was asked for.
+    /// A store that records its calls.
     private final class Store: OutboxStore {
         private struct State {
             var messages: [MessageID: Payload] = [:]
@@ -21,7 +21,7 @@ struct SupervisorStoreTests {
         }
 
         var calls: [String] { state.withLock { $0.calls } }
-        /// What another process would find.
+        /// The messages that the next process would find.
         var kept: [Payload] {
             state.withLock { state in state.messages.sorted { $0.key < $1.key }.map(\.value) }
         }
@@ -56,7 +56,7 @@ struct SupervisorStoreTests {
         return try Supervisor(setup, on: runtime)
     }
 
-    @Test("is told of each message that has a place, and of its end")
+    @Test("A supervisor inserts each admitted message into the store and removes it at its end")
     func pairs() throws {
         let store = Store()
         let supervisor = try supervisor(store) {
@@ -75,7 +75,7 @@ struct SupervisorStoreTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("is told of a message that waited for room when it gets it")
+    @Test("A supervisor inserts a message that waits for room when the message is admitted")
     func waiting() throws {
         let store = Store()
         let supervisor = try supervisor(store) { $0.outbox.maximumCount = 1 }
@@ -88,14 +88,14 @@ struct SupervisorStoreTests {
         #expect(store.calls.last == "remove 2")
     }
 
-    @Test("has its messages sent before all others, and those that can't be are given back")
+    @Test("A supervisor sends restored messages before all others and returns those that cannot be sent")
     func restored() throws {
         let store = Store([bytes("old 1"), bytes("too large for this outbox"), bytes("old 2")])
         let recorder = Recorder()
         var setup = try script.setup { $0.outbox.maximumBytes = 20 }
         (setup.store, setup.observer) = (store, recorder)
         let ready = setup
-        // Made on the runtime itself, where nothing comes between the making and the sending.
+        // The supervisor is created on the runtime itself, so nothing runs between its creation and the first `send`.
         let made = try runtime.run {
             let supervisor = try? Supervisor(ready, on: runtime)
             _ = try? await supervisor?.submit(bytes("new"))
@@ -108,13 +108,13 @@ struct SupervisorStoreTests {
         let back = supervisor.undelivered
         #expect(try runtime.run { await back.first { _ in true } }?.payload == bytes("too large for this outbox"))
         #expect(store.calls == ["remove 8", "insert 10", "remove 7", "remove 9", "remove 10"])
-        let ids = recorder.notes.compactMap { if case .submitted(let id, _) = $0 { id } else { nil } }
-        let ends = recorder.notes.compactMap { if case .finished(let id, _) = $0 { id } else { nil } }
+        let ids = recorder.events.compactMap { if case .submitted(let id, _) = $0 { id } else { nil } }
+        let ends = recorder.events.compactMap { if case .finished(let id, _) = $0 { id } else { nil } }
         #expect(Set(ids) == Set(ends) && ids.count == 4 && ends.count == 4)
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("keeps what was submitted and not delivered when the supervisor closes, but not what a caller waited for")
+    @Test("A closed supervisor keeps undelivered submitted messages in the store, but none that a caller waits for")
     func closed() throws {
         let store = Store()
         let supervisor = try supervisor(store)

@@ -2,11 +2,11 @@ import Testing
 
 @testable import TransportAPI
 
-@Suite("A hello that was overtaken on its way")
+@Suite("A hello that another hello overtook")
 struct OvertakenHelloTests {
     private let capabilities = Capabilities(maximumMessageSize: 1000)
 
-    @Test("does not take the session from the connection that came after it")
+    @Test("An overtaken hello does not take the session from the newer connection")
     func overtaken() {
         var configuration = SupervisorConfiguration()
         configuration.delivery.mode = .session
@@ -24,6 +24,9 @@ struct OvertakenHelloTests {
 
         actions = []
         session.attach(3, capabilities, hello: second, at: .zero, &actions)
-        #expect(session.connection == 3, "of two that are equal the later one wins, for peers that do not count")
+        #expect(
+            session.connection == 3,
+            "of two equal attempts the later connection wins, because some peers do not count attempts"
+        )
     }
 }

@@ -2,9 +2,9 @@ import TestSupport
 import Testing
 import TransportAPI
 
-// Apps that acknowledge messages after they have processed them.
+// Tests of apps that acknowledge messages after they have processed them.
 extension SessionServerTests {
-    /// The next deliveries of a session, which the test keeps.
+    /// Returns the next deliveries of a session.
     private func take(_ count: Int, from deliveries: Subscription<ReceivedMessage>) throws -> [ReceivedMessage] {
         try runtime.run { await deliveries.prefix(count).reduce(into: []) { $0.append($1) } }
     }
@@ -23,7 +23,7 @@ extension SessionServerTests {
         runtime.settle()
     }
 
-    @Test("acknowledges to the client what the app has acknowledged, in the order of receipt")
+    @Test("A session server acknowledges the messages that the app has acknowledged, in the order of receipt")
     func processed() throws {
         _ = server()
         let connection = client(ann)
@@ -43,7 +43,7 @@ extension SessionServerTests {
         #expect(acknowledgements(connection) == [2, 4])
     }
 
-    @Test("does not deliver again over the next connection what the app still has, and acknowledges it there")
+    @Test("A message that the app still holds is not delivered again, and is acknowledged over the next connection")
     func inHand() throws {
         _ = server()
         let first = client(ann)
@@ -63,7 +63,7 @@ extension SessionServerTests {
         #expect(try take(1, from: deliveries).map(\.payload.string) == ["3"])
     }
 
-    @Test("delivers again over the next connection what the app has let go of without an acknowledgement")
+    @Test("A message that the app releases unacknowledged is delivered again over the next connection")
     func abandoned() throws {
         _ = server()
         let first = client(ann)
@@ -88,7 +88,7 @@ extension SessionServerTests {
         #expect(acknowledgements(second).last == 3)
     }
 
-    @Test("keeps for the next listener what the last one has not taken")
+    @Test("The next listener receives the messages that the last one did not take")
     func untaken() throws {
         _ = server()
         let connection = client(ann)
@@ -106,7 +106,7 @@ extension SessionServerTests {
         #expect(acknowledgements(connection).last == 3)
     }
 
-    @Test("stops reading when the app has as many unacknowledged messages as its buffer holds and a window more")
+    @Test("A session server stops reading at its limit of unacknowledged messages")
     func bounded() throws {
         _ = server {
             $0.supervisor.messageBuffer = 4
@@ -119,13 +119,13 @@ extension SessionServerTests {
             connection.give(.message(number, Payload([UInt8](repeating: 1, count: 8 << 10))))
         }
         runtime.settle()
-        // Twice the bytes that the buffer holds.
+        // The limit is twice the bytes that the buffer holds.
         #expect(connection.unread == 24)
         for _ in 1...40 { for message in try take(1, from: deliveries) { acknowledge(message) } }
         #expect(connection.unread == 0 && acknowledgements(connection).last == 40)
     }
 
-    @Test("gives `messages` what it gives to deliveries, without a say in the acknowledgement")
+    @Test("Messages also go to `messages`, which has no part in their acknowledgement")
     func both() throws {
         _ = server()
         let connection = client(ann)
@@ -139,7 +139,7 @@ extension SessionServerTests {
         #expect(acknowledgements(connection).last == 2)
     }
 
-    @Test("loses no delivery with a task that is cancelled while it waits for one")
+    @Test("Cancelling a task that waits for a delivery loses no delivery")
     func cancelledWait() throws {
         _ = server()
         let connection = client(ann)
@@ -149,7 +149,7 @@ extension SessionServerTests {
         waiting.cancel()
         runtime.settle()
         #expect(waiting.value != nil && waiting.value??.payload == nil)
-        // In the same moment as a message comes, which goes to the task or to the next one.
+        // The cancellation comes at the same moment as a message. The message goes to this task or to the next one.
         let late = runtime.begin { await deliveries.first { _ in true } }
         connection.give(.message(1, bytes("1")))
         connection.give(.message(2, bytes("2")))
@@ -162,19 +162,19 @@ extension SessionServerTests {
         #expect(acknowledgements(connection).last == 2)
     }
 
-    @Test("reports that the app does not acknowledge a message, or has let go of it, every 30 s")
+    @Test("A session reports an unacknowledged or released message every 30 s")
     func neverAcknowledged() throws {
         _ = server()
         let connection = client(ann)
         let session = try #require(sessions.all.first)
-        let (deliveries, notes) = (session.deliveries, session.notes)
+        let (deliveries, events) = (session.deliveries, session.events)
         runtime.settle()
         give(1...64, over: connection)
         var held: [ReceivedMessage] = try take(64, from: deliveries)
         runtime.advance(by: .seconds(45))
         held = []
         runtime.advance(by: .seconds(20))
-        let reports = try runtime.run { await notes.prefix(2).reduce(into: []) { $0.append($1) } }
+        let reports = try runtime.run { await events.prefix(2).reduce(into: []) { $0.append($1) } }
             .compactMap { if case .unacknowledged(let messages) = $0 { messages } else { nil } }
         #expect(reports.map(\.count) == [64, 64] && reports.map(\.isAbandoned) == [false, true])
         #expect(reports.map(\.oldest) == [.seconds(30), .seconds(60)])
@@ -182,7 +182,7 @@ extension SessionServerTests {
         _ = consume held
     }
 
-    @Test("gives out what was received when the session is closed; acknowledging that does nothing")
+    @Test("A closed session still delivers received messages, and acknowledging them has no effect")
     func closed() throws {
         _ = server()
         let connection = client(ann)
@@ -199,7 +199,7 @@ extension SessionServerTests {
         #expect(connection.frames == frames && acknowledgements(connection).isEmpty)
     }
 
-    @Test("acknowledges in the next welcome what the app has acknowledged while there was no connection")
+    @Test("The next welcome acknowledges the messages that the app acknowledged without a connection")
     func withoutConnection() throws {
         _ = server()
         let first = client(ann)
@@ -218,7 +218,7 @@ extension SessionServerTests {
         #expect(acknowledgements(second).last == 3)
     }
 
-    @Test("goes on with a client that was started again: what that has not acknowledged comes again, counted from one")
+    @Test("A client that restarts continues its session, and its unacknowledged messages come again, counted from one")
     func restartedClient() throws {
         _ = server()
         let first = client(ann)
@@ -236,12 +236,12 @@ extension SessionServerTests {
         let next = try #require(connection.incarnation)
         #expect(next != incarnation && sessions.all.count == 1)
         #expect(connection.messages == ["2", "3"])
-        connection.give(.message(1, bytes("anew")))
+        connection.give(.message(1, bytes("new")))
         connection.give(.acknowledge(2))
         runtime.settle()
         #expect(sends.map(\.value) == [.acknowledged, .acknowledged, .acknowledged])
-        #expect(try received(session, 2) == ["1", "anew"])
-        // A connection of the former process that was slower is turned away.
+        #expect(try received(session, 2) == ["1", "new"])
+        // A late connection of the former process is refused.
         let late = listener.connect()
         late.give(.hello(ann, incarnation: 0, received: 0, attempt: 9))
         runtime.settle()

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
-/// A server of sessions towards clients that a test plays, with time under the test's control.
+/// Tests a session server. The test plays the clients, and time is under its control.
 @Suite("A session server", .timeLimit(.minutes(5)), .ownThread)
 struct SessionServerTests {
     let runtime = VirtualRuntime()
@@ -11,7 +11,7 @@ struct SessionServerTests {
     let ann = SessionID(high: 1, low: 2)
     private let ben = SessionID(high: 3, low: 4)
 
-    /// What a server hands over.
+    /// The sessions that a server has started.
     final class Sessions: Sendable {
         private let list = Locked<[Session]>([])
         var all: [Session] { list.withLock { $0 } }
@@ -30,7 +30,7 @@ struct SessionServerTests {
         return server
     }
 
-    /// A client connects and says hello.
+    /// Connects a client, which sends hello.
     func client(
         _ id: SessionID,
         incarnation: UInt64 = 0,
@@ -48,7 +48,7 @@ struct SessionServerTests {
         return try runtime.run { await session.messages.prefix(count).reduce(into: []) { $0.append($1.string) } }
     }
 
-    @Test("goes on with the session of a client that returns: each message once, in order")
+    @Test("A returning client continues its session, and each message arrives once and in order")
     func resumes() throws {
         _ = server()
         let first = client(ann)
@@ -67,7 +67,7 @@ struct SessionServerTests {
         #expect(try received(sessions.all.first, 6) == ["1", "2", "3", "4", "5", "6"])
     }
 
-    @Test("keeps messages to a client that is away, and sends what it has not acknowledged again")
+    @Test("A session keeps messages for an absent client and sends the unacknowledged ones again")
     func toTheClient() throws {
         _ = server()
         let first = client(ann)
@@ -88,7 +88,7 @@ struct SessionServerTests {
         #expect(sends[2].value == .acknowledged && fourth.value == .acknowledged)
     }
 
-    @Test("closes the former connection of a client that comes with another one")
+    @Test("A session server closes the former connection of a client that opens another one")
     func takesOver() throws {
         _ = server()
         let first = client(ann)
@@ -97,7 +97,7 @@ struct SessionServerTests {
         #expect(sessions.all.count == 1)
     }
 
-    @Test("forgets a session whose client does not return in time")
+    @Test("A session server discards a session whose client does not return in time")
     func lifetime() throws {
         _ = server { $0.sessionLifetime = .seconds(600) }
         let first = client(ann)
@@ -114,7 +114,7 @@ struct SessionServerTests {
         #expect(sessions.all.count == 2)
     }
 
-    @Test("takes no more clients than it may have")
+    @Test("A session server accepts no more clients than its limit")
     func maximumSessions() throws {
         _ = server { $0.maximumSessions = 1 }
         let first = client(ann)
@@ -126,18 +126,18 @@ struct SessionServerTests {
         #expect(client(ben).incarnation != nil)
     }
 
-    @Test("hangs up on a connection that says nothing")
+    @Test("A session server closes a connection that sends no hello")
     func helloTimeout() throws {
         _ = server { $0.helloTimeout = .seconds(10) }
         let silent = listener.connect()
-        let honest = client(ann)
+        let legitimate = client(ann)
         runtime.advance(by: .seconds(11))
-        #expect(silent.hasEnded && !honest.hasEnded)
+        #expect(silent.hasEnded && !legitimate.hasEnded)
         #expect(runtime.timerCount == 0)
     }
 
     @Test(
-        "refuses a first frame that is no hello",
+        "A session server refuses a first frame that is not a hello",
         arguments: [[], [1], [99, 1, 2], [4, 0, 0], [1, 77] + [UInt8](repeating: 0, count: 32)]
     )
     func garbage(frame: [UInt8]) throws {
@@ -146,41 +146,43 @@ struct SessionServerTests {
         connection.give(Payload(frame))
         runtime.settle()
         #expect(connection.hasEnded)
-        if case .refused = connection.frames.first {} else { Issue.record("it got \(connection.frames)") }
+        if case .refused = connection.frames.first {} else { Issue.record("sent frames: \(connection.frames)") }
         #expect(sessions.all.isEmpty)
     }
 
-    @Test("ends the session of a client that says goodbye")
+    @Test("A bye frame of the client ends its session")
     func bye() throws {
         _ = server()
         let connection = client(ann)
         let session = try #require(sessions.all.first)
-        connection.give(.message(1, bytes("last words")))
+        connection.give(.message(1, bytes("last message")))
         connection.give(.bye)
         runtime.settle()
         #expect(connection.hasEnded)
-        #expect(try runtime.run { await session.messages.reduce(into: []) { $0.append($1.string) } } == ["last words"])
+        #expect(
+            try runtime.run { await session.messages.reduce(into: []) { $0.append($1.string) } } == ["last message"]
+        )
         #expect(try runtime.run { await session.send(bytes("late")) }.isSuccess == false)
     }
 
-    @Test("ends all sessions when it closes, and takes no further client")
+    @Test("A closed session server ends all sessions and accepts no client")
     func closes() throws {
         let server = server()
         let connection = client(ann)
-        let newcomer = listener.connect()
+        let second = listener.connect()
         runtime.settle()
         let session = try #require(sessions.all.first)
         try runtime.run { await server.close() }
         runtime.settle()
         #expect(connection.frames.last == .bye)
-        #expect(connection.hasEnded && newcomer.hasEnded)
+        #expect(connection.hasEnded && second.hasEnded)
         #expect(try runtime.run { await session.messages.first { _ in true } } == nil)
         #expect(client(ben).hasEnded)
         #expect(runtime.timerCount == 0)
     }
 
-    @Test("leaves nothing behind of a session that has ended")
-    func letGo() throws {
+    @Test("A session server releases everything of a session that has ended")
+    func released() throws {
         _ = server()
         weak var connection: ScriptedConnection?
         weak var session: Session?
@@ -197,7 +199,7 @@ struct SessionServerTests {
         #expect(runtime.timerCount == 0)
     }
 
-    @Test("lets go of a client in plain style that answers no ping, and turns those away that are too many")
+    @Test("A plain session server closes a client that answers no ping, and refuses clients beyond its limit")
     func plain() throws {
         _ = server {
             $0.supervisor.delivery.mode = .plain
@@ -219,7 +221,7 @@ struct SessionServerTests {
         #expect(try runtime.run { await session.messages.first { _ in true } } == nil)
     }
 
-    @Test("ends the connection of a client that sends and does not read, before too much is waiting for it")
+    @Test("A session server closes a client that sends and does not read, before too much is queued for it")
     func doesNotRead() throws {
         _ = server()
         let connection = client(ann)
@@ -230,9 +232,9 @@ struct SessionServerTests {
     }
 }
 
-// Signs of life.
+// Keepalive.
 extension SessionServerTests {
-    @Test("lets go of a client that answers no ping, and waits for its next connection")
+    @Test("A session server closes a connection without pongs, and the client's next connection continues the session")
     func keepalive() throws {
         _ = server {
             $0.supervisor.keepalive.interval = .seconds(30)
@@ -249,18 +251,18 @@ extension SessionServerTests {
         #expect(client(ann, incarnation: try #require(first.incarnation)).incarnation == first.incarnation)
     }
 
-    @Test("asks a client after the silence that fits its transport, unless it is configured otherwise")
+    @Test("A session server pings after the keepalive interval of the transport, unless another interval is configured")
     func transportsInterval() throws {
         _ = server { $0.supervisor.keepalive.interval = .automatic }
         let connection = client(ann)
-        // A connection says 60 s unless its transport knows better.
+        // The interval of a connection is 60 s unless its transport sets another one.
         runtime.advance(by: .seconds(59))
         #expect(connection.frames.last != .ping(1))
         runtime.advance(by: .seconds(2))
         #expect(connection.frames.last == .ping(1))
     }
 
-    @Test("does not take a client for dead while nobody takes its messages")
+    @Test("A session server keeps a client whose messages the app does not take")
     func slowConsumer() throws {
         _ = server {
             $0.supervisor.keepalive.interval = .seconds(30)
@@ -279,9 +281,9 @@ extension SessionServerTests {
     }
 }
 
-// Clients that were with another server in the meantime, and apps that answer while they read.
+// Clients that were connected to another server in between, and apps that answer while they read.
 extension SessionServerTests {
-    @Test("begins anew with a client that has been with another server, which counts from one again")
+    @Test("A client that returns from another server gets a new session, which counts from one")
     func elsewhere() throws {
         _ = server()
         let first = client(ann)
@@ -296,18 +298,18 @@ extension SessionServerTests {
         let second = client(ann, incarnation: incarnation ^ 1)
         #expect(second.frames.first == .welcome(incarnation: try #require(second.incarnation), received: 0))
         #expect(second.incarnation != incarnation)
-        second.give(.message(1, bytes("anew")))
+        second.give(.message(1, bytes("new")))
         runtime.settle()
         #expect(second.frames.last == .acknowledge(1))
         #expect(sessions.all.count == 2)
-        #expect(try received(sessions.all.last, 1) == ["anew"])
+        #expect(try received(sessions.all.last, 1) == ["new"])
         #expect(try runtime.run { await former.messages.reduce(into: []) { $0.append($1.string) } } == ["1", "2", "3"])
         guard case .unknown? = pending.value else {
-            return #expect(Bool(false), "it has ended as \(String(describing: pending.value))")
+            return #expect(Bool(false), "outcome: \(String(describing: pending.value))")
         }
     }
 
-    @Test("goes on with a session in which nothing has happened, though its welcome was lost")
+    @Test("A client whose welcome was lost continues its unused session")
     func untouched() throws {
         _ = server()
         let first = client(ann, incarnation: 7)
@@ -318,7 +320,7 @@ extension SessionServerTests {
         #expect(second.incarnation == incarnation && sessions.all.count == 1)
     }
 
-    @Test("begins anew, too, where only what came too early was kept")
+    @Test("A client starts a new session if the old one has only early messages")
     func early() throws {
         _ = server()
         let first = client(ann)
@@ -332,7 +334,7 @@ extension SessionServerTests {
         #expect(try received(sessions.all.last, 2) == ["1", "2"])
     }
 
-    @Test("keeps no more than a window beyond its buffer, however often a client comes again")
+    @Test("A session keeps at most one window beyond its buffer, however often the client reconnects")
     func reconnecting() throws {
         _ = server { $0.supervisor.messageBuffer = 2 }
         var connection = client(ann)
@@ -351,7 +353,7 @@ extension SessionServerTests {
         #expect(number <= 2 + 1024 + 1)
     }
 
-    @Test("hears acknowledgements behind more messages than there is room for, and acknowledges those when there is")
+    @Test("A session processes acknowledgements that come behind more messages than its buffer holds")
     func answering() throws {
         _ = server { $0.supervisor.messageBuffer = 2 }
         let connection = client(ann)
@@ -363,7 +365,7 @@ extension SessionServerTests {
         }
         for number in 1...20 { connection.give(.message(UInt64(number), bytes("\(number)"))) }
         runtime.settle()
-        // One is being answered, two wait; what comes then is kept, and not acknowledged.
+        // The app answers one message, and two wait in the buffer. Later ones are kept without acknowledgement.
         #expect(connection.messages == ["1"])
         #expect(connection.frames.last { if case .acknowledge = $0 { true } else { false } } == .acknowledge(3))
         for number in 1...20 {
@@ -375,7 +377,7 @@ extension SessionServerTests {
         #expect(connection.frames.contains(.acknowledge(20)))
     }
 
-    @Test("ends a session whose client sends more than a window that nobody acknowledges")
+    @Test("A session server ends a session whose client sends more than one unacknowledged window")
     func beyondTheWindow() throws {
         _ = server { $0.supervisor.messageBuffer = 2 }
         let connection = client(ann)
@@ -388,14 +390,14 @@ extension SessionServerTests {
     }
 }
 
-// Clients that make a server of sessions keep what they send.
+// Clients that send more than a session server may buffer.
 extension SessionServerTests {
     private func large(_ number: UInt64) -> SessionFrame {
         .message(number, Payload([UInt8](repeating: UInt8(truncatingIfNeeded: number), count: 64 << 10)))
     }
 
     @Test(
-        "ends the connection, and not the session, of a client that sends more before its turn than the message buffer holds"
+        "A client that sends too many early messages loses its connection and keeps its session"
     )
     func earlyBytes() throws {
         _ = server { $0.supervisor.messageBufferBytes = 1 << 20 }
@@ -417,7 +419,7 @@ extension SessionServerTests {
         #expect(try received(sessions.all.first, 3) == ["1", "2", "3"])
     }
 
-    @Test("stops reading a client whose messages nobody takes, at twice the bytes that the message buffer holds")
+    @Test("A session server stops reading a client at twice the bytes of its buffer if the app takes nothing")
     func untakenBytes() throws {
         _ = server { $0.supervisor.messageBufferBytes = 1 << 20 }
         let connection = client(ann)
@@ -430,7 +432,7 @@ extension SessionServerTests {
         #expect(connection.unread == 0)
     }
 
-    @Test("counts what the app has taken and not acknowledged towards what all sessions may keep")
+    @Test("Messages that the app has taken and not acknowledged count towards the limit of all sessions")
     func unacknowledgedBytes() throws {
         _ = server { $0.maximumBuffered = 1 << 20 }
         let connection = client(ann)
@@ -445,11 +447,11 @@ extension SessionServerTests {
         #expect(try runtime.run { await deliveries.first { _ in true } }?.payload == nil)
     }
 
-    @Test("ends the session for which it keeps most once all together pass their limit, and no other")
+    @Test("When all sessions together exceed their limit, the session that keeps most ends and no other")
     func total() throws {
         _ = server { $0.maximumBuffered = 1 << 20 }
         let (most, less) = (client(ann), client(SessionID(high: 3, low: 4)))
-        // What the app has for a client counts as well.
+        // Messages from the app to a client count too.
         let lesser = try #require(sessions.all.last)
         let send = runtime.begin { await lesser.send(Payload([UInt8](repeating: 1, count: 200_000))) }
         for number in 1...20 { most.give(large(UInt64(number))) }
@@ -458,14 +460,14 @@ extension SessionServerTests {
         let ended = try #require(sessions.all.first)
         #expect(try runtime.run { await ended.messages.first { _ in true } } == nil)
         #expect(try runtime.run { await ended.send(bytes("late")) }.isSuccess == false)
-        // The room is free again.
+        // The memory of the ended session is free again.
         let third = client(SessionID(high: 5, low: 6))
         for number in 1...8 { third.give(large(UInt64(number))) }
         runtime.settle()
         #expect(!third.hasEnded && !less.hasEnded)
     }
 
-    @Test("lets callers wait for room in a session's outbox with as many bytes as it holds, and no more")
+    @Test("Waiting senders may hold as many bytes as the outbox, and further senders are rejected")
     func waitingBytes() throws {
         _ = server { $0.supervisor.outbox.maximumBytes = 1000 }
         _ = client(ann)
@@ -475,23 +477,23 @@ extension SessionServerTests {
         }
         #expect(sends.map { $0.value == nil } == [true, true, false, false])
         guard case .rejected(let error)? = sends[2].value else {
-            return #expect(Bool(false), "it has ended as \(String(describing: sends[2].value))")
+            return #expect(Bool(false), "outcome: \(String(describing: sends[2].value))")
         }
         #expect(error.code == .bufferFull)
     }
 }
 
-// Clients that take all places of a server of sessions.
+// Clients that occupy all sessions of a server.
 extension SessionServerTests {
     private func id(_ number: Int) -> SessionID { SessionID(high: UInt64(number), low: 99) }
 
-    /// A client says hello and is gone.
-    private func squat(_ number: Int, from network: UInt64? = nil) {
+    /// Connects a client that sends hello and disconnects.
+    private func leaveUnused(_ number: Int, from network: UInt64? = nil) {
         client(id(number), from: network).end(CloseReason(.network))
         runtime.settle()
     }
 
-    /// A client sends a message and is gone, and comes again later if its session is there still.
+    /// Connects a client that sends a message and disconnects. Returns the incarnation of its session.
     private func use(_ number: Int, from network: UInt64? = nil) throws -> UInt64 {
         let connection = client(id(number), from: network)
         connection.give(.message(1, bytes("hello")))
@@ -510,49 +512,51 @@ extension SessionServerTests {
         return connection.incarnation == incarnation
     }
 
-    @Test("takes a newcomer at once, though an address has left as many sessions behind as there may be")
-    func squatters() throws {
+    @Test("A new client is accepted although one address has left as many sessions as the limit allows")
+    func unusedSessions() throws {
         _ = server { $0.maximumSessions = 1000 }
-        for number in 0..<2000 { squat(number, from: 7) }
+        for number in 0..<2000 { leaveUnused(number, from: 7) }
         let connection = client(ann, from: 8)
         #expect(connection.incarnation != nil && !connection.hasEnded)
-        // Also one from the same address.
+        // A new client from the same address is accepted too.
         #expect(client(SessionID(high: 5, low: 5), from: 7).incarnation != nil)
     }
 
-    @Test("lets sessions make room that were never used before those that were, and of each those left longest ago")
+    @Test("Unused sessions end before used ones, and among those the ones that have been absent longest")
     func order() throws {
         _ = server { $0.maximumSessions = 4 }
         let (first, second) = (try use(1), try use(2))
-        squat(3)
-        squat(4)
+        leaveUnused(3)
+        leaveUnused(4)
         for number in 5...6 { _ = client(id(number)) }
         #expect(isKept(1, first) && isKept(2, second))
-        // Both have been away since: the first for longer.
+        // Both were absent since then, the first one for longer.
         _ = client(id(7))
         #expect(isKept(2, second))
         #expect(!isKept(1, first))
     }
 
-    @Test("lets sessions of an address that has a 64th of all make room before all others, also used ones")
+    @Test("Sessions of an address with a 64th of all sessions end before all others, even if they were used")
     func crowd() throws {
         _ = server { $0.maximumSessions = 128 }
-        squat(0, from: 1)
-        let honest = try use(1, from: 2)
+        leaveUnused(0, from: 1)
+        let legitimate = try use(1, from: 2)
         for number in 2..<128 { _ = try use(number, from: 3) }
-        for number in 128..<200 { squat(number, from: UInt64(number)) }
-        #expect(isKept(1, honest))
+        for number in 128..<200 { leaveUnused(number, from: UInt64(number)) }
+        #expect(isKept(1, legitimate))
     }
 
-    @Test("takes a newcomer though an address holds all places with connections that say nothing after their hello")
-    func linkedSquatters() throws {
+    @Test(
+        "A new client is accepted although one address holds all sessions with connections that are silent after hello"
+    )
+    func unusedConnections() throws {
         _ = server { $0.maximumSessions = 100 }
         let connections = (0..<100).map { client(id($0), from: 7) }
         #expect(client(ann, from: 8).incarnation != nil)
         #expect(connections.count { $0.hasEnded } == 1 && connections[1].hasEnded)
     }
 
-    @Test("never ends a session that has a connection and is used for a newcomer, which is refused")
+    @Test("A used session with a connection does not end to make room, so the new client is refused")
     func inUse() throws {
         _ = server { $0.maximumSessions = 2 }
         for number in 0..<2 {
@@ -564,17 +568,17 @@ extension SessionServerTests {
     }
 
     @Test(
-        "ends the oldest connection that has not said hello when there are too many, first of an address that has many"
+        "At the limit, the oldest connection without a hello ends, first of an address that has many"
     )
     func silentConnections() throws {
-        _ = server { $0.maximumNewcomers = 64 }
-        let honest = listener.connect(from: 1)
+        _ = server { $0.maximumUnidentifiedConnections = 64 }
+        let legitimate = listener.connect(from: 1)
         let silent = (0..<200).map { _ in listener.connect(from: 7) }
         runtime.settle()
-        #expect(silent.count { !$0.hasEnded } == 63 && !honest.hasEnded)
-        honest.give(.hello(ann, incarnation: 0, received: 0))
+        #expect(silent.count { !$0.hasEnded } == 63 && !legitimate.hasEnded)
+        legitimate.give(.hello(ann, incarnation: 0, received: 0))
         runtime.settle()
-        #expect(honest.incarnation != nil)
+        #expect(legitimate.incarnation != nil)
         runtime.advance(by: .seconds(11))
         #expect(silent.allSatisfy { $0.hasEnded })
         #expect(runtime.timerCount == 0)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import TransportAPI
 
-/// The search for a longer keepalive interval, as the supervisor's machine leads it.
+/// Tests how the state machine of a supervisor searches for a longer keepalive interval.
 @Suite("Adaptive keepalive")
 struct AdaptiveKeepaliveTests {
     private var random = RandomSource.seeded(1)
@@ -30,7 +30,7 @@ struct AdaptiveKeepaliveTests {
         _ = now(.connected(machine.connection, capabilities))
     }
 
-    /// The connection is asked after it was idle for `interval`, and answers.
+    /// Sends a ping after the connection was idle for `interval`, and receives the answer.
     private mutating func survive(_ interval: Duration) {
         let actions = after(interval, .deadlineReached(bytesReceived: 0))
         #expect(actions.contains { if case .ping = $0 { true } else { false } })
@@ -42,7 +42,7 @@ struct AdaptiveKeepaliveTests {
         return intervals?.current(on: network)
     }
 
-    @Test("lets the connection be idle for longer each time that it answers")
+    @Test("The interval grows each time that an idle connection answers")
     mutating func grows() {
         open()
         #expect(machine.keepalive?.interval == .seconds(60))
@@ -52,14 +52,14 @@ struct AdaptiveKeepaliveTests {
         #expect(machine.keepalive?.interval == .seconds(240))
     }
 
-    @Test("does nothing where the connection can't be asked")
+    @Test("A connection without pings has no adaptive keepalive")
     mutating func noPing() {
         open(Capabilities(hasNativePing: false, maximumMessageSize: 1000))
         #expect(machine.keepalive == nil)
         #expect(machine.deadline == nil)
     }
 
-    @Test("an answer after an interval with traffic in it proves nothing")
+    @Test("An answer after an interval with traffic does not count as a trial")
     mutating func traffic() {
         open()
         _ = after(.seconds(50), .submit(MessageID(1), Payload([1])))
@@ -68,7 +68,7 @@ struct AdaptiveKeepaliveTests {
         #expect(machine.keepalive?.interval == .seconds(60))
     }
 
-    @Test("a connection that falls silent is followed by one with the safe interval, until that has borne it once")
+    @Test("After a silent connection, the next one starts with the safe interval")
     mutating func silent() {
         open()
         _ = after(.seconds(60), .deadlineReached(bytesReceived: 0))
@@ -77,10 +77,10 @@ struct AdaptiveKeepaliveTests {
         open()
         #expect(machine.keepalive?.interval == .seconds(30))
         survive(.seconds(30))
-        #expect(machine.keepalive?.interval == .seconds(60), "one failure may be chance")
+        #expect(machine.keepalive?.interval == .seconds(60), "a single failure may be chance")
     }
 
-    @Test("remembers each network apart")
+    @Test("Each network has its own interval")
     mutating func networks() {
         open()
         survive(.seconds(60))
@@ -90,7 +90,7 @@ struct AdaptiveKeepaliveTests {
         #expect(machine.keepalive?.interval == .seconds(120))
     }
 
-    @Test("without a network nothing is due, and what a change of networks kills says nothing of the new one")
+    @Test("Nothing is due without a network, and a connection that dies with its network is not a failed trial")
     mutating func networkLost() {
         open()
         survive(.seconds(60))
@@ -99,11 +99,11 @@ struct AdaptiveKeepaliveTests {
         _ = after(.seconds(300), .path(NetworkPath(isUsable: true)))
         _ = now(.deadlineReached(bytesReceived: 0))
         _ = after(.seconds(10), .deadlineReached(bytesReceived: 0))
-        #expect(machine.keepalive == nil, "the old connection did not survive")
+        #expect(machine.keepalive == nil, "the old connection is dead")
         #expect(good() == .seconds(60))
     }
 
-    @Test("a connection that is reset when it is asked after its interval was idle for too long")
+    @Test("A reset that answers the ping after an idle interval counts as a failed trial")
     mutating func reset() {
         open()
         survive(.seconds(60))
@@ -115,10 +115,10 @@ struct AdaptiveKeepaliveTests {
             _ = after(.seconds(30), .deadlineReached(bytesReceived: 0))
             _ = now(.connected(machine.connection, Capabilities(maximumMessageSize: 1000)))
         }
-        #expect(good() == .seconds(30), "the second one was reset after what was known to be good")
+        #expect(good() == .seconds(30), "the second connection was reset at an interval that was known to be good")
     }
 
-    @Test("a connection that breaks in the middle of a conversation says nothing about idle ones")
+    @Test("A connection that breaks during traffic does not change the interval")
     mutating func broken() {
         open()
         survive(.seconds(60))

@@ -10,7 +10,7 @@ import Testing
         return configuration
     }
 
-    @Test("a connection that falls silent after a message is found dead within interval and timeout")
+    @Test("A connection that falls silent after a message is found dead within interval and timeout")
     func deadInTime() {
         var client = MachineHarness(Self.watchful)
         client.open()
@@ -21,7 +21,7 @@ import Testing
         #expect(client.hasAbandoned(1))
     }
 
-    @Test("bytes of a message that is not complete answer a probe")
+    @Test("Bytes of an incomplete message answer a probe")
     func partialMessage() {
         var client = MachineHarness(Self.watchful)
         client.open()
@@ -34,14 +34,17 @@ import Testing
     }
 
     @Test(
-        "a connection that falls silent within a message is found dead within interval and timeout after the last byte"
+        "A connection that falls silent within a message is found dead within interval and timeout of the last byte"
     )
     func deadWithinMessage() {
         var client = MachineHarness(Self.watchful)
         client.open()
         client.wait(.seconds(30))
         client.tell(.deadlineReached(bytesReceived: 500))
-        #expect(client.machine.deadline == Instant.zero.advanced(by: .seconds(32)), "it looks for bytes while it waits")
+        #expect(
+            client.machine.deadline == Instant.zero.advanced(by: .seconds(32)),
+            "the machine checks for bytes while it waits"
+        )
         // The last byte comes before 32 s, so that the loss is known before 70 s.
         let limit = Instant.zero.advanced(by: .seconds(70))
         while !client.hasAbandoned(1), let deadline = client.machine.deadline, deadline < limit {
@@ -51,7 +54,7 @@ import Testing
         #expect(client.hasAbandoned(1))
     }
 
-    @Test("one lost packet is no sign of death where packets get lost")
+    @Test("On a lossy transport, one lost probe does not end the connection")
     func lostProbe() {
         var client = MachineHarness(Self.watchful)
         client.open(.datagrams)
@@ -67,7 +70,7 @@ import Testing
         #expect(client.hasAbandoned(1))
     }
 
-    @Test("without a network silence means nothing, even when reading begins again")
+    @Test("Without a network, silence does not count, even if reading starts again")
     func silentWithoutNetwork() {
         var client = MachineHarness(Self.watchful)
         client.open()
@@ -81,7 +84,7 @@ import Testing
         #expect(deadline != nil)
     }
 
-    @Test("a change of the network asks for no ping where there is none")
+    @Test("A change of the network sends no ping on a transport without pings")
     func nothingToAsk() {
         var client = MachineHarness(SupervisorConfiguration())
         client.open(Capabilities(hasNativePing: false, maximumMessageSize: 100))
@@ -89,7 +92,7 @@ import Testing
         #expect(client.machine.deadline == nil)
     }
 
-    @Test("an attempt that was to refresh the credentials and got nowhere leaves it to the next one")
+    @Test("A cancelled attempt to refresh the credentials leaves the refresh to the next attempt")
     func refreshesAgain() {
         var client = MachineHarness(.session)
         client.tell(.connect)
@@ -103,7 +106,7 @@ import Testing
         #expect(client.attempts == [false, true, true, false])
     }
 
-    @Test("a stable connection proves itself by being suspended too: old failures and an old refresh are forgotten")
+    @Test("A stable connection that is suspended clears old failures and an old refresh")
     func suspendedStable() {
         var configuration = SupervisorConfiguration.session
         configuration.maximumAttempts = 3
@@ -123,7 +126,7 @@ import Testing
         #expect(client.machine.phase != .closed)
     }
 
-    @Test("a server that takes each connection and ends it at once meets longer and longer pauses")
+    @Test("Pauses grow if a server accepts each connection and ends it at once")
     func acceptAndClose() {
         var configuration = SupervisorConfiguration.session
         configuration.backoff = .exponential(initial: .seconds(1), maximum: .seconds(60), multiplier: 2, jitter: .none)

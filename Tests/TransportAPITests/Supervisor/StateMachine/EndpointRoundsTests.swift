@@ -13,7 +13,7 @@ struct EndpointRoundsTests {
         machine = SupervisorStateMachine(SupervisorConfiguration(), endpoints: endpoints, using: &random)
     }
 
-    /// The delays of the pauses that `event` leads to.
+    /// Returns the delays of the pauses that `event` starts.
     private mutating func handle(_ event: SupervisorStateMachine.Event) -> [Duration] {
         var actions: [SupervisorAction] = []
         machine.handle(event, at: .zero, using: &random, &actions)
@@ -25,7 +25,7 @@ struct EndpointRoundsTests {
         return handle(.failed(machine.connection, TransportError(code, .handshake, "no")))
     }
 
-    @Test("tries all of them before the first pause")
+    @Test("A supervisor tries all endpoints before the first pause")
     mutating func round() {
         _ = handle(.connect)
         #expect(fail(.refused) == [.zero])
@@ -34,8 +34,8 @@ struct EndpointRoundsTests {
         #expect(machine.endpoint == 0)
     }
 
-    @Test("one that retrying can't mend is left out, and does not end the round")
-    mutating func hopeless() {
+    @Test("An endpoint with a permanent error is skipped and does not end the round")
+    mutating func permanentError() {
         _ = handle(.connect)
         #expect(fail(.notFound) == [.zero])
         #expect(fail(.refused) == [.zero])
@@ -43,8 +43,8 @@ struct EndpointRoundsTests {
         #expect(machine.endpoint == 1)
     }
 
-    @Test("gives up when retrying can mend none of them")
-    mutating func allHopeless() {
+    @Test("A supervisor gives up when all endpoints have permanent errors")
+    mutating func onlyPermanentErrors() {
         _ = handle(.connect)
         #expect(fail(.notFound) == [.zero])
         #expect(fail(.notFound) == [.zero])

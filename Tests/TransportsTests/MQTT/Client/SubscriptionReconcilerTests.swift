@@ -4,21 +4,21 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// What a client asks for, in packets that a broker of the tests' own answers.
-@Suite("What is subscribed to")
+/// Tests the packets of a client's subscriptions. A broker of the test answers them.
+@Suite("Subscriptions of a client")
 struct SubscriptionReconcilerTests {
-    /// A broker, as far as it has to do with subscriptions.
+    /// The subscriptions of a broker.
     private struct Broker {
         var filters: [String: MQTTQoS] = [:]
         var refused: Set<String> = []
-        /// How many filters it was asked for.
-        var asked = 0
+        /// The number of filters in the SUBSCRIBE packets that it received.
+        var requested = 0
 
-        /// What it answers.
+        /// Handles a packet and returns the answer.
         mutating func take(_ packet: SubscriptionReconciler.Packet) -> [MQTTQoS?] {
             switch packet {
             case .subscribe(let subscriptions):
-                asked += subscriptions.count
+                requested += subscriptions.count
                 return subscriptions.map { subscription in
                     guard !refused.contains(subscription.filter) else { return nil }
                     filters[subscription.filter] = subscription.qos
@@ -30,142 +30,143 @@ struct SubscriptionReconcilerTests {
             }
         }
 
-        /// Answers until nothing is asked any more.
-        mutating func serve(_ wishes: inout SubscriptionReconciler) {
-            while let packet = wishes.next() { _ = wishes.answered(take(packet)) }
+        /// Answers until no request is left.
+        mutating func serve(_ reconciler: inout SubscriptionReconciler) {
+            while let packet = reconciler.next() { _ = reconciler.answered(take(packet)) }
         }
     }
 
-    @Test("a session that is gone is asked for everything, one that is present for what has changed")
+    @Test("A client subscribes to everything in a new session, and only to the changes in a present one")
     func reconnecting() throws {
-        var (wishes, broker) = (SubscriptionReconciler(), Broker())
-        wishes.want("a")
-        wishes.want("b")
-        #expect(wishes.next() == nil)
-        wishes.linked(to: nil, as: "ann", isPresent: false)
-        broker.serve(&wishes)
-        #expect(broker.filters == ["a": .atLeastOnce, "b": .atLeastOnce] && broker.asked == 2)
+        var (reconciler, broker) = (SubscriptionReconciler(), Broker())
+        reconciler.want("a")
+        reconciler.want("b")
+        #expect(reconciler.next() == nil)
+        reconciler.linked(to: nil, as: "ann", isPresent: false)
+        broker.serve(&reconciler)
+        #expect(broker.filters == ["a": .atLeastOnce, "b": .atLeastOnce] && broker.requested == 2)
 
-        wishes.linked(to: nil, as: "ann", isPresent: true)
-        #expect(wishes.next() == nil)
-        wishes.unlinked()
-        wishes.want("a", .exactlyOnce)
-        _ = wishes.drop("b")
-        wishes.want("c")
-        wishes.linked(to: nil, as: "ann", isPresent: true)
-        #expect(wishes.next() == .unsubscribe(["b"]))
-        #expect(wishes.answered([]).map(\.isOver) == [true])
+        reconciler.linked(to: nil, as: "ann", isPresent: true)
+        #expect(reconciler.next() == nil)
+        reconciler.unlinked()
+        reconciler.want("a", .exactlyOnce)
+        _ = reconciler.drop("b")
+        reconciler.want("c")
+        reconciler.linked(to: nil, as: "ann", isPresent: true)
+        #expect(reconciler.next() == .unsubscribe(["b"]))
+        #expect(reconciler.answered([]).map(\.isOver) == [true])
         broker.filters["b"] = nil
-        broker.serve(&wishes)
-        #expect(broker.filters == ["a": .exactlyOnce, "c": .atLeastOnce] && broker.asked == 4)
+        broker.serve(&reconciler)
+        #expect(broker.filters == ["a": .exactlyOnce, "c": .atLeastOnce] && broker.requested == 4)
 
-        wishes.linked(to: nil, as: "ann", isPresent: false)
+        reconciler.linked(to: nil, as: "ann", isPresent: false)
         broker.filters = [:]
-        broker.serve(&wishes)
-        #expect(broker.filters == ["a": .exactlyOnce, "c": .atLeastOnce] && broker.asked == 6)
-        // A name that was not heard of may have anything.
-        wishes.linked(to: nil, as: "ben", isPresent: true)
-        broker.serve(&wishes)
-        #expect(broker.asked == 8)
+        broker.serve(&reconciler)
+        #expect(broker.filters == ["a": .exactlyOnce, "c": .atLeastOnce] && broker.requested == 6)
+        // The broker may have any subscriptions for a new client identifier.
+        reconciler.linked(to: nil, as: "ben", isPresent: true)
+        broker.serve(&reconciler)
+        #expect(broker.requested == 8)
     }
 
-    @Test("each broker is known by what it has itself")
+    @Test("Each broker has its own list of subscriptions")
     func brokers() throws {
-        var (wishes, here, there) = (SubscriptionReconciler(), Broker(), Broker())
+        var (reconciler, here, there) = (SubscriptionReconciler(), Broker(), Broker())
         let endpoints = (try Endpoint("mqtt://here"), try Endpoint("mqtt://there"))
-        wishes.want("a")
-        wishes.linked(to: endpoints.0, as: "ann", isPresent: false)
-        here.serve(&wishes)
-        wishes.linked(to: endpoints.1, as: "ann", isPresent: false)
-        _ = wishes.drop("a")
-        wishes.want("b")
-        there.serve(&wishes)
-        wishes.linked(to: endpoints.0, as: "ann", isPresent: true)
-        here.serve(&wishes)
+        reconciler.want("a")
+        reconciler.linked(to: endpoints.0, as: "ann", isPresent: false)
+        here.serve(&reconciler)
+        reconciler.linked(to: endpoints.1, as: "ann", isPresent: false)
+        _ = reconciler.drop("a")
+        reconciler.want("b")
+        there.serve(&reconciler)
+        reconciler.linked(to: endpoints.0, as: "ann", isPresent: true)
+        here.serve(&reconciler)
         #expect(here.filters == ["b": .atLeastOnce] && there.filters == here.filters)
     }
 
     @Test(
-        "an answer that was lost with its connection is asked for again, and the broker is told again of what is gone"
+        "A request whose answer was lost is sent again, also a request to unsubscribe"
     )
     func lost() {
-        var (wishes, broker) = (SubscriptionReconciler(), Broker())
-        wishes.linked(to: nil, as: "ann", isPresent: false)
-        wishes.want("a")
-        #expect(wishes.next() == .subscribe([MQTTSubscription("a", qos: .atLeastOnce)]))
-        wishes.linked(to: nil, as: "ann", isPresent: true)
-        #expect(wishes.next() == .subscribe([MQTTSubscription("a", qos: .atLeastOnce)]))
-        _ = wishes.answered([.atLeastOnce])
-        _ = wishes.drop("a")
-        #expect(wishes.next() == .unsubscribe(["a"]))
-        wishes.linked(to: nil, as: "ann", isPresent: true)
-        #expect(wishes.next() == .unsubscribe(["a"]))
-        _ = wishes.answered([])
-        wishes.linked(to: nil, as: "ann", isPresent: true)
-        broker.serve(&wishes)
-        #expect(broker.asked == 0)
+        var (reconciler, broker) = (SubscriptionReconciler(), Broker())
+        reconciler.linked(to: nil, as: "ann", isPresent: false)
+        reconciler.want("a")
+        #expect(reconciler.next() == .subscribe([MQTTSubscription("a", qos: .atLeastOnce)]))
+        reconciler.linked(to: nil, as: "ann", isPresent: true)
+        #expect(reconciler.next() == .subscribe([MQTTSubscription("a", qos: .atLeastOnce)]))
+        _ = reconciler.answered([.atLeastOnce])
+        _ = reconciler.drop("a")
+        #expect(reconciler.next() == .unsubscribe(["a"]))
+        reconciler.linked(to: nil, as: "ann", isPresent: true)
+        #expect(reconciler.next() == .unsubscribe(["a"]))
+        _ = reconciler.answered([])
+        reconciler.linked(to: nil, as: "ann", isPresent: true)
+        broker.serve(&reconciler)
+        #expect(broker.requested == 0)
     }
 
-    @Test("a filter that is refused is given up, unless it was asked for once more meanwhile")
+    @Test("A refused filter is dropped unless it was requested again in between")
     func refused() {
-        var wishes = SubscriptionReconciler()
-        wishes.linked(to: nil, as: "ann", isPresent: false)
-        wishes.want("a")
-        wishes.want("b")
-        #expect(wishes.next() != nil)
-        wishes.want("b")
-        let outcomes = wishes.answered([nil, nil])
+        var reconciler = SubscriptionReconciler()
+        reconciler.linked(to: nil, as: "ann", isPresent: false)
+        reconciler.want("a")
+        reconciler.want("b")
+        #expect(reconciler.next() != nil)
+        reconciler.want("b")
+        let outcomes = reconciler.answered([nil, nil])
         #expect(outcomes.map(\.verdict) == [.refused, .refused] && outcomes.map(\.isOver) == [true, false])
-        #expect(wishes.next() == .subscribe([MQTTSubscription("b", qos: .atLeastOnce)]))
-        #expect(wishes.answered([.atMostOnce]).map(\.verdict) == [.granted(.atMostOnce)])
-        wishes.linked(to: nil, as: "ann", isPresent: false)
-        #expect(wishes.next() == .subscribe([MQTTSubscription("b", qos: .atLeastOnce)]))
+        #expect(reconciler.next() == .subscribe([MQTTSubscription("b", qos: .atLeastOnce)]))
+        #expect(reconciler.answered([.atMostOnce]).map(\.verdict) == [.granted(.atMostOnce)])
+        reconciler.linked(to: nil, as: "ann", isPresent: false)
+        #expect(reconciler.next() == .subscribe([MQTTSubscription("b", qos: .atLeastOnce)]))
     }
 
-    @Test("packets bring the filters in order, as many as fit, one packet after the answer to the other")
+    @Test("Packets carry the filters in order, as many as fit, and each packet waits for the answer to the last one")
     func packets() {
-        var wishes = SubscriptionReconciler()
+        var reconciler = SubscriptionReconciler()
         let long = String(repeating: "x", count: SubscriptionReconciler.maximumBytes)
         let filters = (0..<100).map { "t/\($0)" } + [long, "t"]
-        for filter in filters { wishes.want(filter) }
-        wishes.linked(to: nil, as: "ann", isPresent: false)
+        for filter in filters { reconciler.want(filter) }
+        reconciler.linked(to: nil, as: "ann", isPresent: false)
         var packets: [[String]] = []
-        while case .subscribe(let subscriptions)? = wishes.next() {
-            #expect(wishes.next() == nil)
+        while case .subscribe(let subscriptions)? = reconciler.next() {
+            #expect(reconciler.next() == nil)
             packets.append(subscriptions.map(\.filter))
-            _ = wishes.answered(subscriptions.map(\.qos))
+            _ = reconciler.answered(subscriptions.map(\.qos))
         }
         #expect(packets.flatMap { $0 } == filters)
         #expect(packets.map(\.count) == [64, 36, 1, 1])
     }
 
     @Test(
-        "whatever happens, and whichever answers are lost, in the end the broker has what is wanted",
+        "The broker has the wanted filters in the end, whatever happens and whichever answers are lost",
         arguments: 1...200
     )
     func randomised(seed: UInt64) {
         var random = RandomSource.seeded(seed)
-        var (wishes, broker, wanted) = (SubscriptionReconciler(), Broker(), [String: MQTTQoS]())
-        var underWay: SubscriptionReconciler.Packet?
+        var (reconciler, broker, wanted) = (SubscriptionReconciler(), Broker(), [String: MQTTQoS]())
+        var inFlight: SubscriptionReconciler.Packet?
         let filters = ["a", "b", "c", "d"]
         broker.refused = ["d"]
         func isOneOf(_ count: UInt64) -> Bool { random.next() % count == 0 }
         func answer() {
-            guard let packet = underWay.take() else { return }
-            for outcome in wishes.answered(broker.take(packet)) where outcome.isOver && outcome.verdict == .refused {
+            guard let packet = inFlight.take() else { return }
+            for outcome in reconciler.answered(broker.take(packet)) where outcome.isOver && outcome.verdict == .refused
+            {
                 #expect(outcome.filter == "d")
                 wanted[outcome.filter] = nil
             }
         }
-        /// The answer is lost, or the packet itself.
+        /// Loses the answer, or the packet itself.
         func lose() {
-            if let packet = underWay.take(), isOneOf(2) { _ = broker.take(packet) }
+            if let packet = inFlight.take(), isOneOf(2) { _ = broker.take(packet) }
         }
         func connection() {
             lose()
             let isPresent = !isOneOf(4)
             if !isPresent { broker.filters = [:] }
-            wishes.linked(to: nil, as: "ann", isPresent: isPresent)
+            reconciler.linked(to: nil, as: "ann", isPresent: isPresent)
         }
         for _ in 0..<300 {
             let filter = filters.randomElement(using: &random) ?? "a"
@@ -173,25 +174,25 @@ struct SubscriptionReconcilerTests {
             case 0, 1:
                 let qos: MQTTQoS = isOneOf(2) ? .atLeastOnce : .exactlyOnce
                 wanted[filter] = qos
-                wishes.want(filter, qos)
+                reconciler.want(filter, qos)
             case 2:
                 wanted[filter] = nil
-                _ = wishes.drop(filter, always: isOneOf(2))
+                _ = reconciler.drop(filter, always: isOneOf(2))
             case 3:
                 if isOneOf(3) { connection() }
             case 4:
                 if isOneOf(3) {
                     lose()
-                    wishes.unlinked()
+                    reconciler.unlinked()
                 }
             case 5: answer()
             default:
-                if let packet = wishes.next() { underWay = packet }
+                if let packet = reconciler.next() { inFlight = packet }
             }
         }
         connection()
-        while let packet = wishes.next() {
-            underWay = packet
+        while let packet = reconciler.next() {
+            inFlight = packet
             answer()
         }
         #expect(broker.filters == wanted)

@@ -8,11 +8,11 @@ import TransportAPI
 
 @Suite("Messages by filter", .timeLimit(.minutes(5)), .ownThread)
 struct SubscriptionRouterTests {
-    @Test("more messages than a sequence holds may come before the answer to SUBSCRIBE, which is behind them")
+    @Test("A sequence may receive more messages than it holds before its SUBACK")
     func early() async throws {
         let loop = try EventLoop(name: "routes")
         let messages = await Task(executorPreference: loop) {
-            let routes = LoopBound(SubscriptionRouter(limit: 1, on: loop), to: loop)
+            let routes = RuntimeBound(SubscriptionRouter(limit: 1, on: loop), to: loop)
             let messages = routes.value.listen("t")
             routes.value.ask("t")
             for number in 0..<20 as Range<UInt8> { await routes.value.deliver(Payload([number], topic: "t"), routes) }

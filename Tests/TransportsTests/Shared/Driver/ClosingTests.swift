@@ -12,7 +12,7 @@ struct ClosingTests {
     /// More bytes than the buffers of both kernels take.
     private static let size = 16 << 20
 
-    @Test("is closed when the peer has read all written bytes", arguments: ["framed", "u32"])
+    @Test("`close` returns when the peer has read all written bytes", arguments: ["framed", "u32"])
     func slowReader(framing: String) async throws {
         let server = try GatedReader()
         let url = "tcp://127.0.0.1:\(server.port)?framing=\(framing)&write-buffer=\(1 << 30)&close-timeout=20s"
@@ -25,7 +25,7 @@ struct ClosingTests {
         #expect(server.received >= Self.size)
     }
 
-    @Test("reports how many bytes a peer that stops reading did not take")
+    @Test("`close` reports the number of bytes that a stalled peer did not take")
     func silentReader() async throws {
         let server = try GatedReader()
         defer { server.open() }
@@ -39,7 +39,7 @@ struct ClosingTests {
         #expect(await connection.close() == undelivered)
     }
 
-    @Test("rejects the messages that wait for room, and later ones")
+    @Test("`close` rejects the messages that wait for room, and later ones")
     func waitingSends() async throws {
         let server = try GatedReader()
         defer { server.open() }
@@ -61,7 +61,7 @@ struct ClosingTests {
         #expect(outcomes.allSatisfy { $0 == .written || rejected.contains($0) })
     }
 
-    @Test("sends DISCONNECT to a broker before the call returns, so that no will is published", arguments: 0..<20)
+    @Test("`close` sends DISCONNECT to a broker before it returns, so that no will is published", arguments: 0..<20)
     func disconnect(run: Int) async throws {
         let broker = try GatedReader(answer: [0x20, 2, 0, 0])
         broker.open()
@@ -71,7 +71,7 @@ struct ClosingTests {
         #expect(broker.last == [0xE0, 0])
     }
 
-    @Test("closes even if the task that waits for it is cancelled")
+    @Test("A connection closes even if the task that waits for `close` is cancelled")
     func cancelled() async throws {
         let server = try GatedReader()
         let url = "tcp://127.0.0.1:\(server.port)?framing=u32&write-buffer=\(1 << 30)&close-timeout=30s"
@@ -85,7 +85,7 @@ struct ClosingTests {
         #expect(server.received >= Self.size)
     }
 
-    @Test("restarts its close timeout whenever the peer takes bytes, within a total")
+    @Test("The close timeout starts again whenever the peer takes bytes, within a total")
     func progress() {
         var limits = ConnectionLimits()
         (limits.closeTimeout, limits.closeTotal) = (.nanoseconds(10), .nanoseconds(25))
@@ -109,19 +109,19 @@ private final class GatedReader: Sendable {
         var last: [UInt8] = []
     }
 
-    private let listener: HandListener
+    private let listener: RawListener
     private let condition = NSCondition()
     private let state = Locked(State())
 
     var port: UInt16 { listener.port }
-    /// How many bytes were read.
+    /// The number of bytes that were read.
     var received: Int { state.withLock { $0.received } }
     /// The last two bytes that were read.
     var last: [UInt8] { state.withLock { $0.last } }
 
     /// - Parameter answer: The bytes that are sent when the first byte has come.
     init(answer: [UInt8] = []) throws {
-        listener = try HandListener()
+        listener = try RawListener()
         listener.serve { [self] _, connection in
             listener.stop()
             if !answer.isEmpty {

@@ -9,7 +9,7 @@ import TransportAPI
 /// Tests the times that a core uses to decide whether the peer is silent.
 @Suite("The times that a driver reports to its core", .timeLimit(.minutes(5)), .ownThread)
 struct ConnectionDriverClockTests {
-    @Test("Bytes may have been left unread while the inbox is full, until it has room again")
+    @Test("`unreadUntil` follows the clock while the inbox is full and stops when it has room again")
     func unread() async throws {
         let loop = try EventLoop(name: "clocks")
         await withTaskExecutorPreference(loop) { await fillInbox(on: loop) }
@@ -33,7 +33,7 @@ struct ConnectionDriverClockTests {
         driver.close(abort: true)
     }
 
-    @Test("Output moves when it begins to wait and when the peer takes some of it, and at no other time")
+    @Test("`outputMoved` changes only when output starts to wait or when the peer takes some of it")
     func output() async throws {
         let loop = try EventLoop(name: "clocks")
         await withTaskExecutorPreference(loop) { await writeSlowly(on: loop) }

@@ -5,121 +5,121 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// Tests a connection that calls the receiver of its messages, because both are on one loop.
+/// Tests a connection that calls the receiver of its messages. Both live on one loop.
 @Suite("A connection that calls its receiver", .timeLimit(.minutes(5)), .ownThread)
 struct ConnectionReceiverTests {
     private static func onLoop<Value: Sendable>(
-        _ body: @escaping @Sendable (DrivenConnection, Neighbour) -> Value
+        _ body: @escaping @Sendable (DrivenConnection, TestReceiver) -> Value
     ) async throws -> Value {
         try await DrivenConnection.onLoop { loop in
             let driven = DrivenConnection(ByteCore(), on: loop)
             defer { driven.driver.close(abort: true) }
-            return body(driven, Neighbour(driven.driver))
+            return body(driven, TestReceiver(driven.driver))
         }
     }
 
-    @Test("calls it for as many messages as it requests, in order, and keeps the others")
+    @Test("A connection calls its receiver for the requested number of messages, in order, and keeps the others")
     func order() async throws {
-        let seen = try await Self.onLoop { driven, neighbour in
-            neighbour.ask(for: 2)
+        let seen = try await Self.onLoop { driven, receiver in
+            receiver.ask(for: 2)
             driven.arrive(.bytes([1, 2, 3, 4]))
-            var seen = [neighbour.told.seen]
-            neighbour.ask(for: 10)
-            seen.append(neighbour.told.seen)
+            var seen = [receiver.log.seen]
+            receiver.ask(for: 10)
+            seen.append(receiver.log.seen)
             driven.arrive(.bytes([5]), .bytes([6, 7]))
-            return seen + [neighbour.told.seen]
+            return seen + [receiver.log.seen]
         }
         #expect(seen == [[1, 2], [1, 2, 3, 4], [1, 2, 3, 4, 5, 6, 7]])
     }
 
-    @Test("confirms a message when the next one is requested, and not before")
+    @Test("A message is confirmed when the next one is requested, and not before")
     func confirmation() async throws {
-        let confirmed = try await Self.onLoop { driven, neighbour in
-            neighbour.ask(for: 1)
+        let confirmed = try await Self.onLoop { driven, receiver in
+            receiver.ask(for: 1)
             driven.arrive(.bytes([1, 2, 3]))
             var confirmed = [driven.channel.sent]
-            neighbour.ask(for: 1)
+            receiver.ask(for: 1)
             driven.driver.flushIfRequested()
             confirmed.append(driven.channel.sent)
-            neighbour.ask(for: 10)
+            receiver.ask(for: 10)
             driven.driver.flushIfRequested()
             return confirmed + [driven.channel.sent]
         }
         #expect(confirmed == [[], [200], [200, 200, 200]])
     }
 
-    @Test("notifies it of the end once, after all messages")
+    @Test("A receiver is notified of the end once, after all messages")
     func end() async throws {
-        let told = try await Self.onLoop { driven, neighbour in
-            neighbour.ask(for: 1)
+        let log = try await Self.onLoop { driven, receiver in
+            receiver.ask(for: 1)
             driven.arrive(.bytes([1, 2, 3]), .end)
-            let early = neighbour.told
-            neighbour.ask(for: 10)
-            return [early, neighbour.told]
+            let early = receiver.log
+            receiver.ask(for: 10)
+            return [early, receiver.log]
         }
-        #expect(told == [Told(seen: [1], ends: 0), Told(seen: [1, 2, 3], ends: 1)])
+        #expect(log == [ReceiverLog(seen: [1], ends: 0), ReceiverLog(seen: [1, 2, 3], ends: 1)])
     }
 
-    @Test("notifies it of the end while it waits for a message")
+    @Test("A receiver is notified of the end while it waits for a message")
     func awaitedEnd() async throws {
-        let told = try await Self.onLoop { driven, neighbour in
-            neighbour.ask(for: 10)
+        let log = try await Self.onLoop { driven, receiver in
+            receiver.ask(for: 10)
             driven.arrive(.bytes([1]), .end)
             driven.driver.close(abort: true)
-            return neighbour.told
+            return receiver.log
         }
-        #expect(told == Told(seen: [1], ends: 1))
+        #expect(log == ReceiverLog(seen: [1], ends: 1))
     }
 
-    @Test("takes the messages that the receiver sends during a call, in order")
+    @Test("A receiver may send messages during a call, and they keep their order")
     func answers() async throws {
-        let sent = try await Self.onLoop { driven, neighbour in
-            neighbour.onMessage = { [unowned neighbour] in
-                _ = neighbour.connection.sendUnlessWaiting(Payload([$0 + 10]))
+        let sent = try await Self.onLoop { driven, receiver in
+            receiver.onMessage = { [unowned receiver] in
+                _ = receiver.connection.sendUnlessWaiting(Payload([$0 + 10]))
             }
-            neighbour.ask(for: 10)
+            receiver.ask(for: 10)
             driven.arrive(.bytes([1, 2, 3]))
             return driven.channel.sent.filter { $0 != 200 }
         }
         #expect(sent == [11, 12, 13])
     }
 
-    @Test("ends when the receiver abandons it during a call, and delivers no further message")
+    @Test("A connection that its receiver abandons during a call delivers no further message")
     func endedByReceiver() async throws {
-        let told = try await Self.onLoop { driven, neighbour in
-            neighbour.onMessage = { [unowned neighbour] in
-                if $0 == 2 { neighbour.connection.abandon(CloseReason(.keepalive)) }
+        let log = try await Self.onLoop { driven, receiver in
+            receiver.onMessage = { [unowned receiver] in
+                if $0 == 2 { receiver.connection.abandon(CloseReason(.keepalive)) }
             }
-            neighbour.ask(for: 10)
+            receiver.ask(for: 10)
             driven.arrive(.bytes([1, 2, 3]))
-            return neighbour.told
+            return receiver.log
         }
-        #expect(told == Told(seen: [1, 2], ends: 1))
+        #expect(log == ReceiverLog(seen: [1, 2], ends: 1))
     }
 
-    @Test("has one receiver at a time")
+    @Test("A connection has one receiver at a time")
     func second() async throws {
-        let told = try await Self.onLoop { driven, neighbour in
-            let other = Neighbour(neighbour.connection)
-            neighbour.ask(for: 10)
+        let log = try await Self.onLoop { driven, receiver in
+            let other = TestReceiver(receiver.connection)
+            receiver.ask(for: 10)
             other.ask(for: 10)
             driven.arrive(.bytes([1]))
-            return [neighbour.told, other.told]
+            return [receiver.log, other.log]
         }
-        #expect(told == [Told(seen: [1], ends: 0), Told(seen: [], ends: 1)])
+        #expect(log == [ReceiverLog(seen: [1], ends: 0), ReceiverLog(seen: [], ends: 1)])
     }
 }
 
-/// The messages that a receiver has got, and how often it was notified of the end, or refused.
-private struct Told: Equatable, Sendable {
+/// The messages of a receiver, and how often it was notified of the end or refused.
+private struct ReceiverLog: Equatable, Sendable {
     var seen: [UInt8] = []
     var ends = 0
 }
 
 /// Requests messages until it has the wanted number.
-private final class Neighbour: ConnectionReceiver {
+private final class TestReceiver: ConnectionReceiver {
     let connection: any InlineConnection
-    private(set) var told = Told()
+    private(set) var log = ReceiverLog()
     /// Called with each message during the connection's call.
     var onMessage: ((UInt8) -> Void)?
     private var wanted = 0
@@ -143,12 +143,12 @@ private final class Neighbour: ConnectionReceiver {
 
     private func take(_ arrival: Result<Payload?, TransportError>) {
         guard case .success(let payload?) = arrival else {
-            told.ends += 1
+            log.ends += 1
             wanted = 0
             return
         }
         wanted -= 1
-        told.seen += payload.bytes
+        log.seen += payload.bytes
         for byte in payload.bytes { onMessage?(byte) }
     }
 }

@@ -12,7 +12,7 @@ struct InboxTests {
         return Inbox(limits)
     }
 
-    @Test("returns messages in order, and counts their memory, while it grows and shrinks")
+    @Test("An inbox returns messages in order and counts their memory while it grows and shrinks")
     func order() {
         var inbox = Self.inbox()
         var (appended, taken) = (0, 0)
@@ -36,7 +36,7 @@ struct InboxTests {
         #expect(last == nil && count == 0 && held == 0)
     }
 
-    @Test("is full at its limit of messages, or at its limit of bytes", arguments: [(4, 1000), (1000, 4)])
+    @Test("An inbox is full at its limit of messages or at its limit of bytes", arguments: [(4, 1000), (1000, 4)])
     func limits(messages: Int, bytes: Int) {
         var inbox = Self.inbox(messages: messages, bytes: bytes)
         for number in 0..<4 {
@@ -51,7 +51,7 @@ struct InboxTests {
         #expect(isHalfEmptyThen)
     }
 
-    @Test("takes one message of any size when it is empty")
+    @Test("An empty inbox takes one message of any size")
     func large() {
         var inbox = Self.inbox(bytes: 10)
         let hasRoom = inbox.hasRoom

@@ -9,18 +9,18 @@ import TransportAPI
 
 @Suite("The memory of buffered output", .timeLimit(.minutes(5)), .ownThread)
 struct OutputMemoryTests {
-    /// How many bytes are buffered, how many there is memory for, and how many the owner was notified of.
+    /// The number of buffered bytes, the memory for them, and the memory that the owner was notified of.
     struct State: Sendable {
         var waiting: Int
         var reserved: Int
-        var told: Int
+        var reportedMemory: Int
     }
 
     static func state(_ connection: DrivenConnection) -> State {
         State(
             waiting: connection.driver.context.output.count,
             reserved: connection.driver.context.output.capacity,
-            told: connection.told
+            reportedMemory: connection.reportedMemory
         )
     }
 
@@ -35,7 +35,7 @@ struct OutputMemoryTests {
         }
     }
 
-    @Test("counts all of it, and shrinks as the peer takes the bytes")
+    @Test("The owner is notified of all buffered output, and the memory shrinks as the peer takes the bytes")
     func shrinking() async throws {
         let states = try await Self.states { connection in
             connection.write([UInt8](repeating: 7, count: 12 << 20))
@@ -46,11 +46,11 @@ struct OutputMemoryTests {
             return states + [Self.state(connection)]
         }
         #expect(states.map(\.waiting) == [12 << 20, 200 << 10, 0])
-        #expect(states.allSatisfy { $0.told == $0.reserved })
+        #expect(states.allSatisfy { $0.reportedMemory == $0.reserved })
         #expect(states[0].reserved <= 16 << 20 && states[1].reserved <= 1 << 20 && states[2].reserved == 0)
     }
 
-    @Test("counts the bytes that are written while the socket is full")
+    @Test("Bytes that are written while the socket is full are counted")
     func fullSocket() async throws {
         let states = try await Self.states { connection in
             (0..<10).map { _ in
@@ -59,19 +59,19 @@ struct OutputMemoryTests {
             }
         }
         #expect(states.last?.waiting == 1_000_000)
-        #expect(states.allSatisfy { $0.told == $0.reserved })
+        #expect(states.allSatisfy { $0.reportedMemory == $0.reserved })
     }
 
-    @Test("shrinks when a few bytes are left, and counts then too")
+    @Test("The buffer shrinks when a few bytes are left, and these are counted too")
     func fewBytes() async throws {
         let states = try await Self.states { connection in
             connection.write([UInt8](repeating: 7, count: 100))
             return [Self.state(connection)]
         }
-        #expect(states[0].waiting == 100 && states[0].reserved <= 200 && states[0].told == states[0].reserved)
+        #expect(states[0].waiting == 100 && states[0].reserved <= 200 && states[0].reportedMemory == states[0].reserved)
     }
 
-    @Test("does not double for a ping after a message that fills it")
+    @Test("A ping behind a message that fills the buffer does not double it")
     func pingBehind() async throws {
         let states = try await Self.states { connection in
             connection.write([UInt8](repeating: 7, count: 12 << 20))
@@ -81,8 +81,8 @@ struct OutputMemoryTests {
         #expect(states[0].waiting > 12 << 20 && states[0].reserved <= 16 << 20)
     }
 
-    @Test("moves rarely, even if the peer takes small pieces")
-    func seldom() async throws {
+    @Test("The buffer moves its bytes rarely, even if the peer takes small pieces")
+    func smallPieces() async throws {
         let states = try await Self.states { connection in
             connection.write([UInt8](repeating: 7, count: 4 << 20))
             return (0..<1000).map { _ in
@@ -95,8 +95,8 @@ struct OutputMemoryTests {
         #expect(states.allSatisfy { $0.reserved <= max(4 * $0.waiting, 64 << 10) })
     }
 
-    @Test("is one block for all messages of one tick, if the peer takes them")
-    func oneTurn() async throws {
+    @Test("All messages of one tick share one block if the peer takes them")
+    func oneTick() async throws {
         let message = [UInt8](repeating: 7, count: 1000)
         let (states, sent) = try await DrivenConnection.onLoop { loop in
             let connection = DrivenConnection(try FramedTCPCore(), on: loop)
@@ -113,7 +113,7 @@ struct OutputMemoryTests {
         #expect(sent.suffix(200 * 1004) == ArraySlice((0..<200).flatMap { _ in [0, 0, 3, 232] + message }))
     }
 
-    @Test("keeps many messages of one tick complete and in order, if the peer takes nothing")
+    @Test("Many messages of one tick stay complete and in order if the peer takes nothing")
     func stuck() async throws {
         let message = [UInt8](repeating: 7, count: 1000)
         let (sent, late) = try await DrivenConnection.onLoop { loop in
@@ -131,8 +131,8 @@ struct OutputMemoryTests {
         #expect(sent == 10 && late == 100 * 1004)
     }
 
-    @Test("limits the output of one tick, so that a sender of more waits for the next and others can run")
-    func endlessTurn() async throws {
+    @Test("The output of one tick is limited, so a sender of more waits for the next tick and others can run")
+    func outputLimit() async throws {
         let message = [UInt8](repeating: 7, count: 1000)
         let (sent, waiting, atLast) = try await DrivenConnection.onLoop { loop in
             let connection = DrivenConnection(try FramedTCPCore(), on: loop)

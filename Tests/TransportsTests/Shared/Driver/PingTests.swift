@@ -10,7 +10,7 @@ import TransportAPI
 @Suite("The pings of a connection", .timeLimit(.minutes(5)), .ownThread)
 struct PingTests {
     @Test(
-        "are replaced by new ones when they have no answer, each with one error, and late answers are ignored"
+        "A new ping replaces an unanswered one, which ends with one error, and late answers are ignored"
     )
     func unanswered() async throws {
         let loop = try EventLoop(name: "pings")
@@ -29,7 +29,7 @@ struct PingTests {
         #expect(Self.refusal(driver) == .busy)
 
         for index in driver.waiting.pings.indices {
-            driver.waiting.pings[index].sentAt -= ConnectionDriver.pingPatience
+            driver.waiting.pings[index].sentAt -= ConnectionDriver.pingReplacementAge
         }
         #expect(Self.refusal(driver) == nil)
         let error = await #expect(throws: TransportError.self) { _ = try await first.value }
@@ -44,7 +44,7 @@ struct PingTests {
         driver.close(abort: true)
     }
 
-    @Test("wait while the peer takes none of the written bytes")
+    @Test("Pings wait while the peer takes none of the written bytes")
     func stuck() async throws {
         let refusal = try await DrivenConnection.onLoop { loop in
             let connection = DrivenConnection(try FramedTCPCore(), on: loop)
@@ -52,7 +52,7 @@ struct PingTests {
             connection.channel.room = 0
             for _ in 0..<16 { _ = Self.refusal(driver) }
             for index in driver.waiting.pings.indices {
-                driver.waiting.pings[index].sentAt -= ConnectionDriver.pingPatience
+                driver.waiting.pings[index].sentAt -= ConnectionDriver.pingReplacementAge
             }
             connection.write([UInt8](repeating: 7, count: driver.limits.writeBuffer))
             defer { driver.close(abort: true) }

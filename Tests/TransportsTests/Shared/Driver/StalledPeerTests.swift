@@ -9,7 +9,7 @@ import TransportAPI
 @Suite("A peer that stops reading", .timeLimit(.minutes(1)), .ownThread)
 struct StalledPeerTests {
     @Test(
-        "does not block timers and other connections of the loop, even with messages behind the in-flight window",
+        "A stalled peer does not block the timers and other connections of its loop",
         arguments: 1...2
     )
     func silentBroker(quality: Int) async throws {
@@ -22,8 +22,8 @@ struct StalledPeerTests {
             for _ in 0..<80 {
                 group.addTask { await connection.send(Payload(longBytes(8192))) }
             }
-            // With the socket full, output below the write buffer and a message behind the window, the loop must still
-            // tick.
+            // The socket is full, there is output below the limit of the write buffer, and a message waits behind the
+            // window. The loop must still tick.
             for _ in 0..<100 { await other.roundTrip() }
             await fireTimer(on: loop)
             broker.stop()
@@ -42,12 +42,12 @@ struct StalledPeerTests {
 
 /// Accepts each CONNECT and reads nothing after it.
 private final class SilentBroker: Sendable {
-    private let listener: HandListener
+    private let listener: RawListener
     private let connections = Locked<[Int32]>([])
     var port: UInt16 { listener.port }
 
     init() throws {
-        listener = try HandListener()
+        listener = try RawListener()
         listener.serve { [connections] _, connection in
             var byte: UInt8 = 0
             _ = recv(connection, &byte, 1, 0)

@@ -6,7 +6,7 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-/// Works for one time budget on each message, on behalf of other connections than its sender.
+/// A handler that works for one time budget on each message, for the benefit of other connections.
 private final class BusyHandler: ConnectionHandler {
     private(set) var messages = 0
 
@@ -23,7 +23,7 @@ private final class BusyHandler: ConnectionHandler {
 
 @Suite("Work on the input of one connection", .timeLimit(.minutes(5)), .ownThread)
 struct UninterruptedWorkTests {
-    @Test("stops when the connection exceeds its control rate, and does not continue to the end of the input")
+    @Test("A driver stops in the middle of its input when the connection exceeds its control rate")
     func controlWork() async throws {
         let ping: [UInt8] = [0x80, 0, 0, 9, 1, 0, 0, 0, 0, 0, 0, 0, 1]
         let (answers, code) = try await DrivenConnection.onLoop { loop in
@@ -40,10 +40,10 @@ struct UninterruptedWorkTests {
         #expect(1001..<1011 ~= answers)
     }
 
-    @Test("continues among the deferred handlers once a server's client has sent a few control frames")
-    func fewDemands() async throws {
+    @Test("A driver defers the rest of the input after a few control frames of a server's client")
+    func fewControlFrames() async throws {
         let ping: [UInt8] = [0x80, 0, 0, 9, 1, 0, 0, 0, 0, 0, 0, 0, 1]
-        let (isInLine, first, all) = try await DrivenConnection.onLoop { loop in
+        let (isDeferred, first, all) = try await DrivenConnection.onLoop { loop in
             let connection = DrivenConnection(try FramedTCPCore(), on: loop)
             connection.driver.owner = connection
             defer { connection.driver.close(abort: true) }
@@ -51,17 +51,17 @@ struct UninterruptedWorkTests {
             connection.arrive(.bytes([0, 0, 0, 1, 7]))
             connection.channel.arriving = [.bytes(Array(repeatElement(ping, count: 100).joined()))]
             connection.driver.ready(.read)
-            let isInLine = connection.driver.isDeferred
+            let isDeferred = connection.driver.isDeferred
             connection.driver.flushIfRequested()
             let first = connection.channel.sent.count / ping.count
             while connection.driver.isDeferred { connection.driver.loop.runNow(connection.driver, for: .deferred) }
             connection.driver.flushIfRequested()
-            return (isInLine, first, connection.channel.sent.count / ping.count)
+            return (isDeferred, first, connection.channel.sent.count / ping.count)
         }
-        #expect(isInLine && 1...4 ~= first && all == 100)
+        #expect(isDeferred && 1...4 ~= first && all == 100)
     }
 
-    @Test("is interrupted between two messages for many other connections")
+    @Test("Work for many other connections is interrupted between two messages")
     func fanOut() async throws {
         let (first, all) = try await DrivenConnection.onLoop { loop in
             let connection = DrivenConnection(try FramedTCPCore(), on: loop)

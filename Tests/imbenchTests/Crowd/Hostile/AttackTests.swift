@@ -10,7 +10,7 @@ import Transports
 struct AttackTests {
     private static let loops = Result { (try EventLoop(name: "crowd-server"), try EventLoop(name: "crowd-client")) }
 
-    /// Every attack that is to end somewhere, with a few attackers.
+    /// Every attack whose clients the server must end, with a few attackers.
     private static let everyPlan: [AttackPlan] = ["ws", "tcp", "mqtt", "mqtt+ws", "udp"].flatMap { transport in
         HostileKind.allCases.compactMap { AttackPlan($0, transport, attackers: 4) }.filter { !$0.expected.isEmpty }
     }
@@ -21,21 +21,21 @@ struct AttackTests {
             plan: plan,
             attackers: 4,
             hold: .milliseconds(100),
-            // One round trip in each half of the quiet time, however busy other tests keep this machine.
+            // One round trip in each half of the quiet time, because other tests keep this machine busy.
             enough: 2,
             serverLoop: server,
             clientLoop: client,
             // Other tests need this machine too.
             rest: 2,
-            patience: .seconds(240)
+            longestOvertime: .seconds(240)
         )
-        // Ratios are not what is asserted here.
+        // This test does not check ratios.
         run.pauses = (.zero, .zero)
         change(&run)
         return try await apart { [run] in run.measure() }
     }
 
-    @Test("hostile clients are ended for what they do, and honest ones are served", arguments: everyPlan)
+    @Test("Hostile clients are ended with the expected error, and honest ones are served", arguments: everyPlan)
     func attack(plan: AttackPlan) async throws {
         let row = try await run(plan)
         #expect(row.failure == nil)
@@ -45,13 +45,13 @@ struct AttackTests {
         for code in plan.expected { #expect(row.endings.contains { $0.code == code }) }
     }
 
-    /// Attacks on the sessions of a chat room that end nobody.
+    /// Attacks on the sessions of a chat room, for which no client is ended.
     private static let roomPlans: [AttackPlan] = ["tcp", "ws"].flatMap { transport in
         HostileKind.allCases.filter(\.isOfSessions).compactMap { AttackPlan($0, transport, attackers: 4) }
             .filter(\.expected.isEmpty)
     }
 
-    @Test("Honest members of a room hear each other beside hostile sessions", arguments: roomPlans)
+    @Test("Honest members of a room receive each other's messages beside hostile sessions", arguments: roomPlans)
     func room(plan: AttackPlan) async throws {
         let row = try await run(plan)
         #expect(row.failure == nil)
@@ -59,7 +59,7 @@ struct AttackTests {
         #expect(try #require(row.value(of: "attacked_round_trips")) > 0)
     }
 
-    @Test("A client leaves as many sessions behind as its script says, each with another identifier")
+    @Test("A client abandons the number of sessions in its script, each with another identifier")
     func zombies() throws {
         let script = try #require(HostileScript.all(.zombieSessions, "tcp").first)
         let leaves = try #require(script.leaves)
@@ -76,7 +76,7 @@ struct AttackTests {
         }
     }
 
-    @Test("an attack is measured until a 99th percentile can be told, and as much without it")
+    @Test("An attack is measured until there are enough round trips for a 99th percentile, and as long without it")
     func enough() async throws {
         let row = try await run(try #require(AttackPlan(.pingFlood, "tcp", attackers: 4))) { $0.enough = 1000 }
         #expect(row.failure == nil)
@@ -86,7 +86,7 @@ struct AttackTests {
         for ratio in ["ratio_p50", "ratio_p99"] { #expect(row.value(of: ratio) != nil) }
     }
 
-    @Test("idle clients share the server with hostile ones, and are not lost")
+    @Test("Idle clients share the server with hostile ones, and are not lost")
     func beside() async throws {
         let program = try #require(BuiltProgram.path)
         let row = try await run(try #require(AttackPlan(.pingFlood, "ws", attackers: 4, connections: 50))) {
@@ -98,15 +98,15 @@ struct AttackTests {
         #expect(row.value(of: "idle") == 50)
     }
 
-    @Test("an ending that does not come is a breach")
+    @Test("A missing expected ending is a breach")
     func missing() async throws {
-        // Two in their handshake are none too many where there is room for more.
+        // The server has room for more than two handshakes, so it ends none.
         let plan = try #require(AttackPlan(.halfOpen, "ws", attackers: 100))
-        let row = try await run(plan) { $0.patience = .zero }
+        let row = try await run(plan) { $0.longestOvertime = .zero }
         #expect(row.breaches.contains("no client was ended with tooManyRequests"))
     }
 
-    @Test("memory beyond what the plan allows is a breach, and each row tells what that is")
+    @Test("Memory above the limit of the plan is a breach, and each row has the limit")
     func heap() throws {
         let plan = try #require(AttackPlan(.giantLength, "tcp", attackers: 100))
         let bound = plan.heapBound(100)
@@ -115,11 +115,11 @@ struct AttackTests {
             plan.breach(heap: 16_777_216, 100)
                 == "16777216 bytes of heap for each hostile client are more than \(bound)"
         )
-        // What one message of the largest size would take of each client is never allowed.
+        // The limit is always below the memory of one message of the largest size for each client.
         for plan in Self.everyPlan { #expect(plan.heapBound(100) < 4 << 20) }
     }
 
-    @Test("there is a plan wherever the protocol leaves room for one, and only there")
+    @Test("A plan exists exactly for the attacks that the protocol makes possible")
     func plans() {
         func exists(_ kind: HostileKind, _ transport: String) -> Bool {
             AttackPlan(kind, transport, attackers: 2) != nil
@@ -133,7 +133,7 @@ struct AttackTests {
         }
     }
 
-    @Test("what is to be reached can be reached: half of the attackers are too many, and idle clients are not")
+    @Test("The limits can be reached: half of the attackers exceed them, and idle clients do not")
     func room() {
         #expect(AttackPlan(.halfOpen, "ws", attackers: 100)?.options == ["max-handshakes=50"])
         #expect(AttackPlan(.halfOpen, "ws", attackers: 100, connections: 10_000)?.options == ["max-handshakes=50"])

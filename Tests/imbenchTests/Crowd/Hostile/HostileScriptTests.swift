@@ -2,9 +2,9 @@ import Testing
 
 @testable import imbench
 
-@Suite("A load of SUBSCRIBEs")
+@Suite("A load of SUBSCRIBE packets")
 struct FilterLoadTests {
-    @Test("names its client and its round in each filter, and is the same otherwise")
+    @Test("Each filter of a load has its client and its round, and the rest is unchanged")
     func names() {
         let load = FilterLoad(Array("+/\(FilterLoad.mark)n1 \(FilterLoad.mark)n2/#".utf8))
         let texts = [(0, 0), (12, 345), (999_999, 99_999_999)].map {

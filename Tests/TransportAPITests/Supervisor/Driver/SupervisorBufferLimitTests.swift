@@ -2,9 +2,9 @@ import TestSupport
 import Testing
 import TransportAPI
 
-/// Servers that make a supervisor keep what they send.
-@Suite("A supervisor bounds what it keeps in bytes", .timeLimit(.minutes(5)), .ownThread)
-struct SupervisorHoardingTests {
+/// Tests of servers that send more than a supervisor may buffer.
+@Suite("The byte limits of a supervisor's buffers", .timeLimit(.minutes(5)), .ownThread)
+struct SupervisorBufferLimitTests {
     private let runtime = VirtualRuntime()
 
     private func message(_ number: UInt64) -> Payload {
@@ -12,7 +12,7 @@ struct SupervisorHoardingTests {
     }
 
     @Test(
-        "a connection that brings more before its turn than the message buffer holds is ended, and the next one is tried"
+        "A supervisor closes a connection that sends more early messages than the buffer holds, and reconnects"
     )
     func early() throws {
         let script = Script()
@@ -40,7 +40,7 @@ struct SupervisorHoardingTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("a connection is not read further once a listener's buffer holds so many bytes", arguments: [true, false])
+    @Test("A supervisor stops reading a connection when the buffer of a listener is full", arguments: [true, false])
     func untaken(isHere: Bool) throws {
         let script = Script(at: isHere ? runtime : nil)
         let supervisor = try Supervisor(script.setup { $0.messageBufferBytes = 1 << 20 }, on: runtime)

@@ -1,11 +1,11 @@
 import Foundation
 import SocketIO
 
-/// A socket that listens on loopback, on a port of the system's choice, without a loop.
+/// A listening socket on loopback, on a port that the system chooses, without a loop.
 ///
-/// Only the thread that accepts closes it: a number that is closed may be another socket's at once, of which that thread would
-/// take a connection.
-final class HandListener: Sendable {
+/// Only the accepting thread closes the socket. The number of a closed descriptor may belong to another socket at once,
+/// and the thread would accept connections from that one.
+final class RawListener: Sendable {
     let port: UInt16
     private let descriptor: Int32
     private let isOpen = Locked(true)
@@ -24,8 +24,8 @@ final class HandListener: Sendable {
         port = UInt16(bigEndian: address.sin_port)
     }
 
-    /// Gives each connection, with how many came before it, to `body` on a thread of its own, which closes it; until
-    /// ``stop()``.
+    /// Calls `body` with each connection and its number, on a new thread, until ``stop()``. `body` closes the
+    /// connection.
     func serve(_ body: @escaping @Sendable (_ number: Int, _ connection: Int32) -> Void) {
         Thread.detachNewThread { [self] in
             var number = 0
@@ -42,7 +42,7 @@ final class HandListener: Sendable {
         }
     }
 
-    /// Refuses from now on.
+    /// Refuses new connections from now on.
     func stop() {
         isOpen.withLock { isOpen in
             if isOpen { shutdown(descriptor, Int32(SHUT_RDWR)) }
@@ -51,7 +51,7 @@ final class HandListener: Sendable {
 }
 
 extension sockaddr_in {
-    /// A port of 127.0.0.1.
+    /// The address of a port of 127.0.0.1.
     static func loopback(_ port: UInt16) -> sockaddr_in {
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)

@@ -3,27 +3,38 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// What a listener does with its clients, and which observer receives their events.
-package struct ServerMode: Sendable {
-    /// Makes the handler that answers clients, on the loop; `nil` if ``Listener/accept()`` returns them.
-    private let makeHandler: (@Sendable () -> any MessageHandler)?
-    /// Receives an event for each client whose connection has ended.
-    package var observer: ServerObserver?
-    /// Decides about the handshakes of WebSockets. Other transports ignore it.
-    package var decide: WebSocketConfiguration.Decide?
+/// How a server treats its clients. A transport gets it with each call of ``TransportDescriptor/serve``.
+public struct Serving: Sendable {
+    /// Receives an event for each client that was rejected or whose connection has ended. The transport calls it on the
+    /// thread of the server's loop. `nil` by default.
+    public var observer: ServerObserver?
+    /// Decides about each handshake, on the loop. It must not block. It is `nil` by default, and then all handshakes
+    /// are accepted. It is always `nil` for transports without ``TransportDescriptor/decidesHandshakes``.
+    public var decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)?
+    /// Makes the handler that answers clients, on the loop; `nil` if ``/TransportAPI/Listener/accept()`` returns them.
+    package var makeHandler: (@Sendable () -> any MessageHandler)?
 
-    /// ``Listener/accept()`` returns the clients.
-    package static let accept = ServerMode(makeHandler: nil)
+    /// Creates the settings of a server whose clients are returned by ``/TransportAPI/Listener/accept()``.
+    public init(
+        observer: ServerObserver? = nil,
+        decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)? = nil
+    ) {
+        self.observer = observer
+        self.decide = decide
+    }
 
-    /// A handler answers the clients on the loop. The closure makes it, on the loop too.
-    package static func handle(_ make: @escaping @Sendable () -> any MessageHandler) -> ServerMode {
-        ServerMode(makeHandler: make)
+    /// Returns the settings of a server whose clients are answered by a handler, on the loop. `make` creates the
+    /// handler, on the loop too.
+    package static func handle(_ make: @escaping @Sendable () -> any MessageHandler) -> Serving {
+        var serving = Serving()
+        serving.makeHandler = make
+        return serving
     }
 
     /// Whether a handler answers the clients.
     var handlesMessages: Bool { makeHandler != nil }
 
-    /// Makes the handler for the connections of one protocol in this mode. Call this on the loop.
+    /// Makes the handler for the connections of one protocol. Call this on the loop.
     func handler(_ queue: AcceptQueue) -> any ConnectionHandler {
         makeHandler.map { MessageHandlerAdapter($0()) } ?? AcceptHandler(queue)
     }
@@ -60,7 +71,7 @@ final class MessageHandlerAdapter: ConnectionHandler {
     }
 }
 
-/// Passes connections to ``Listener/accept()`` once they are open.
+/// Passes connections to ``/TransportAPI/Listener/accept()`` once they are open.
 final class AcceptHandler: ConnectionHandler {
     private let queue: AcceptQueue
 
@@ -94,7 +105,7 @@ package final class AcceptQueue {
             self.observer = nil
             return
         }
-        self.observer = { note in loop.callOut { observer(note) } }
+        self.observer = { event in loop.callOut { observer(event) } }
     }
 
     var isObserved: Bool { observer != nil }

@@ -1,14 +1,14 @@
 import Foundation
 import Testing
 
-/// A client over UDP that keeps to no rule: a socket, and whatever bytes a test gives it.
-final class DatagramStranger: Sendable {
+/// A UDP client that follows no rules. It has a socket and sends whatever bytes a test gives it.
+final class RawDatagramClient: Sendable {
     private let socket: Int32
 
     init(port: UInt16?) throws {
         socket = Foundation.socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0)
-        var patience = timeval(tv_sec: 20, tv_usec: 0)
-        setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
+        var timeout = timeval(tv_sec: 20, tv_usec: 0)
+        setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = try #require(port).bigEndian
@@ -29,17 +29,17 @@ final class DatagramStranger: Sendable {
         _ = bytes.withUnsafeBytes { Foundation.send(socket, $0.baseAddress, $0.count, 0) }
     }
 
-    /// The next datagram of one of these kinds; blocks for it.
+    /// The next datagram of one of these kinds. Blocks until it arrives.
     func receive(_ kinds: UInt8...) throws -> [UInt8] {
         var buffer = [UInt8](repeating: 0, count: 2000)
         while true {
             let count = recv(socket, &buffer, buffer.count, 0)
-            try #require(count > 0, "the server is silent")
+            try #require(count > 0, "the server sends nothing")
             if count > 3, kinds.contains(buffer[3]) { return Array(buffer[..<count]) }
         }
     }
 
-    /// Gets a session; its connection id.
+    /// Opens a session and returns its connection id.
     func open(terms: [UInt8] = []) throws -> [UInt8] {
         let nonce = withUnsafeBytes(of: UInt64.random(in: .min ... .max), Array.init)
         send([0x49, 0x4d, 1, 1] + nonce + [UInt8](repeating: 0, count: 52))
@@ -51,7 +51,7 @@ final class DatagramStranger: Sendable {
         return Array(try receive(4, 11)[12..<20])
     }
 
-    /// Unordered, messages of up to 1 MiB, and a window of 4 MiB.
+    /// Unordered mode, messages of up to 1 MiB, and a window of 4 MiB.
     static let terms: [UInt8] = [2, 0, 16, 0, 0, 0, 64, 0, 0]
 
     /// Sends messages reliably, as fast as the server takes them, and acknowledges nothing.
@@ -64,7 +64,8 @@ final class DatagramStranger: Sendable {
             packet += [UInt8(size >> 8), UInt8(size & 255)]
             send(packet + [UInt8](repeating: 7, count: size))
             guard number % 32 == 31 else { continue }
-            // All before it has been taken once it is answered; or the session is no more.
+            // A pong shows that the server has taken all packets before it. Any other answer shows that the session has
+            // ended.
             send([0x49, 0x4d, 1, 6] + session + bytes)
             guard try receive(7, 8, 9)[3] == 7 else { return }
         }

@@ -8,8 +8,8 @@ import TransportAPI
 @testable import Transports
 
 /// A side that closes a TCP connection with unread bytes resets it, even after a close frame.
-@Suite("A connection that breaks", .timeLimit(.minutes(5)), .ownThread)
-struct GoodbyeBeforeResetTests {
+@Suite("A reset after a close frame", .timeLimit(.minutes(5)), .ownThread)
+struct CloseFrameBeforeResetTests {
     enum Kind: Sendable, CaseIterable {
         case webSocket, mqttOverWebSocket, framed, plain, mqtt
 
@@ -39,15 +39,15 @@ struct GoodbyeBeforeResetTests {
         }
     }
 
-    /// How the reset is noticed.
+    /// How the driver notices the reset.
     enum Order: Sendable, CaseIterable {
-        /// By the next read, with the close frame or after it was answered.
+        /// By the next read, together with the close frame or after it was answered.
         case together, afterwards
-        /// By a write: of the answer, or while the close frame is still unread.
+        /// By a write: that of the answer, or one while the close frame is still unread.
         case answering, writing
     }
 
-    static let goodbye = frame(to: .client, 0x88, closeBody(1008, "no"))
+    static let closeFrame = frame(to: .client, 0x88, closeBody(1008, "no"))
 
     /// Returns why a connection ended after `body` ran on it while it was open.
     static func ending(
@@ -65,31 +65,35 @@ struct GoodbyeBeforeResetTests {
     }
 
     @Test(
-        "after a close frame ends for the reason of that frame, in whatever order the reset is noticed",
+        "A connection that is reset after a close frame ends with the reason of that frame",
         arguments: [Kind.webSocket, .mqttOverWebSocket],
         Order.allCases
     )
-    func behindGoodbye(kind: Kind, order: Order) async throws {
+    func afterCloseFrame(kind: Kind, order: Order) async throws {
         let (wasOpen, reason) = try await Self.ending(kind) { connection in
             switch order {
-            case .together: connection.arrive(.bytes(Self.goodbye), .failure(ECONNRESET))
+            case .together: connection.arrive(.bytes(Self.closeFrame), .failure(ECONNRESET))
             case .afterwards:
-                connection.arrive(.bytes(Self.goodbye))
+                connection.arrive(.bytes(Self.closeFrame))
                 connection.arrive(.failure(ECONNRESET))
             case .answering:
                 connection.channel.writeFailure = EPIPE
-                connection.arrive(.bytes(Self.goodbye))
+                connection.arrive(.bytes(Self.closeFrame))
             case .writing:
                 connection.channel.writeFailure = ECONNRESET
-                connection.channel.arriving = [.bytes(Self.goodbye), .end]
+                connection.channel.arriving = [.bytes(Self.closeFrame), .end]
                 connection.write([0])
             }
         }
         #expect(wasOpen && reason?.code == 1008 && reason?.error?.code == .forbidden && reason?.text == "no")
     }
 
-    @Test("without a close frame ends with the error of the system", arguments: Kind.allCases, [true, false])
-    func noGoodbye(kind: Kind, isNoticedByReading: Bool) async throws {
+    @Test(
+        "A connection that is reset without a close frame ends with the error of the system",
+        arguments: Kind.allCases,
+        [true, false]
+    )
+    func withoutCloseFrame(kind: Kind, isNoticedByReading: Bool) async throws {
         let (wasOpen, reason) = try await Self.ending(kind) { connection in
             if isNoticedByReading {
                 connection.arrive(.failure(ECONNRESET))
@@ -103,8 +107,11 @@ struct GoodbyeBeforeResetTests {
         #expect(reason?.error?.detail == Int(isNoticedByReading ? ECONNRESET : EPIPE))
     }
 
-    @Test("after this side's close frame ends for the reason of that frame", arguments: [Kind.webSocket, .framed])
-    func behindOwnGoodbye(kind: Kind) async throws {
+    @Test(
+        "A connection that is reset after this side's close frame ends with the reason of that frame",
+        arguments: [Kind.webSocket, .framed]
+    )
+    func afterOwnCloseFrame(kind: Kind) async throws {
         let (wasOpen, reason) = try await Self.ending(kind) { connection in
             connection.driver.beginClose(CloseReason(.user, text: "bye"))
             connection.driver.flushIfRequested()
@@ -113,12 +120,12 @@ struct GoodbyeBeforeResetTests {
         #expect(wasOpen && reason == CloseReason(.user, text: "bye"))
     }
 
-    @Test("during a write delivers the messages that came before")
+    @Test("A reset during a write does not lose the messages before it")
     func unreadMessage() async throws {
         let received = try await DrivenConnection.onLoop { loop in
             let connection = try Kind.webSocket.open(on: loop)
             connection.channel.writeFailure = ECONNRESET
-            connection.channel.arriving = [.bytes(frame(to: .client, 0x81, text("last")) + Self.goodbye)]
+            connection.channel.arriving = [.bytes(frame(to: .client, 0x81, text("last")) + Self.closeFrame)]
             connection.write([0])
             defer { connection.driver.close(abort: true) }
             return try connection.driver.takeMessage()?.get()
@@ -126,12 +133,12 @@ struct GoodbyeBeforeResetTests {
         #expect(received == Payload(text: "last"))
     }
 
-    @Test("during a write delivers a complete large message and the reason of the close frame")
+    @Test("A reset during a write loses neither a complete large message nor the reason of the close frame")
     func largeMessage() async throws {
         let message = [UInt8](repeating: 7, count: 2 << 20)
         let (received, reason) = try await DrivenConnection.onLoop { loop in
             let connection = try Kind.webSocket.open(on: loop)
-            connection.channel.arriving = [.bytes(frame(to: .client, 0x82, message) + Self.goodbye)]
+            connection.channel.arriving = [.bytes(frame(to: .client, 0x82, message) + Self.closeFrame)]
             // The driver can stop in the middle and yield to other connections.
             connection.driver.ready(.read)
             connection.channel.writeFailure = ECONNRESET
@@ -143,7 +150,7 @@ struct GoodbyeBeforeResetTests {
         #expect(received == Payload(message) && reason?.code == 1008)
     }
 
-    @Test("ends after the messages that are still in the inbox", arguments: [10, 600])
+    @Test("A connection ends after the messages that are still in its inbox", arguments: [10, 600])
     func behindMessages(taken: Int) async throws {
         let count = 1500
         let received = try await DrivenConnection.onLoop { loop in
@@ -173,9 +180,9 @@ struct GoodbyeBeforeResetTests {
         #expect(received == count)
     }
 
-    @Test("over TCP, with bytes of the client unread, ends for the reason of the server's close frame")
+    @Test("A TCP server that closes with unread bytes ends the connection with the reason of its close frame")
     func overTCP() async throws {
-        let server = try GoodbyeServer(Self.goodbye)
+        let server = try ClosingServer(Self.closeFrame)
         let connection = try await TransportRegistry.standard.connect("ws://127.0.0.1:\(server.port)/")
         #expect(await connection.send(Payload(text: "never read")) == .written)
         let reason = await connection.closed()
@@ -184,19 +191,19 @@ struct GoodbyeBeforeResetTests {
 }
 
 /// Opens one WebSocket, waits for bytes of the client without reading them, sends a close frame and closes.
-private struct GoodbyeServer {
+private struct ClosingServer {
     let port: UInt16
 
-    init(_ goodbye: [UInt8]) throws {
-        let listener = try HandListener()
+    init(_ closeFrame: [UInt8]) throws {
+        let listener = try RawListener()
         port = listener.port
         listener.serve { _, connection in
             listener.stop()
-            Self.serve(connection, goodbye)
+            Self.serve(connection, closeFrame)
         }
     }
 
-    private static func serve(_ connection: Int32, _ goodbye: [UInt8]) {
+    private static func serve(_ connection: Int32, _ closeFrame: [UInt8]) {
         let name = "Sec-WebSocket-Key: "
         let lines = readHead(from: connection).components(separatedBy: "\r\n")
         let key = lines.first { $0.hasPrefix(name) }?.dropFirst(name.count) ?? ""
@@ -204,7 +211,7 @@ private struct GoodbyeServer {
         _ = send(connection, answer, answer.count, Int32(MSG_NOSIGNAL))
         var byte: UInt8 = 0
         _ = recv(connection, &byte, 1, Int32(MSG_PEEK))
-        _ = send(connection, goodbye, goodbye.count, Int32(MSG_NOSIGNAL))
+        _ = send(connection, closeFrame, closeFrame.count, Int32(MSG_NOSIGNAL))
         close(connection)
     }
 }

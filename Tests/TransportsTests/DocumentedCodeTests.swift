@@ -5,7 +5,7 @@ import Testing
 import TransportAPI
 import Transports
 
-// The code of README.md and Docs/reference/supervisor.md, as it stands there.
+// Code like that of the documents, run against real servers. scripts/snippets compiles the documents themselves.
 
 private func chat(_ file: String) async throws {
     let configuration = try TransportConfiguration(json: file.utf8, label: "chat.json")
@@ -57,7 +57,7 @@ private func follow(_ supervisor: Supervisor, _ show: (String) -> Void) async {
 private func submit(_ message: ChatMessage, _ chat: Channel<ChatMessage>, _ show: (String) -> Void) async throws {
     let supervisor = chat.supervisor
     let id = try await chat.submit(message)
-    // Not in the README: otherwise there would be nothing to see.
+    // Not in the documents: otherwise no message would be undelivered.
     await supervisor.close()
     for await failed in supervisor.undelivered where failed.id == id {
         show("not delivered, \(failed.outcome): \(try chat.decode(failed.payload).text)")
@@ -82,7 +82,7 @@ private func careful(_ configuration: TransportConfiguration, _ tokens: Tokens) 
             endpoint.options.append(.init(name: "header", value: "Authorization:Bearer \(token)"))
             return endpoint
         }
-        // Not in the README: loopback needs no network.
+        // Not in the documents: loopback needs no network.
         setup.paths = nil
     }
     return supervisor
@@ -98,9 +98,13 @@ private func echoServer() -> SessionServer {
     return server
 }
 
-@Suite("The README", .timeLimit(.minutes(5)), .ownThread)
-struct ReadmeTests {
-    @Test("shows code that works", arguments: ["ws", "mqtt", "tcp", "udp"], WireFormat.allCases)
+@Suite("The code of the documents", .timeLimit(.minutes(5)), .ownThread)
+struct DocumentedCodeTests {
+    @Test(
+        "The example of a typed channel works over each transport and in each format",
+        arguments: ["ws", "mqtt", "tcp", "udp"],
+        WireFormat.allCases
+    )
     func example(scheme: String, format: WireFormat) async throws {
         let server = try await EmbeddedServer.start("\(scheme)://127.0.0.1:0")
         var endpoint = server.endpoint
@@ -111,7 +115,7 @@ struct ReadmeTests {
         await server.stop()
     }
 
-    @Test("shows how messages are taken from one connection and sent over another")
+    @Test("The example of forwarding sends the messages of one connection over another")
     func forwarding() async throws {
         let listener = try await TransportRegistry.standard.listen("ws://127.0.0.1:0")
         let client = try await TransportRegistry.standard.connect("\(listener.endpoint)")
@@ -126,7 +130,7 @@ struct ReadmeTests {
         await listener.close()
     }
 
-    @Test("shows how to follow states, with credentials asked for at each attempt")
+    @Test("The example of states shows them, with credentials for each attempt")
     func states() async throws {
         let server = try await EmbeddedServer.start("ws://127.0.0.1:0")
         let supervisor = try careful(TransportConfiguration(endpoints: [server.endpoint]), Tokens())
@@ -136,12 +140,12 @@ struct ReadmeTests {
             shown.append(line)
             if line == "online" { Task { await supervisor.close() } }
         }
-        // Who begins to listen late is told the present state first.
+        // A listener that begins late receives the current state first.
         #expect(shown.filter { $0 != "connecting…" } == ["online", "ended: user"])
         await server.stop()
     }
 
-    @Test("shows how undelivered messages come back")
+    @Test("The example of undelivered messages receives them")
     func undelivered() async throws {
         let configuration = TransportConfiguration(endpoints: [try Endpoint("tcp://127.0.0.1:1")])
         let chat = try Supervisor(configuration).channel(of: ChatMessage.self)
@@ -153,7 +157,7 @@ struct ReadmeTests {
         #expect(shown.first?.hasSuffix(": hi") == true)
     }
 
-    @Test("shows a server whose sessions outlive their connections")
+    @Test("The example of a session server resumes the session over the next connection")
     func sessions() async throws {
         let server = echoServer()
         let listener = try await TransportRegistry.standard.listen("ws://127.0.0.1:0")
@@ -174,7 +178,7 @@ struct ReadmeTests {
         await server.close()
     }
 
-    @Test("shows a heartbeat that the configuration file takes")
+    @Test("The example of a heartbeat is a valid configuration")
     func heartbeat() throws {
         let file = """
             {"endpoints": ["ws://127.0.0.1/"],

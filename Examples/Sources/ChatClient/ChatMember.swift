@@ -1,0 +1,52 @@
+import Codecs
+import TransportAPI
+import Transports
+
+/// One member of a chat: a supervisor that stays connected, and a channel of messages over it.
+struct ChatMember: Sendable {
+    /// Returns the token for the next attempt. The argument is whether the server has refused the last one.
+    typealias Tokens = @Sendable (_ isRefused: Bool) async throws -> String
+
+    let supervisor: Supervisor
+    let chat: Channel<ChatMessage>
+    let name: String
+
+    /// Begins to connect.
+    ///
+    /// - Parameter tokens: Called before each attempt. `nil` sends no token.
+    init(_ url: String, name: String, tokens: Tokens? = nil) throws {
+        var configuration = TransportConfiguration(endpoints: [try Endpoint(url)])
+        configuration.supervisor.delivery.mode = .session
+        supervisor = try Supervisor(configuration) { setup in
+            guard let tokens else { return }
+            setup.preparation = { endpoint, isRefused in
+                var endpoint = endpoint
+                let value = "Authorization:Bearer \(try await tokens(isRefused))"
+                endpoint.options.append(.init(name: "header", value: value))
+                return endpoint
+            }
+        }
+        chat = supervisor.channel()
+        self.name = name
+        supervisor.connect()
+    }
+
+    /// The messages of the others. Begin to read before you expect the first one.
+    var messages: Channel<ChatMessage>.Messages { chat.messages }
+
+    /// Sends a text, and returns when the server has it.
+    func say(_ text: String) async -> SendOutcome {
+        let message = ChatMessage(
+            id: "\(UInt64.random(in: 0 ... .max))",
+            conversation: "lobby",
+            sender: name,
+            sentAtMs: 0,
+            text: text
+        )
+        return await chat.send(message)
+    }
+
+    func leave() async {
+        await supervisor.close()
+    }
+}

@@ -1,0 +1,98 @@
+import Codecs
+import TransportAPI
+
+/// A session and a codec together: messages of one type from and to one client of a ``/TransportAPI/SessionServer``.
+///
+/// ```swift
+/// let server = SessionServer { session in
+///     let chat = session.channel(of: ChatMessage.self)
+///     let messages = chat.messages
+///     Task { for await message in messages { _ = await chat.send(message) } }
+/// }
+/// ```
+public struct SessionChannel<Message: WireMessage & Sendable>: Sendable {
+    /// The session that carries the messages.
+    public let session: Session
+    /// The format of the messages.
+    public let codec: ConfiguredCodec
+
+    /// Sends one message and waits for its outcome; see ``/TransportAPI/Session/send(_:)``. A message that the codec refuses ends in
+    /// `.rejected(.invalidConfiguration)` with the codec's reason.
+    public nonisolated(nonsending) func send(_ message: consuming Message) async -> SendOutcome {
+        switch encoded(message) {
+        case .success(let payload): await session.send(payload)
+        case .failure(let error): .rejected(error)
+        }
+    }
+
+    /// Puts one message into the outbox of the session; see ``/TransportAPI/Session/submit(_:)``.
+    @discardableResult
+    public nonisolated(nonsending) func submit(_ message: consuming Message) async throws(TransportError) -> MessageID {
+        try await session.submit(try encoded(message).get())
+    }
+
+    private func encoded(_ message: consuming Message) -> Result<Payload, TransportError> {
+        do throws(CodecError) {
+            return .success(Payload(try codec.encode(message), kind: codec.format.isText ? .text : .binary))
+        } catch {
+            return .failure(TransportError(.invalidConfiguration, .open, "the message can't be encoded: \(error)"))
+        }
+    }
+
+    /// The received messages. Messages that the codec cannot read are left out, and ``/TransportAPI/Session/events`` has an event for
+    /// each. Like ``/TransportAPI/Session/messages``, this begins with the first message if it is called in `onSession`.
+    public var messages: Messages { Messages(payloads: session.messages, channel: self) }
+
+    /// Reads a payload, such as one of ``/TransportAPI/Session/unacknowledged()``.
+    public func decode(_ payload: Payload) throws(CodecError) -> Message {
+        try codec.decode(Message.self, from: payload.bytes)
+    }
+
+    /// Messages as they arrive.
+    public struct Messages: AsyncSequence, Sendable {
+        let payloads: Subscription<Payload>
+        let channel: SessionChannel
+
+        /// Begins to read.
+        public func makeAsyncIterator() -> Iterator {
+            Iterator(payloads: payloads.makeAsyncIterator(), channel: channel)
+        }
+
+        /// Reads the messages.
+        public struct Iterator: AsyncIteratorProtocol {
+            var payloads: Subscription<Payload>.Iterator
+            let channel: SessionChannel
+
+            /// The next message; `nil` at the end, or when the task is cancelled.
+            public mutating func next() async -> Message? {
+                await next(isolation: #isolation)
+            }
+
+            /// The same as ``next()``, in the caller's isolation.
+            public mutating func next(isolation actor: isolated (any Actor)?) async -> Message? {
+                while let payload = await payloads.next(isolation: actor) {
+                    do throws(CodecError) {
+                        return try channel.decode(payload)
+                    } catch {
+                        channel.session.report(.undecodable(bytes: payload.bytes.count, "\(error)"))
+                    }
+                }
+                return nil
+            }
+        }
+    }
+}
+
+extension Session {
+    /// A channel for messages of one type.
+    ///
+    /// - Parameters:
+    ///   - type: The type of the messages.
+    ///   - codec: The format of the messages; JSON by default.
+    public func channel<Message: WireMessage>(
+        of type: Message.Type = Message.self,
+        codec: ConfiguredCodec = WireFormat.json.codec()
+    ) -> SessionChannel<Message> {
+        SessionChannel(session: self, codec: codec)
+    }
+}
