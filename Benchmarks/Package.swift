@@ -3,6 +3,11 @@ import PackageDescription
 
 // Compares this package with others and with what C does without any. Built by scripts/bench alone, so that the root
 // package has no dependencies. The files that it shares with imbench are symbolic links in Sources/bench/Shared.
+//
+// The bench measures parts that only the root package sees, so it is compiled under its name, which is that of its folder.
+let root = Context.packageDirectory.split(separator: "/").dropLast().last.map { $0.lowercased() } ?? ""
+let rootName = String(root.map { $0.isLetter || $0.isNumber ? $0 : "_" })
+
 let package = Package(
     name: "benchmarks",
     platforms: [.macOS(.v15)],
@@ -29,7 +34,8 @@ let package = Package(
                 .product(name: "SwiftProtobuf", package: "swift-protobuf"),
                 .product(name: "FlyingFox", package: "FlyingFox"),
             ],
-            resources: [.embedInCode("Shared/Corpus/messages.tsv"), .embedInCode("Others/picows_round_trip.py")]
+            resources: [.embedInCode("Shared/Corpus/messages.tsv"), .embedInCode("Others/picows_round_trip.py")],
+            swiftSettings: [.unsafeFlags(["-package-name", rootName])]
         ),
     ],
     swiftLanguageModes: [.v6]

@@ -3,7 +3,8 @@ import Synchronization
 /// Checks the declaration of a message type before the first message of that type is written or read.
 ///
 /// Field numbers must be unique and within the range of protobuf (Protocol Buffers, "Language Guide (proto 3)": Assigning
-/// Field Numbers). JSON names must be unique. The types of nested messages are checked too. A type that is correct is not
+/// Field Numbers). JSON names must be unique. `init()` must leave each field at a value that is not written, because a
+/// reader leaves it there if the input lacks the field. The types of nested messages are checked too. A type that is correct is not
 /// checked again. A type that is not correct fails at every use.
 @usableFromInline
 enum SchemaCheck {
@@ -102,7 +103,10 @@ private struct SchemaVisitor: FieldVisitor {
     private(set) var problem: String?
     private(set) var nestedTypes: [any WireMessage.Type] = []
 
-    private mutating func declare<T>(_ number: UInt32, _ name: StaticString, _ type: T.Type) {
+    /// Notes a field.
+    ///
+    /// - Parameter isAbsent: whether the initial value is read from an input without the field, and only from that.
+    private mutating func declare<T>(_ number: UInt32, _ name: StaticString, _ type: T.Type, isAbsent: Bool) {
         if let message = type as? any WireMessage.Type {
             nestedTypes.append(message)
         } else if let container = type as? any MessageContainer.Type {
@@ -119,6 +123,11 @@ private struct SchemaVisitor: FieldVisitor {
             problem = """
                 declares the field '\(name)' with the number \(number); allowed are 1 to 536870911 without 19000 to 19999
                 """
+        } else if !isAbsent {
+            problem = """
+                sets the field '\(name)' in init(), but a field that is zero, empty or nil is not sent and would be read as \
+                this value; set it in another initialiser
+                """
         }
     }
 
@@ -128,7 +137,7 @@ private struct SchemaVisitor: FieldVisitor {
         _ value: inout T,
         as encoding: IntegerEncoding
     ) throws(CodecError) {
-        declare(number, name, T.self)
+        declare(number, name, T.self, isAbsent: value.isDefault || !T().isDefault)
     }
 
     mutating func field<T: WireValue>(
@@ -137,7 +146,7 @@ private struct SchemaVisitor: FieldVisitor {
         _ value: inout T?,
         as encoding: IntegerEncoding
     ) throws(CodecError) {
-        declare(number, name, T.self)
+        declare(number, name, T.self, isAbsent: value == nil)
     }
 
     mutating func oneof<Choice, T: WireValue>(
@@ -148,7 +157,7 @@ private struct SchemaVisitor: FieldVisitor {
         get: (Choice) -> T?,
         set: (T) -> Choice
     ) throws(CodecError) {
-        declare(number, name, T.self)
+        declare(number, name, T.self, isAbsent: choice == nil)
     }
 
     mutating func field<T: WireValue>(
@@ -158,7 +167,7 @@ private struct SchemaVisitor: FieldVisitor {
         as encoding: IntegerEncoding,
         packed: Bool
     ) throws(CodecError) {
-        declare(number, name, T.self)
+        declare(number, name, T.self, isAbsent: values.isEmpty)
     }
 
     mutating func field<K: WireMapKey, T: WireValue>(
@@ -168,7 +177,7 @@ private struct SchemaVisitor: FieldVisitor {
         as encoding: IntegerEncoding,
         keys: IntegerEncoding
     ) throws(CodecError) {
-        declare(number, name, T.self)
+        declare(number, name, T.self, isAbsent: values.isEmpty)
     }
 
     mutating func unknownFields(_ storage: inout UnknownFields) throws(CodecError) {}

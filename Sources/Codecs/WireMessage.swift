@@ -17,11 +17,13 @@
 /// A nested message that is not optional is always written. Declare one that can be absent as optional, or as
 /// ``Indirect`` if it can contain a message of its own type.
 ///
-/// A wrong declaration is an error at the first use of the type (``CodecError/Code/invalidSchema``): two fields with
-/// one number or one name, or a number outside 1 to 536,870,911 or within 19,000 to 19,999, which protobuf reserves.
-/// The types of nested messages are checked too, except those inside a ``WireValue`` of the app.
+/// A wrong declaration is an error at the first use of the type (``CodecError/Code/invalidSchema``). Two fields must not
+/// have one number or one name. A number is from 1 to 536,870,911, except 19,000 to 19,999, which protobuf reserves. The
+/// `init()` must not set a field to another value than its default. The types of nested messages are checked
+/// too, except those inside a ``WireValue`` of the app.
 public protocol WireMessage: WireValue {
-    /// A message with every field at its default.
+    /// A message with every field at its default: zero, `false`, empty or `nil`. A field with that value is not written, and
+    /// a reader leaves a field that its input lacks as `init()` has set it.
     init()
 
     /// Passes every field to `visitor` in the order of the numbers. A property of type ``UnknownFields`` comes last.

@@ -112,6 +112,13 @@ struct ConnectionPair: Sendable {
         try require(try await server.receive(), is: Array("hello".utf8), "the first message")
     }
 
+    /// Sends a message of the client. Closes the client if the message is not sent, so that no receiver waits for it.
+    func sendOrClose(_ payload: Payload) async -> SendOutcome {
+        let outcome = await client.send(payload)
+        if !outcome.isSuccess { await client.close() }
+        return outcome
+    }
+
     nonisolated(nonsending) func close() async {
         await client.close()
         await server.close()

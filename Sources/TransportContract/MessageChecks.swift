@@ -39,9 +39,10 @@ extension TransportContract {
             let largest = min(pair.client.capabilities.maximumMessageSize, 3_000_000)
             for size in [0, 1, 256, largest] {
                 let bytes = (0..<size).map { UInt8(truncatingIfNeeded: $0) }
-                async let outcome = pair.client.send(Payload(bytes))
-                try require(try await pair.server.receive(), is: bytes, "a message of \(size) bytes")
+                async let outcome = pair.sendOrClose(Payload(bytes))
+                let received = try await pair.server.receive()
                 try require(sent: await outcome)
+                try require(received, is: bytes, "a message of \(size) bytes")
             }
             await pair.close()
         },

@@ -221,11 +221,28 @@ public struct TransportRegistry: Sendable {
             throw TransportError(.unsupported, .configure, sentence)
         }
         guard let makeHandler = serving.makeHandler, !transport.answersClients else {
-            return try await transport.serve(endpoint, loop, serving)
+            return try await serve(transport, endpoint, loop, serving)
         }
         var accepting = serving
         accepting.makeHandler = nil
-        let listener = try await transport.serve(endpoint, loop, accepting)
+        let listener = try await serve(transport, endpoint, loop, accepting)
         return await AnsweringListener.start(listener, makeHandler, on: loop)
+    }
+
+    /// Listens. An error of the system names the endpoint.
+    private nonisolated(nonsending) func serve(
+        _ transport: TransportDescriptor,
+        _ endpoint: Endpoint,
+        _ loop: EventLoop,
+        _ serving: Serving
+    ) async throws(TransportError) -> any Listener {
+        do throws(TransportError) {
+            return try await transport.serve(endpoint, loop, serving)
+        } catch {
+            guard error.phase == .connect, error.detail != nil else { throw error }
+            var named = error
+            named.reason = "cannot listen at \(endpoint): \(error.reason)"
+            throw named
+        }
     }
 }

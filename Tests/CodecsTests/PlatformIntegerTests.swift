@@ -40,7 +40,9 @@ import Testing
             (self.unsigned, unsignedFixed) = (unsigned, unsigned)
             (packed, folded) = ([signed, 0, 1], [signed, -1])
             (unpacked, fixed) = ([unsigned, 0], [unsigned, 1])
-            (byNumber, byFixed) = ([signed: unsigned, 0: 7], [unsigned: signed])
+            byNumber = [0: 7]
+            byNumber[signed] = unsigned
+            byFixed = [unsigned: signed]
         }
     }
 

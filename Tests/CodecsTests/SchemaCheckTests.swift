@@ -83,6 +83,47 @@ import Testing
         #expect(problem(of: Numbered<AfterReserved>.self) == nil)
     }
 
+    /// A message with one field, whose initial value is not the default in the case `S`.
+    private struct Preset<S: PresetField>: WireMessage {
+        var number: Int32 = S.index == 1 ? 1 : 0
+        var optional: Int32? = S.index == 2 ? 0 : nil
+        var list: [Int32] = S.index == 3 ? [0] : []
+        var map: [String: Int32] = S.index == 4 ? ["": 0] : [:]
+        var choice: Int32? = S.index == 5 ? 0 : nil
+        var message = Inner()
+
+        mutating func visitFields<V: FieldVisitor>(_ visitor: inout V) throws(CodecError) {
+            try visitor.field(1, "number", &number)
+            try visitor.field(2, "optional", &optional)
+            try visitor.field(3, "list", &list)
+            try visitor.field(4, "map", &map)
+            try visitor.oneof(5, "choice", &choice) {
+                $0
+            } set: {
+                $0
+            }
+            try visitor.field(6, "message", &message)
+        }
+    }
+
+    @Test(
+        "A field that init() sets to a value which would be read in place of an absent field is refused with its name"
+    )
+    func preset() {
+        func refusal<S: PresetField>(_ type: S.Type, _ name: String) -> String {
+            """
+            Preset<\(type)> sets the field '\(name)' in init(), but a field that is zero, empty or nil is not sent and would \
+            be read as this value; set it in another initialiser
+            """
+        }
+        #expect(problem(of: Preset<PresetNumber>.self) == refusal(PresetNumber.self, "number"))
+        #expect(problem(of: Preset<PresetOptional>.self) == refusal(PresetOptional.self, "optional"))
+        #expect(problem(of: Preset<PresetList>.self) == refusal(PresetList.self, "list"))
+        #expect(problem(of: Preset<PresetMap>.self) == refusal(PresetMap.self, "map"))
+        #expect(problem(of: Preset<PresetChoice>.self) == refusal(PresetChoice.self, "choice"))
+        #expect(problem(of: Preset<PresetNone>.self) == nil)
+    }
+
     private struct SameMember: WireMessage {
         enum Source { case url(String), file(Int64) }
         var source: Source?
@@ -185,3 +226,11 @@ private enum List: NestedShape { static let index = 3 }
 private enum Map: NestedShape { static let index = 4 }
 private enum Boxed: NestedShape { static let index = 5 }
 private enum Absent: NestedShape { static let index = 0 }
+
+private protocol PresetField: Sendable { static var index: Int { get } }
+private enum PresetNone: PresetField { static let index = 0 }
+private enum PresetNumber: PresetField { static let index = 1 }
+private enum PresetOptional: PresetField { static let index = 2 }
+private enum PresetList: PresetField { static let index = 3 }
+private enum PresetMap: PresetField { static let index = 4 }
+private enum PresetChoice: PresetField { static let index = 5 }

@@ -14,10 +14,10 @@ import Transports
 @Suite("Adapters", .timeLimit(.minutes(1)))
 struct AdapterTests {
     /// A supervisor with an echo server.
-    private func supervised(
+    private nonisolated(nonsending) func supervised(
         _ name: String,
         _ observer: (any SupervisorObserver)? = nil,
-        _ body: (Supervisor) async throws -> Void
+        _ body: nonisolated(nonsending) (Supervisor) async throws -> Void
     ) async throws {
         let server = try await EmbeddedServer.start("memory://\(name)")
         let configuration = TransportConfiguration(endpoints: [server.endpoint])

@@ -237,8 +237,10 @@ extension WebSocketCore {
         do throws(HTTPHeadError) {
             return try head.next(&input)
         } catch {
-            let other = input.withUnsafeReadableBytes { ForeignProtocol($0) }
-            throw other.error(insteadOf: TransportError(response: error), expected: expected, by: role)
+            if ForeignProtocol.mustWait(for: input, expected: expected) { return nil }
+            let error = TransportError(response: error)
+            throw ForeignProtocol(input, expected: expected)?
+                .error(insteadOf: error, expected: expected, by: role) ?? error
         }
     }
 
@@ -276,8 +278,9 @@ extension WebSocketCore {
         do throws(HTTPHeadError) {
             return try head.next(&input)
         } catch {
+            if ForeignProtocol.mustWait(for: input, expected: expected) { return nil }
             var refusal = ServerHandshake.Refusal(error)
-            refusal.foreign = input.withUnsafeReadableBytes { ForeignProtocol($0) }
+            refusal.foreign = ForeignProtocol(input, expected: expected)
             throw refusal
         }
     }

@@ -15,6 +15,7 @@ public struct SessionChannel<Message: WireMessage & Sendable>: Sendable {
     public let session: Session
     /// The format of the messages.
     public let codec: ConfiguredCodec
+    var report = UndecodableReport.ofSessions
 
     /// Sends one message and waits for its outcome; see ``/TransportAPI/Session/send(_:)``. A message that the codec refuses ends in
     /// `.rejected(.invalidConfiguration)` with the codec's reason.
@@ -40,7 +41,8 @@ public struct SessionChannel<Message: WireMessage & Sendable>: Sendable {
     }
 
     /// The received messages. Messages that the codec cannot read are left out, and ``/TransportAPI/Session/events`` has an event for
-    /// each. Like ``/TransportAPI/Session/messages``, this begins with the first message if it is called in `onSession`.
+    /// each. The first such message of all sessions is also reported by one line on standard error. Like
+    /// ``/TransportAPI/Session/messages``, this begins with the first message if it is called in `onSession`.
     public var messages: Messages { Messages(payloads: session.messages, channel: self) }
 
     /// Reads a payload, such as one of ``/TransportAPI/Session/unacknowledged()``.
@@ -74,7 +76,8 @@ public struct SessionChannel<Message: WireMessage & Sendable>: Sendable {
                     do throws(CodecError) {
                         return try channel.decode(payload)
                     } catch {
-                        channel.session.report(.undecodable(bytes: payload.bytes.count, "\(error)"))
+                        let message = UndecodableMessage(payload: payload, expected: channel.codec.format, error: error)
+                        channel.report.note(message, of: channel.session)
                     }
                 }
                 return nil

@@ -2,7 +2,7 @@ import Codecs
 import SocketIO
 import TransportAPI
 
-/// A message that a ``Channel`` has received and that its codec cannot read.
+/// A message that a ``Channel`` or a ``SessionChannel`` has received and that its codec cannot read.
 public struct UndecodableMessage: Error, Sendable, Hashable {
     /// The message as it was received.
     public let payload: Payload
@@ -53,12 +53,13 @@ extension WireFormat {
     }
 }
 
-/// Reports the messages that the codec of a channel cannot read. All copies of the channel share it.
+/// Reports the messages that the codec of a channel cannot read. All copies of a ``Channel`` share one, and all channels
+/// of sessions share ``ofSessions``.
 final class UndecodableReport: Sendable {
     private let count = Locked(0)
     private let write: @Sendable (String) -> Void
 
-    /// - Parameter write: Writes the line that is shown when the supervisor has no observer.
+    /// - Parameter write: Writes the line for the first message.
     init(write: @escaping @Sendable (String) -> Void = writeToStandardError) {
         self.write = write
     }
@@ -66,14 +67,31 @@ final class UndecodableReport: Sendable {
     /// Reports a message to the observer. Without an observer, writes one line for the first message.
     func note(_ message: UndecodableMessage, of supervisor: Supervisor) {
         supervisor.report(.undecodable(bytes: message.payload.bytes.count, "\(message)"))
-        let isFirst = count.withLock { count in
+        guard isFirst(), !supervisor.isObserved else { return }
+        write(message, "set an observer to see them")
+    }
+
+    /// The report of all sessions. Clients could otherwise fill the log of the server.
+    static let ofSessions = UndecodableReport()
+
+    /// Reports a message to the listeners of the session's events. Writes one line for the first message.
+    func note(_ message: UndecodableMessage, of session: Session) {
+        session.report(.undecodable(bytes: message.payload.bytes.count, "\(message)"))
+        guard isFirst() else { return }
+        write(message, "read the events of each session to see them")
+    }
+
+    private func isFirst() -> Bool {
+        count.withLock { count in
             count += 1
             return count == 1
         }
-        guard isFirst, !supervisor.isObserved else { return }
+    }
+
+    private func write(_ message: UndecodableMessage, _ advice: String) {
         write(
             "a message of \(message.payload.bytes.count) bytes could not be decoded: \(message). Further ones are "
-                + "not shown; set an observer to see them."
+                + "not shown; \(advice)."
         )
     }
 }

@@ -84,6 +84,37 @@ struct WrongFormatTests {
         #expect(lines.withLock { $0.isEmpty })
     }
 
+    @Test("Sessions with undecodable messages write one line to standard error")
+    func sessions() async throws {
+        let lines = Locked<[String]>([])
+        let report = UndecodableReport { line in lines.withLock { $0.append(line) } }
+        let server = SessionServer { session in
+            let codec = WireFormat.json.codec()
+            let messages = SessionChannel<ChatMessage>(session: session, codec: codec, report: report).messages
+            Task { for await message in messages { await session.send(Payload(text: message.text)) } }
+        }
+        let listener = try await TransportRegistry.standard.listen("memory://127.0.0.1:0")
+        let serving = Task { try await server.serve(listener) }
+        for _ in 0..<2 {
+            var configuration = TransportConfiguration(endpoints: [listener.endpoint], codec: .protobuf)
+            configuration.supervisor.delivery.mode = .session
+            let supervisor = try Supervisor(configuration)
+            var answers = supervisor.messages.makeAsyncIterator()
+            supervisor.connect()
+            for _ in 0..<2 { #expect(await supervisor.channel().send(message) == .acknowledged) }
+            // The answer shows that the messages before this one were read.
+            let bytes = try JSONCodec().encode(message)
+            #expect(await supervisor.send(Payload(bytes)) == .acknowledged)
+            #expect(await answers.next()?.bytes == Array(message.text.utf8))
+            await supervisor.close()
+        }
+        await listener.close()
+        try await serving.value
+        await server.close()
+        let written = lines.withLock { $0 }
+        #expect(written.count == 1 && written.first?.contains("the sender may use protobuf; set codec") == true)
+    }
+
     @Test("The error names the hello of a client in session mode")
     func hello() throws {
         let payload = SessionFrame.hello(SessionID(high: 1, low: 2), incarnation: 0, received: 0).payload

@@ -35,8 +35,8 @@ struct SessionChannelTests {
         #expect(await chat.send(ChatMessage()) == .acknowledged)
         for number in 0..<100 { #expect(await messages.next()?.sentAtMs == Int64(number)) }
         for await event in events {
-            guard case .undecodable(let bytes, _) = event else { continue }
-            #expect(bytes == 10)
+            guard case .undecodable(let bytes, let sentence) = event else { continue }
+            #expect(bytes == 10 && sentence.hasPrefix("expected JSON, the first byte is 0x6e"))
             break
         }
         await supervisor.close()

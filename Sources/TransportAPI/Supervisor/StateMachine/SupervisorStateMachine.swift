@@ -70,6 +70,8 @@ package struct SupervisorStateMachine: Sendable {
     var wasRefusedAsPlain = false
     /// In plain style: whether another message has arrived over the connection.
     var hasReceivedPlain = false
+    /// The reason for which it has ended. Later messages are rejected with it.
+    private var endReason: CloseReason?
     var pingToken: UInt32 = 0
     var pingSentAt: Instant?
     var isReading = true
@@ -216,9 +218,9 @@ package struct SupervisorStateMachine: Sendable {
         _ actions: inout [SupervisorAction]
     ) {
         guard phase != .closed else {
-            return actions.append(
-                .finish(id, .rejected(TransportError(.closedByUser, .open, "the supervisor has ended")))
-            )
+            let failure = endReason.flatMap { $0.initiator == .user ? nil : $0.asError }
+            let error = failure ?? TransportError(.closedByUser, .open, "the supervisor has ended")
+            return actions.append(.finish(id, .rejected(error)))
         }
         delivery.submit(id, payload, at: now, &actions)
     }
@@ -373,6 +375,7 @@ extension SupervisorStateMachine {
     }
 
     private mutating func end(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
+        endReason = reason
         delivery.finishAll(reason.asError, &actions)
         enter(.closed, .closed(reason), &actions)
     }

@@ -109,7 +109,7 @@ struct SupervisorAttemptsTests {
         #expect(runtime.timerCount == 0)
     }
 
-    @Test("A supervisor gives up after the maximum number of attempts")
+    @Test("A supervisor gives up after the maximum number of attempts, and rejects messages with the last error")
     func maximumAttempts() throws {
         let script = Script { _ in .fail(.refused) }
         let supervisor = try Supervisor(script.setup { $0.maximumAttempts = 5 }, on: runtime)
@@ -118,9 +118,11 @@ struct SupervisorAttemptsTests {
         runtime.advance(by: .seconds(3600))
         #expect(script.attempts.count == 5)
         #expect(try reason(supervisor)?.error?.code == .refused)
-        #expect(
-            outcome.value.map { if case .rejected(let error) = $0 { error.code == .refused } else { false } } == true
-        )
+        let late = runtime.begin { await supervisor.send(bytes("late")) }
+        runtime.settle()
+        for sent in [outcome.value, late.value] {
+            #expect(sent.map { if case .rejected(let error) = $0 { error.code == .refused } else { false } } == true)
+        }
     }
 
     @Test("A supervisor gives up when it had no connection for the maximum time")

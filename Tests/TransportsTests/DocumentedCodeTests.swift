@@ -5,7 +5,7 @@ import Testing
 import TransportAPI
 import Transports
 
-// The code of README.md and Docs/reference/supervisor.md, as it stands there.
+// Code like that of the documents, run against real servers. scripts/snippets compiles the documents themselves.
 
 private func chat(_ file: String) async throws {
     let configuration = try TransportConfiguration(json: file.utf8, label: "chat.json")
@@ -57,7 +57,7 @@ private func follow(_ supervisor: Supervisor, _ show: (String) -> Void) async {
 private func submit(_ message: ChatMessage, _ chat: Channel<ChatMessage>, _ show: (String) -> Void) async throws {
     let supervisor = chat.supervisor
     let id = try await chat.submit(message)
-    // Not in the README: otherwise there would be nothing to see.
+    // Not in the documents: otherwise no message would be undelivered.
     await supervisor.close()
     for await failed in supervisor.undelivered where failed.id == id {
         show("not delivered, \(failed.outcome): \(try chat.decode(failed.payload).text)")
@@ -82,7 +82,7 @@ private func careful(_ configuration: TransportConfiguration, _ tokens: Tokens) 
             endpoint.options.append(.init(name: "header", value: "Authorization:Bearer \(token)"))
             return endpoint
         }
-        // Not in the README: loopback needs no network.
+        // Not in the documents: loopback needs no network.
         setup.paths = nil
     }
     return supervisor
@@ -98,10 +98,10 @@ private func echoServer() -> SessionServer {
     return server
 }
 
-@Suite("The README", .timeLimit(.minutes(5)), .ownThread)
-struct ReadmeTests {
+@Suite("The code of the documents", .timeLimit(.minutes(5)), .ownThread)
+struct DocumentedCodeTests {
     @Test(
-        "The example of the README works over each transport and in each format",
+        "The example of a typed channel works over each transport and in each format",
         arguments: ["ws", "mqtt", "tcp", "udp"],
         WireFormat.allCases
     )
