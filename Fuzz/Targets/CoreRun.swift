@@ -196,6 +196,12 @@ func runSliced<Core: ProtocolCore>(
     if whole.failure.map(mayDiffer) == true || sliced.failure.map(mayDiffer) == true { return whole.events }
     try ensure(whole.events == sliced.events, "sliced \(choice): \(sliced.events) instead of \(whole.events)")
     let (failure, expected) = (sliced.failure, whole.failure)
+    // How a foreign peer is described, and answered, depends on how many of its bytes have arrived.
+    if let failure, let expected, failure.phase == .handshake, expected.phase == .handshake,
+        failure.reason.contains(" speak") || expected.reason.contains(" speak")
+    {
+        return whole.events
+    }
     try ensure(failure == expected, "sliced \(choice): \(failure as Any) instead of \(expected as Any)")
     try ensure(whole.written == sliced.written, "sliced \(choice): another output")
     if !whole.isOver { try ensure(whole.core.deadline == sliced.core.deadline, "sliced: another deadline") }

@@ -1,25 +1,25 @@
 import TransportAPI
 
-/// A protocol that a peer speaks in place of the expected one, recognized by its first four bytes.
+/// A protocol that a peer speaks in place of the expected one, recognized by its first bytes.
 ///
-/// The stream cores use it when the first bytes of a connection are an error, and at no other time. The result does not
-/// depend on how the bytes are divided when they arrive, because a core waits for four of them (``mustWait(for:expected:)``).
-package enum ForeignProtocol: Sendable, Hashable, CaseIterable {
+/// The stream cores use it when the first bytes of a connection are an error, and at no other time. It reads at most
+/// ``longestPrefix`` bytes.
+package enum ForeignProtocol: Sendable, Hashable {
     /// A TLS record: an alert, or a ClientHello (RFC 8446, section 5.1).
     case tls
-    /// The request line of HTTP.
+    /// The request line of HTTP, in part.
     case httpRequest
-    /// The status line of HTTP.
-    case httpResponse
+    /// The status line of HTTP, in part. It holds printable ASCII only.
+    case httpResponse(String)
     /// CONNECT or CONNACK.
     case mqtt
-    /// A control frame of framed TCP.
-    case framedTCP
-    /// Possibly a short message of framed TCP.
-    case framedTCPMessage
+    /// A word of framed TCP: certainly a control frame, or possibly a short message.
+    case framedTCP(isCertain: Bool)
+    /// None of these. The first bytes, at most four.
+    case unknown([UInt8])
 
     /// The protocol that this side speaks.
-    package enum Expected: Sendable, Hashable, CaseIterable {
+    package enum Expected: Sendable, Hashable {
         case framedTCP, webSocket, mqtt, mqttWebSocket
 
         var name: String {
@@ -42,86 +42,115 @@ package enum ForeignProtocol: Sendable, Hashable, CaseIterable {
     }
 
     /// How many bytes are read.
-    private static let prefixLength = 4
+    package static let longestPrefix = 64
 
-    /// The protocol of the first bytes in `input`. `nil` if it is unknown, or if it is the expected one.
-    package init?(_ input: borrowing ByteBuffer, expected: Expected) {
-        guard let bytes = input.bytes(at: 0, count: Self.prefixLength), let found = Self.recognize(bytes),
-            !found.isPart(of: expected)
-        else { return nil }
-        self = found
+    /// Recognizes the protocol of the first bytes that a peer has sent.
+    package init(_ bytes: UnsafeRawBufferPointer) {
+        let prefix = Array(bytes.prefix(Self.longestPrefix))
+        self = Self.recognize(prefix) ?? .unknown(Array(prefix.prefix(4)))
     }
 
-    /// Whether the first bytes in `input`, which are an error already, are too few to recognize their protocol. The beginning
-    /// of the expected protocol is never waited for.
-    package static func mustWait(for input: borrowing ByteBuffer, expected: Expected) -> Bool {
-        guard input.count < prefixLength, let first = input.byte(at: 0) else { return false }
-        switch first {
-        case 0x00, 0x15, 0x16, 0x80: return true
-        case 0x10, 0x20: return expected != .mqtt
-        default: return expected == .mqtt && "HGPDOC".utf8.contains(first)
-        }
-    }
-
-    private static let methods = ["GET ", "HEAD", "POST", "PUT ", "PATC", "DELE", "OPTI", "CONN", "PRI "]
+    private static let methods = [
+        "GET ", "HEAD ", "POST ", "PUT ", "PATCH ", "DELETE ", "OPTIONS ", "CONNECT ", "PRI ",
+    ]
 
     private static func recognize(_ bytes: [UInt8]) -> ForeignProtocol? {
-        // SSL 3.0 to TLS 1.3.
-        if bytes[0] == 0x15 || bytes[0] == 0x16, bytes[1] == 3, bytes[2] <= 4 { return .tls }
-        if bytes.elementsEqual("HTTP".utf8) { return .httpResponse }
-        if methods.contains(where: { bytes.elementsEqual($0.utf8) }) { return .httpRequest }
+        guard bytes.count >= 2 else { return nil }
+        // An alert or a handshake, of SSL 3.0 to TLS 1.3.
+        if bytes[0] == 0x15 || bytes[0] == 0x16, bytes[1] == 3, bytes.count < 3 || bytes[2] <= 4 { return .tls }
+        if bytes.starts(with: "HTTP/".utf8) { return .httpResponse(Self.printable(bytes.prefix { $0 != 0x0d })) }
+        if methods.contains(where: { bytes.starts(with: $0.utf8) }) { return .httpRequest }
         if isMQTT(bytes) { return .mqtt }
-        let word = bytes.reduce(0) { $0 << 8 | UInt32($1) }
-        if word & 0x8000_0000 != 0, (1...125).contains(word & 0x7fff_ffff) { return .framedTCP }
-        return word < 0x0100_0000 ? .framedTCPMessage : nil
+        guard bytes.count >= 4 else { return nil }
+        let word = bytes.prefix(4).reduce(0) { $0 << 8 | UInt32($1) }
+        if word & 0x8000_0000 != 0, (1...125).contains(word & 0x7fff_ffff) { return .framedTCP(isCertain: true) }
+        return word < 0x0100_0000 ? .framedTCP(isCertain: false) : nil
     }
 
-    /// CONNECT up to the length of the protocol's name (MQTT 3.1.1, section 3.1.2.1), or CONNACK (section 3.2).
+    /// CONNECT with the name of a protocol (MQTT 3.1.1, section 3.1.2.1), or CONNACK with its two bytes (section 3.2).
     private static func isMQTT(_ bytes: [UInt8]) -> Bool {
-        if bytes[0] == 0x20 { return bytes[1] == 2 && bytes[2] <= 1 && bytes[3] <= 5 }
+        if bytes[0] == 0x20 { return bytes.count >= 4 && bytes[1] == 2 && bytes[2] <= 1 && bytes[3] <= 5 }
         guard bytes[0] == 0x10 else { return false }
-        return bytes[1] & 0x80 == 0 ? bytes[2] == 0 && (bytes[3] == 4 || bytes[3] == 6) : bytes[3] == 0
+        let name = bytes.dropFirst().drop { $0 & 0x80 != 0 }.dropFirst()
+        return name.starts(with: [0, 4] + "MQTT".utf8) || name.starts(with: [0, 6] + "MQIsdp".utf8)
     }
 
-    private func isPart(of expected: Expected) -> Bool {
+    private static func printable(_ bytes: some Sequence<UInt8>) -> String {
+        String(decoding: bytes.map { $0 >= 0x20 && $0 < 0x7f ? $0 : UInt8(ascii: "?") }, as: UTF8.self)
+    }
+
+    /// How sure it is that the bytes are not of the expected protocol.
+    private enum Verdict { case foreign, possiblyForeign, expected }
+
+    private func verdict(_ expected: Expected) -> Verdict {
         switch (self, expected) {
-        case (.framedTCP, .framedTCP), (.framedTCPMessage, .framedTCP), (.mqtt, .mqtt): true
-        case (.httpRequest, .webSocket), (.httpRequest, .mqttWebSocket): true
-        case (.httpResponse, .webSocket), (.httpResponse, .mqttWebSocket): true
-        default: false
+        case (.framedTCP, .framedTCP), (.mqtt, .mqtt): .expected
+        case (.httpRequest, .webSocket), (.httpRequest, .mqttWebSocket): .expected
+        case (.httpResponse, .webSocket), (.httpResponse, .mqttWebSocket): .expected
+        // A length that is larger than the limit, which the error says already.
+        case (.unknown, .framedTCP): .expected
+        // A method or a version that is misspelt, most likely.
+        case (.unknown(let bytes), .webSocket), (.unknown(let bytes), .mqttWebSocket):
+            bytes.first.map { $0 > 0x20 && $0 < 0x7f } ?? true ? .expected : .possiblyForeign
+        case (.unknown, .mqtt), (.framedTCP(isCertain: false), _): .possiblyForeign
+        case (.tls, _), (.httpRequest, _), (.httpResponse, _), (.mqtt, _), (.framedTCP, _): .foreign
         }
     }
+
+    /// Whether a server answers in the peer's own protocol (``answer(expected:to:)``).
+    package func isForeign(to expected: Expected) -> Bool { verdict(expected) != .expected }
 
     // MARK: For people
 
-    /// A sentence that contains the found protocol, the expected one, and the setting to change.
+    /// A sentence that says what was seen, what was expected, and which setting to change.
     package func sentence(expected: Expected, by role: CoreRole) -> String {
         let peer = role == .client ? "the server" : "the client"
         let here = role == .client ? "this client" : "this listener"
-        let schemes: String
-        let found: String
-        switch self {
+        return switch self {
         case .tls where role == .client:
-            return
-                "the server speaks TLS; this client speaks plain \(expected.name): use a port of the server without TLS"
-        case .tls: return "the client speaks TLS; this listener is plain: use \(expected.scheme)"
-        case .httpRequest: (found, schemes) = ("speaks HTTP or WebSocket", "ws://")
-        case .httpResponse: (found, schemes) = ("speaks HTTP", "\(expected == .mqtt ? "mqtt+ws:// or " : "")ws://")
-        case .mqtt: (found, schemes) = ("speaks MQTT", "mqtt://")
-        case .framedTCP: (found, schemes) = ("speaks framed TCP", "tcp://")
-        case .framedTCPMessage: (found, schemes) = ("may speak framed TCP", "tcp://")
+            "the server speaks TLS; this client speaks plain \(expected.name): use a port of the server without TLS"
+        case .tls:
+            "the client speaks TLS; this listener is plain: use \(expected.scheme)"
+        case .httpResponse(let line):
+            "\(peer) speaks HTTP ('\(line)'); \(here) speaks \(expected.name): use "
+                + (expected == .mqtt ? "mqtt+ws:// or " : "") + "ws:// for a WebSocket server, or another port"
+        case .httpRequest:
+            "\(peer) speaks HTTP or WebSocket; \(here) speaks \(expected.name): use \(remedy("ws://", expected, role))"
+        case .mqtt:
+            "\(peer) speaks MQTT; \(here) speaks \(expected.name): use \(remedy("mqtt://", expected, role))"
+        case .framedTCP(let isCertain):
+            "\(peer) \(isCertain ? "speaks" : "may speak") framed TCP; \(here) speaks \(expected.name): use "
+                + remedy("tcp://", expected, role)
+        case .unknown(let bytes):
+            "\(peer) does not speak \(expected.name); its first bytes are \(Self.hexadecimal(bytes)): compare the "
+                + "scheme and the port of both sides"
         }
-        // A client can use the scheme of the server's protocol. The client of a server must use the scheme of this listener.
-        let remedy = role == .client ? "\(schemes), or another port" : expected.scheme
-        return "\(peer) \(found); \(here) speaks \(expected.name): use \(remedy)"
     }
 
-    /// The error of a connection whose first bytes were `error` to the expected protocol. The sentence replaces `error`,
-    /// unless it is a guess.
+    /// A client can use the scheme of the server's protocol. The client of a server uses the scheme of this listener.
+    private func remedy(_ theirs: String, _ expected: Expected, _ role: CoreRole) -> String {
+        role == .client ? "\(theirs), or another port" : expected.scheme
+    }
+
+    private static func hexadecimal(_ bytes: [UInt8]) -> String {
+        guard !bytes.isEmpty else { return "none" }
+        return "0x"
+            + bytes.map { byte in
+                let digits = String(byte, radix: 16)
+                return digits.utf8.count == 1 ? "0\(digits)" : digits
+            }.joined(separator: " ")
+    }
+
+    /// The error of a connection whose first bytes were `error` to the expected protocol. If the bytes are certainly of
+    /// another protocol, the sentence replaces `error`. If that is possible, the sentence is added.
     package func error(insteadOf error: TransportError, expected: Expected, by role: CoreRole) -> TransportError {
         let sentence = sentence(expected: expected, by: role)
-        guard self == .framedTCPMessage else { return TransportError(.handshakeFailed, .handshake, sentence) }
-        return TransportError(error.code, .handshake, "\(error.reason); \(sentence)", detail: error.detail)
+        switch verdict(expected) {
+        case .expected: return error
+        case .possiblyForeign:
+            return TransportError(error.code, .handshake, "\(error.reason); \(sentence)", detail: error.detail)
+        case .foreign: return TransportError(.handshakeFailed, .handshake, sentence)
+        }
     }
 
     // MARK: For the peer
@@ -137,11 +166,11 @@ package enum ForeignProtocol: Sendable, Hashable, CaseIterable {
         case .httpRequest:
             output.append(utf8: "HTTP/1.1 400 \(sentence)\r\nContent-Type: text/plain; charset=us-ascii\r\n")
             output.append(utf8: "Content-Length: \(sentence.utf8.count + 1)\r\nConnection: close\r\n\r\n\(sentence)\n")
-        case .framedTCP, .framedTCPMessage, .mqtt:
+        case .framedTCP, .mqtt:
             // No answer of MQTT says that there is no broker. A client of MQTT recognizes the frame as framed TCP.
             ControlFrame.close(CloseReason(.protocolError, code: ClosePayload.unacceptableData, text: sentence))
                 .write(to: &output)
-        case .httpResponse: break
+        case .httpResponse, .unknown: break
         }
     }
 }

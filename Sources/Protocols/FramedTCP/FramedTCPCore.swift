@@ -277,15 +277,11 @@ extension FramedTCPCore {
         TransportError(.messageTooLarge, .open, "the peer sent \(size) bytes; the limit is \(limit)")
     }
 
-    /// Whether a length has the four bytes by which another protocol is recognized.
-    private var hasLongLength: Bool {
-        if case .plain(let plain) = configuration.framing { plain.length == .bits32 } else { true }
-    }
-
     /// Ends the connection if its first bytes, which are at the front of `input`, are of another protocol.
     private mutating func foreign(_ input: borrowing ByteBuffer, _ context: inout CoreContext) -> TransportError? {
-        guard !hasReceived, phase == .open, hasLongLength else { return nil }
-        guard let other = ForeignProtocol(input, expected: .framedTCP) else { return nil }
+        guard !hasReceived, phase == .open else { return nil }
+        let other = input.withUnsafeReadableBytes { ForeignProtocol($0) }
+        guard other.isForeign(to: .framedTCP) else { return nil }
         if role == .server { other.answer(expected: .framedTCP, to: &context.output) }
         let error = TransportError(.handshakeFailed, .handshake, other.sentence(expected: .framedTCP, by: role))
         reason = CloseReason(error)

@@ -237,10 +237,8 @@ extension WebSocketCore {
         do throws(HTTPHeadError) {
             return try head.next(&input)
         } catch {
-            if ForeignProtocol.mustWait(for: input, expected: expected) { return nil }
-            let error = TransportError(response: error)
-            throw ForeignProtocol(input, expected: expected)?
-                .error(insteadOf: error, expected: expected, by: role) ?? error
+            let other = input.withUnsafeReadableBytes { ForeignProtocol($0) }
+            throw other.error(insteadOf: TransportError(response: error), expected: expected, by: role)
         }
     }
 
@@ -278,9 +276,8 @@ extension WebSocketCore {
         do throws(HTTPHeadError) {
             return try head.next(&input)
         } catch {
-            if ForeignProtocol.mustWait(for: input, expected: expected) { return nil }
             var refusal = ServerHandshake.Refusal(error)
-            refusal.foreign = ForeignProtocol(input, expected: expected)
+            refusal.foreign = input.withUnsafeReadableBytes { ForeignProtocol($0) }
             throw refusal
         }
     }

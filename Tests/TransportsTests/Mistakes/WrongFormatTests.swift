@@ -91,7 +91,7 @@ struct WrongFormatTests {
         let server = SessionServer { session in
             let codec = WireFormat.json.codec()
             let messages = SessionChannel<ChatMessage>(session: session, codec: codec, report: report).messages
-            Task { for await message in messages { await session.send(Payload(text: message.text)) } }
+            Task { for await message in messages { _ = await session.send(Payload(text: message.text)) } }
         }
         let listener = try await TransportRegistry.standard.listen("memory://127.0.0.1:0")
         let serving = Task { try await server.serve(listener) }

@@ -215,9 +215,7 @@ package struct MQTTCore: ExplainingCore {
         do throws(TransportError) {
             packet = try reader.next(&input)
         } catch {
-            guard state == .connecting, !isInsideWebSocket else { throw error }
-            guard ForeignProtocol.mustWait(for: input, expected: .mqtt) else { throw foreign(error, input, &context) }
-            packet = nil
+            throw state == .connecting && !isInsideWebSocket ? foreign(error, input, &context) : error
         }
         if let packet {
             keepAlive.lastReceived = context.now
@@ -667,8 +665,8 @@ extension MQTTCore {
         _ input: borrowing ByteBuffer,
         _ context: inout CoreContext
     ) -> TransportError {
-        guard let other = ForeignProtocol(input, expected: .mqtt) else { return error }
-        if !isClient { other.answer(expected: .mqtt, to: &context.output) }
+        let other = input.withUnsafeReadableBytes { ForeignProtocol($0) }
+        if !isClient, other.isForeign(to: .mqtt) { other.answer(expected: .mqtt, to: &context.output) }
         return other.error(insteadOf: error, expected: .mqtt, by: isClient ? .client : .server)
     }
 
