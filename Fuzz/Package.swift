@@ -3,10 +3,6 @@ import PackageDescription
 
 // Built by scripts/fuzz alone, with the sanitizers. The targets' functions are compiled into the root package's tests
 // too, which replay the committed files.
-//
-// The targets call what only the root package sees, so they are compiled under its name, which is that of its folder.
-let root = Context.packageDirectory.split(separator: "/").dropLast().last.map { $0.lowercased() } ?? ""
-let rootName = String(root.map { $0.isLetter || $0.isNumber ? $0 : "_" })
 
 let package = Package(
     name: "fuzz",
@@ -26,7 +22,7 @@ let package = Package(
             exclude: ["Corpora", "Crashes", "Dictionaries", "Tests"],
             sources: ["Main", "Targets"],
             // libFuzzer has the main function.
-            swiftSettings: [.unsafeFlags(["-parse-as-library", "-package-name", rootName])]
+            swiftSettings: [.unsafeFlags(["-parse-as-library"])]
         )
     ],
     swiftLanguageModes: [.v6]

@@ -1,7 +1,7 @@
-import SocketIO
 import TransportAPI
 
 @testable import Protocols
+@testable import SocketIO
 @testable import Transports
 
 /// A client of the broker, with the broker's end of its connection.

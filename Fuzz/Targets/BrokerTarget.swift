@@ -1,9 +1,9 @@
 import Dispatch
-import SocketIO
 import TransportAPI
 
 @testable import EmbeddedServers
 @testable import Protocols
+@testable import SocketIO
 @testable import Transports
 
 private let brokerLoop = Result { try EventLoop(name: "fuzzed-broker") }

@@ -1,7 +1,7 @@
-import SocketIO
 import TransportAPI
 
 @testable import Protocols
+@testable import SocketIO
 @testable import Transports
 
 /// Reads datagrams of the kernel and derives the network path.
