@@ -101,9 +101,9 @@ extension CloseReason {
 }
 
 extension CloseReason: CustomStringConvertible {
-    /// The reason in one line, for people.
+    /// The reason in one line, for people. An error contains its phase, sentence and code, so it is shown alone.
     public var description: String {
-        if let error { return "\(initiator): \(error)" }
+        if let error { return "\(error)" }
         let number = code.map { " \($0)" } ?? ""
         return "\(initiator)\(number)" + (text.isEmpty ? "" : ": \(text)")
     }

@@ -99,7 +99,8 @@ public struct TransportError: Error, Sendable, Hashable {
 }
 
 extension TransportError {
-    /// The kinds of errors of all transports. ``Code/row`` gives the fault of each and whether a retry can help.
+    /// The kinds of errors of all transports. ``TransportError/fault`` and ``TransportError/isRetryable`` follow from the
+    /// code.
     public enum Code: String, Sendable, Hashable, CaseIterable {
         // Configuration
 
@@ -209,15 +210,15 @@ extension TransportError {
 
 extension TransportError.Code {
     /// One row of the table that defines the meaning of each code.
-    public struct Row: Sendable, Hashable {
+    package struct Row {
         /// The side that must change something to avoid the error.
-        public var fault: TransportError.Fault
+        package let fault: TransportError.Fault
         /// Whether another attempt, with nothing changed, can succeed.
-        public var retryable: Bool
+        package let retryable: Bool
     }
 
     /// The row of this code.
-    public var row: Row {
+    package var row: Row {
         switch self {
         case .invalidConfiguration, .unsupported: Row(fault: .local, retryable: false)
         case .nameNotFound: Row(fault: .network, retryable: true)

@@ -91,7 +91,9 @@ struct TransportErrorTests {
             "\(TransportError(.refused, .connect, "no listener", detail: 111))"
                 == "connect: no listener (refused 111)"
         )
-        #expect("\(TransportError.configuration("port", "is bad"))" == "configure: port is bad (invalidConfiguration)")
+        let wrong = TransportError.configuration("port", "is bad")
+        #expect("\(wrong)" == "configure: port is bad (invalidConfiguration)")
+        #expect("\(CloseReason(wrong))" == "\(wrong)", "a close reason shows the error alone")
     }
 
     @Test(

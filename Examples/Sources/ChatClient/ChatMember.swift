@@ -32,7 +32,7 @@ struct ChatMember: Sendable {
     }
 
     /// The messages of the others. Begin to read before you expect the first one.
-    var messages: Channel<ChatMessage>.Messages { chat.messages }
+    var messages: DecodedMessages<ChatMessage> { chat.messages }
 
     /// Sends a text, and returns when the server has it.
     func say(_ text: String) async -> SendOutcome {

@@ -75,6 +75,13 @@ public struct OptionReader: Sendable {
         self.endpoint = endpoint
         let names = (allowed + TransportOption.common).map(\.name).sorted()
         for option in endpoint.options where !names.contains(option.name) {
+            let others = TransportRegistry.standard.transports.filter { $0.options.contains { $0.name == option.name } }
+            let owners = others.map { "\($0.name)://" }.joined(separator: ", ")
+            guard owners.isEmpty else {
+                let problem =
+                    "is an option of \(owners); allowed for \(endpoint.scheme):// are \(names.joined(separator: ", "))"
+                throw .configuration(option.name, problem)
+            }
             throw .configuration(option.name, ConfigurationValue.unknown(option.name, allowed: names))
         }
     }

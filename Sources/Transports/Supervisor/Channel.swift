@@ -34,10 +34,14 @@ public struct Channel<Message: WireMessage & Sendable>: Sendable {
     /// The received messages. A message that the codec cannot read is left out and reported to the supervisor's
     /// observer (``/TransportAPI/SupervisorEvent/undecodable(bytes:_:)``). Without an observer, the first such message of each
     /// channel is reported by one line on standard error. ``results`` contains all messages.
-    public var messages: Messages { Messages(results: results) }
+    public var messages: DecodedMessages<Message> {
+        DecodedMessages(payloads: supervisor.messages) { try? result($0).get() }
+    }
 
     /// The received messages, including those that the codec cannot read. The latter are reported as by ``messages``.
-    public var results: Results { Results(payloads: supervisor.messages, channel: self) }
+    public var results: DecodedMessages<Result<Message, UndecodableMessage>> {
+        DecodedMessages(payloads: supervisor.messages, decode: result)
+    }
 
     /// Reads a payload, such as one of ``/TransportAPI/Supervisor/undelivered``.
     public func decode(_ payload: Payload) throws(CodecError) -> Message {
@@ -52,67 +56,13 @@ public struct Channel<Message: WireMessage & Sendable>: Sendable {
         }
     }
 
-    /// Messages as they arrive.
-    public struct Messages: AsyncSequence, Sendable {
-        let results: Results
-
-        /// Begins to read.
-        public func makeAsyncIterator() -> Iterator {
-            Iterator(results: results.makeAsyncIterator())
-        }
-
-        /// Reads the messages.
-        public struct Iterator: AsyncIteratorProtocol {
-            var results: Results.Iterator
-
-            /// The next message; `nil` at the end, or when the task is cancelled.
-            public mutating func next() async -> Message? {
-                await next(isolation: #isolation)
-            }
-
-            /// The same as ``next()``, in the caller's isolation.
-            public mutating func next(isolation actor: isolated (any Actor)?) async -> Message? {
-                while let result = await results.next(isolation: actor) {
-                    if case .success(let message) = result { return message }
-                }
-                return nil
-            }
-        }
-    }
-
-    /// Messages as they arrive, including those that the codec cannot read.
-    public struct Results: AsyncSequence, Sendable {
-        let payloads: Subscription<Payload>
-        let channel: Channel
-
-        /// Begins to read.
-        public func makeAsyncIterator() -> Iterator {
-            Iterator(payloads: payloads.makeAsyncIterator(), channel: channel)
-        }
-
-        /// Reads the messages.
-        public struct Iterator: AsyncIteratorProtocol {
-            var payloads: Subscription<Payload>.Iterator
-            let channel: Channel
-
-            /// The next message, or one that the codec cannot read; `nil` at the end, or when the task is cancelled.
-            public mutating func next() async -> Result<Message, UndecodableMessage>? {
-                await next(isolation: #isolation)
-            }
-
-            /// The same as ``next()``, in the caller's isolation.
-            public mutating func next(
-                isolation actor: isolated (any Actor)?
-            ) async -> Result<Message, UndecodableMessage>? {
-                guard let payload = await payloads.next(isolation: actor) else { return nil }
-                do throws(CodecError) {
-                    return .success(try channel.decode(payload))
-                } catch {
-                    let message = UndecodableMessage(payload: payload, expected: channel.codec.format, error: error)
-                    channel.report.note(message, of: channel.supervisor)
-                    return .failure(message)
-                }
-            }
+    @Sendable private func result(_ payload: Payload) -> Result<Message, UndecodableMessage> {
+        do throws(CodecError) {
+            return .success(try decode(payload))
+        } catch {
+            let message = UndecodableMessage(payload: payload, expected: codec.format, error: error)
+            report.note(message, of: supervisor)
+            return .failure(message)
         }
     }
 }

@@ -43,46 +43,20 @@ public struct SessionChannel<Message: WireMessage & Sendable>: Sendable {
     /// The received messages. Messages that the codec cannot read are left out, and ``/TransportAPI/Session/events`` has an event for
     /// each. The first such message of all sessions is also reported by one line on standard error. Like
     /// ``/TransportAPI/Session/messages``, this begins with the first message if it is called in `onSession`.
-    public var messages: Messages { Messages(payloads: session.messages, channel: self) }
+    public var messages: DecodedMessages<Message> {
+        DecodedMessages(payloads: session.messages) { payload in
+            do throws(CodecError) {
+                return try decode(payload)
+            } catch {
+                report.note(UndecodableMessage(payload: payload, expected: codec.format, error: error), of: session)
+                return nil
+            }
+        }
+    }
 
     /// Reads a payload, such as one of ``/TransportAPI/Session/unacknowledged()``.
     public func decode(_ payload: Payload) throws(CodecError) -> Message {
         try codec.decode(Message.self, from: payload.bytes)
-    }
-
-    /// Messages as they arrive.
-    public struct Messages: AsyncSequence, Sendable {
-        let payloads: Subscription<Payload>
-        let channel: SessionChannel
-
-        /// Begins to read.
-        public func makeAsyncIterator() -> Iterator {
-            Iterator(payloads: payloads.makeAsyncIterator(), channel: channel)
-        }
-
-        /// Reads the messages.
-        public struct Iterator: AsyncIteratorProtocol {
-            var payloads: Subscription<Payload>.Iterator
-            let channel: SessionChannel
-
-            /// The next message; `nil` at the end, or when the task is cancelled.
-            public mutating func next() async -> Message? {
-                await next(isolation: #isolation)
-            }
-
-            /// The same as ``next()``, in the caller's isolation.
-            public mutating func next(isolation actor: isolated (any Actor)?) async -> Message? {
-                while let payload = await payloads.next(isolation: actor) {
-                    do throws(CodecError) {
-                        return try channel.decode(payload)
-                    } catch {
-                        let message = UndecodableMessage(payload: payload, expected: channel.codec.format, error: error)
-                        channel.report.note(message, of: channel.session)
-                    }
-                }
-                return nil
-            }
-        }
     }
 }
 

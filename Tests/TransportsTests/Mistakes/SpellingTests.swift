@@ -34,6 +34,12 @@ struct SpellingTests {
         }
     }
 
+    @Test("An option of another transport is refused with the name of that transport")
+    func optionsOfOthers() throws {
+        let text = try sentence("tcp://host:1?deflate=small")
+        #expect(text.hasPrefix("deflate is an option of ws://; allowed for tcp:// are "), "\(text)")
+    }
+
     @Test(
         "A misspelt value of an option gets the right one",
         arguments: [
