@@ -9,7 +9,8 @@ public enum SendOutcome: Sendable, Hashable {
     case expired
     /// The message was not sent, and nothing of it has left.
     case rejected(TransportError)
-    /// The message was sent, but the connection ended before the peer confirmed it. It can have arrived or not.
+    /// The message, or a part of it, was sent, but the peer has not confirmed it. It can have arrived or not. The error
+    /// says why no confirmation is expected any more.
     case unknown(TransportError)
 
     /// Whether the message is in flight or has arrived.

@@ -8,7 +8,8 @@ public struct SupervisorConfiguration: Sendable, Hashable {
     public var stableAfter: Duration = .seconds(10)
     /// The number of failed attempts in a row after which the supervisor gives up. `nil`, the default, means no limit.
     public var maximumAttempts: Int?
-    /// The time without a connection after which the supervisor gives up. `nil`, the default, means no limit.
+    /// The time since the last stable connection, or else since the first attempt, after which the supervisor gives up.
+    /// `nil`, the default, means no limit.
     public var maximumElapsed: Duration?
     /// The settings of the keepalive.
     public var keepalive = KeepaliveConfiguration()

@@ -56,9 +56,14 @@ struct BackoffKeys: Sendable {
                 "delays",
                 waitings.orAbsent,
                 \.delays,
-                "schedule: the delays, one after the other; required for this policy"
+                "schedule: the delays, in their order; required for this policy"
             ),
-            .init("gives-up", .flag, \.givesUp, "schedule: whether to give up after the last delay, or to repeat it"),
+            .init(
+                "gives-up",
+                .flag,
+                \.givesUp,
+                "schedule: true: give up after the attempt that follows the last delay; false: repeat the last delay"
+            ),
         ],
         check: check
     )
@@ -109,7 +114,7 @@ struct KeepaliveKeys: Sendable {
                 "interval",
                 interval,
                 \.plain.interval,
-                "the silence after which a probe is sent; automatic: the interval of the transport"
+                "a probe is sent after this time of silence; automatic: the interval of the transport"
             ),
             .init(
                 "timeout",
@@ -121,7 +126,7 @@ struct KeepaliveKeys: Sendable {
                 "idle-only",
                 .flag,
                 \.plain.isIdleOnly,
-                "true: a probe only after silence; false: a probe at every interval"
+                "true: send a probe only after silence; false: send a probe at every interval"
             ),
             .init(
                 "payload",
@@ -133,13 +138,13 @@ struct KeepaliveKeys: Sendable {
                 "answer",
                 SettingFormat.text(1...4096).orAbsent,
                 \.answer,
-                "the peer's answer to payload; the app does not receive it as a message"
+                "the peer's answer to this payload; the app does not receive it as a message"
             ),
             .init(
                 "adaptive",
                 adaptive,
                 \.plain.adaptive,
-                "whether to search for the longest interval that the network path allows",
+                "true or an object: search for the longest interval that the network path allows; false: no search",
                 inner: adaptiveObject.reference(defaults: AdaptiveKeepaliveConfiguration())
             ),
         ],
@@ -197,7 +202,8 @@ struct KeepaliveKeys: Sendable {
                 "resolution",
                 .duration(.seconds(1) ... .seconds(3600)),
                 \.resolution,
-                "the search ends when the longest good and the shortest bad interval are this close"
+                "the search ends when the longest interval that worked and the shortest that failed "
+                    + "differ by at most this time"
             ),
         ],
         check: { (keys, value) throws(TransportError) in

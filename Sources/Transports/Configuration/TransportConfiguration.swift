@@ -148,39 +148,39 @@ extension TransportConfiguration {
                 "endpoints",
                 .list(1...64, "URLs", of: .url()),
                 \.endpoints,
-                "the servers to connect to, the preferred one first"
+                "the URLs of the servers, the preferred one first"
             ),
             .init("codec", .word, \.codec, "the format of messages"),
-            .init("headers", .headers, \.headers, "sent with each WebSocket handshake"),
+            .init("headers", .headers, \.headers, "the HTTP headers that are sent with each WebSocket handshake"),
             .init(
                 "connect-timeout",
                 .duration(.milliseconds(10) ... .seconds(3600)),
                 \.supervisor.connectTimeout,
-                "how long one attempt may take"
+                "the time limit of one attempt to connect"
             ),
             .init(
                 "stable-after",
                 .duration(.zero ... .seconds(86_400)),
                 \.supervisor.stableAfter,
-                "after a connection that was open for this long, the backoff starts again with its first delay"
+                "a connection that was open for this long is stable; after it, the backoff starts with its first delay"
             ),
             .init(
                 "maximum-attempts",
                 SettingFormat.integer(1...1_000_000).orNull,
                 \.supervisor.maximumAttempts,
-                "failures in a row before giving up; null: never"
+                "the supervisor gives up after so many failed attempts in a row; null: never"
             ),
             .init(
                 "maximum-elapsed",
                 SettingFormat.duration(.milliseconds(10) ... .seconds(3_600_000)).orNull,
                 \.supervisor.maximumElapsed,
-                "time without a connection before giving up; null: never"
+                "the supervisor gives up this long after the last stable connection, or the first attempt; null: never"
             ),
             .init(
                 "backoff",
                 .object(BackoffKeys.object, from: BackoffKeys()) { $0.backoff },
                 \.supervisor.backoff,
-                "the delays between attempts",
+                "the delays between attempts to connect",
                 inner: BackoffKeys.object.reference(defaults: BackoffKeys())
             ),
             .init(
@@ -201,7 +201,7 @@ extension TransportConfiguration {
                 "delivery",
                 .object(delivery, from: DeliveryConfiguration()) { $0 },
                 \.supervisor.delivery,
-                "the guarantee for a sent message",
+                "how sent messages are confirmed and repeated",
                 inner: delivery.reference(defaults: DeliveryConfiguration())
             ),
             .init(
@@ -214,7 +214,8 @@ extension TransportConfiguration {
                 "message-buffer-bytes",
                 .bytes(1...1 << 30),
                 \.supervisor.messageBufferBytes,
-                "the maximum number of their bytes; also the limit for messages that arrived too early"
+                "the maximum number of bytes in this buffer; "
+                    + "also the limit for messages that arrive before an earlier one"
             ),
         ],
         check: { (configuration, value) throws(TransportError) in
@@ -242,14 +243,15 @@ extension TransportConfiguration {
             "mode",
             .word,
             \.mode,
-            "plain: for any server; session: for a server with the session envelope, or for a broker"
+            "plain: for any server; session: for a session server or an MQTT broker, "
+                + "sends unacknowledged messages again after a reconnect"
         ),
-        .init("window", .integer(1...1024), \.window, "how many messages may be in flight without an acknowledgement"),
+        .init("window", .integer(1...1024), \.window, "how many sent messages may wait for their acknowledgement"),
         .init(
             "acknowledgement-reminder",
             .duration(.seconds(1) ... .seconds(86_400)),
             \.acknowledgementReminder,
-            "the observer receives an event when a delivery is unacknowledged for this time"
+            "the observer receives an event if the app has not acknowledged a delivery after this time"
         ),
     ])
 

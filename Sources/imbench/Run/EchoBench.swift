@@ -100,7 +100,7 @@ final class EchoBench {
             }
             if let limit = transports.first?.capabilities.maximumMessageSize, entry.encoded > limit {
                 entry.row.outcome = .skipped(
-                    "message of \(entry.encoded) bytes is over the limit of \(limit) of \(key.transport)"
+                    "the encoded message has \(entry.encoded) bytes; the limit of \(key.transport) is \(limit)"
                 )
                 return entry
             }
