@@ -29,7 +29,8 @@ struct ReadState: ~Copyable {
     var input = ByteBuffer()
     /// The channel can have more to read.
     var isReadable = false
-    /// How much is read at a time, in bytes. Smaller while processing takes long.
+    /// How much is read at a time, in bytes. It is doubled, up to a block of 64 KiB, while a read is processed within a
+    /// quarter of a time budget. It is halved, down to 1 KiB, while this takes longer than a whole budget.
     var size = 16 << 10
     /// When bytes were last received; 0 before the first.
     var lastHeard: Int64 = 0
