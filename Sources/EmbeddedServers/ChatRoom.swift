@@ -195,7 +195,7 @@ final class ChatPeople: ScheduledHandler {
 
     func enter(_ session: Session) -> Member {
         let member = Member(self, session, firstOfHistory..<firstOfHistory + UInt64(history.count), next: end)
-        // A new member counts as busy for the first 10 ms, so that many new members at once are slowed down too.
+        // A new member begins one message beyond its burst, so that many new members at once are slowed down too.
         member.spentUntil = loop.now + (Self.burst + 1) * Self.interval
         members[member.number] = member
         queue(member)

@@ -1,15 +1,17 @@
 /// The settings of a supervisor. The defaults suit a chat app on a phone.
 public struct SupervisorConfiguration: Sendable, Hashable {
-    /// The time limit of one attempt, from name resolution to the end of the handshakes. Default 10 s.
+    /// The time limit of one whole attempt: the app's preparation of the endpoint, name resolution, all handshakes, and
+    /// the hello of a session. Default 10 s.
     public var connectTimeout: Duration = .seconds(10)
     /// The delay between attempts. Default: 0.5 s, doubling up to 20 s, with full jitter.
     public var backoff = BackoffPolicy.standard
     /// The time for which a connection must have been open so that the backoff starts again after it. Default 10 s.
     public var stableAfter: Duration = .seconds(10)
-    /// The number of failed attempts in a row after which the supervisor gives up. `nil`, the default, means no limit.
+    /// The number of failed attempts in a row after which the supervisor gives up. A connection that was not stable
+    /// counts too. `nil`, the default, means no limit.
     public var maximumAttempts: Int?
     /// The time since the last stable connection, or else since the first attempt, after which the supervisor gives up.
-    /// `nil`, the default, means no limit.
+    /// ``Supervisor/resume()`` starts it again. `nil`, the default, means no limit.
     public var maximumElapsed: Duration?
     /// The settings of the keepalive.
     public var keepalive = KeepaliveConfiguration()
@@ -116,7 +118,7 @@ public struct OutboxConfiguration: Sendable, Hashable {
         /// The new message is refused with `.rejected(.bufferFull)`.
         case refuseNewest = "refuse-newest"
         /// The oldest message that was never sent is dropped and ends in `.rejected(.bufferFull)`. If all messages were
-        /// sent already, the new one is refused.
+        /// sent already, or if the freed place is too small, the new one is refused.
         case dropOldest = "drop-oldest"
     }
 

@@ -87,7 +87,7 @@ struct OpenConnectionTests {
         try runtime.run { await supervisor.close() }
     }
 
-    @Test("A sent message counts as a sign of life and delays the next ping", arguments: [true, false])
+    @Test("A received message counts as a sign of life and delays the next ping", arguments: [true, false])
     func keepalive(isHere: Bool) throws {
         let script = script(isHere: isHere)
         let supervisor = try supervisor(script) {
