@@ -142,7 +142,9 @@ public struct TransportRegistry: Sendable {
             throw .configuration("scheme", "is \"http\"; a WebSocket has the scheme ws://")
         }
         let known = SettingFormat.word(of: transports.map(\.name))
-        throw ConfigurationValue(name, key: "scheme").wrong(known.allowed, words: known.words)
+        let isMisspelt = spellingSuggestion(for: name, in: known.words) != nil
+        let hint = isMisspelt ? "" : " (another transport must be in the registry of this call)"
+        throw ConfigurationValue(name, key: "scheme").wrong(known.allowed + hint, words: known.words)
     }
 
     /// Returns a transport to `endpoint`.
@@ -195,8 +197,8 @@ public struct TransportRegistry: Sendable {
     ///   - loop: The event loop of the listener and its connections; the shared loop by default.
     ///   - observer: Receives an event for each client that was rejected or whose connection has ended, with the
     ///     reason. It is called on the loop.
-    ///   - decide: Accepts or rejects the handshakes of a `ws://` server, for example by credentials. It is called on
-    ///     the loop and must not block. By default all handshakes are accepted.
+    ///   - decide: Accepts or rejects the clients of a `ws://` or `memory://` server, for example by credentials. It is
+    ///     called on the loop and must not block. By default all clients are accepted.
     /// - Throws: `.unsupported` if there is a `decide` and the transport has no
     ///   ``TransportDescriptor/decidesHandshakes``.
     public nonisolated(nonsending) func listen(
@@ -216,8 +218,8 @@ public struct TransportRegistry: Sendable {
     ) async throws(TransportError) -> any Listener {
         let transport = try transport(named: endpoint.scheme)
         guard serving.decide == nil || transport.decidesHandshakes else {
-            let others = transports.filter(\.decidesHandshakes).map { ", but \($0.name):// has" }.joined()
-            let sentence = "\(endpoint.scheme):// has no handshakes to decide about\(others)"
+            let others = transports.filter(\.decidesHandshakes).map { "\($0.name)://" }.joined(separator: ", ")
+            let sentence = "\(endpoint.scheme):// has no handshakes to decide about; allowed with 'decide' is \(others)"
             throw TransportError(.unsupported, .configure, sentence)
         }
         guard let makeHandler = serving.makeHandler, !transport.answersClients else {

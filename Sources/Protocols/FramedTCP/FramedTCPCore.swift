@@ -29,6 +29,8 @@ package struct FramedTCPCore: ProtocolCore {
     let configuration: TCPConfiguration
     /// Client or server, for errors that name another protocol. Both speak alike.
     package var role = CoreRole.client
+    /// The client that the server has authenticated. Only connections in memory have such a decision.
+    package var identity: Identity?
     private let limit: Int
     var phase = Phase.opening
     var reason = CloseReason.user

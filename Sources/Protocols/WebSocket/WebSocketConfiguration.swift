@@ -118,6 +118,11 @@ public struct WebSocketRequest: Sendable, Hashable {
     /// All headers, in their order.
     public let headers: [HTTPHeader]
 
+    package init(path: String, query: String, subprotocols: [String], headers: [HTTPHeader]) {
+        (self.path, self.query) = (path, query)
+        (self.subprotocols, self.headers) = (subprotocols, headers)
+    }
+
     /// Returns the value of the first header with a name.
     ///
     /// - Parameter name: the name. Its case is ignored.
@@ -188,7 +193,11 @@ extension WebSocketConfiguration {
         }
         let own = Self.maximumOwnHeaders
         try require(headers.count <= own, "headers", "are more than \(own)")
-        try require(headers.values("Authorization").count <= 1, "headers", "give Authorization more than once")
+        try require(
+            headers.values("Authorization").count <= 1,
+            "headers",
+            "give Authorization more than once; the configuration, the preparation and the URL can each add it"
+        )
         for header in headers {
             try require(!isReserved(header.name), "headers", "may not set '\(header.name)', which the handshake sets")
         }

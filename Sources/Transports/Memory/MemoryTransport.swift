@@ -5,31 +5,42 @@ import TransportAPI
 
 extension TransportDescriptor {
     /// The descriptor of connections inside this process, for tests: `memory://name`. Host and port name the listener,
-    /// and no name is resolved. Without a port, a client connects to the only listener of that name.
+    /// and no name is resolved. Without a port, a client connects to the only listener of that name. As with WebSocket,
+    /// a server can decide about each client by the path, query and headers of the client's URL.
     public static let memory: TransportDescriptor = {
         var descriptor = withinProcess
         descriptor.answersClients = true
+        descriptor.decidesHandshakes = true
         descriptor.annotate = annotateFrame
         descriptor.cores = { (endpoint) throws(TransportError) in
-            let core = try memoryCore(OptionReader(endpoint, allowed: []))
+            let core = try memoryCore(OptionReader(endpoint, allowed: options))
             return { CorePairing(client: core, server: core) }
         }
         return descriptor
     }()
 
+    private static let options = [TransportOption.header, .query]
+
     private static let withinProcess = TransportDescriptor(
         name: "memory",
+        options: options,
         make: { (endpoint, loop) throws(TransportError) in
-            let options = try OptionReader(endpoint, allowed: [])
+            let options = try OptionReader(endpoint, allowed: options)
             return MemoryTransport(
                 endpoint: endpoint,
                 loop: loop,
                 limits: try options.limits(),
-                core: try memoryCore(options)
+                core: try memoryCore(options),
+                request: WebSocketRequest(
+                    path: endpoint.path.isEmpty ? "/" : endpoint.path,
+                    query: try options.string("query") ?? "",
+                    subprotocols: [],
+                    headers: try headers(endpoint, options)
+                )
             )
         },
         serve: { (endpoint, loop, serving) async throws(TransportError) in
-            let options = try OptionReader(endpoint, allowed: [])
+            let options = try OptionReader(endpoint, allowed: options)
             let (limits, core) = (try options.limits(), try memoryCore(options))
             return try await running(on: loop) { () async throws(TransportError) in
                 let queue = AcceptQueue(observer: serving.observer, on: loop)
@@ -40,7 +51,8 @@ extension TransportDescriptor {
                     on: loop,
                     limits: limits,
                     handler: handler,
-                    core: core
+                    core: core,
+                    decide: serving.decide
                 )
                 return CoreListener(endpoint, acceptor, queue, serving, loop)
             }
@@ -64,15 +76,20 @@ private enum MemoryHub {
         var port: UInt16
     }
 
+    struct Entry {
+        let acceptor: LoopBound<MemoryAcceptor>
+        let decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)?
+    }
+
     struct State {
-        var listeners: [Address: LoopBound<MemoryAcceptor>] = [:]
+        var listeners: [Address: Entry] = [:]
         var nextPort: UInt16 = 1024
     }
 
     static let state = Locked(State())
 
     /// Adds a listener. Port 0 selects a free port. Returns `nil` if the name is taken, or if there is no free port.
-    static func enter(_ host: String, _ port: UInt16, _ acceptor: LoopBound<MemoryAcceptor>) -> UInt16? {
+    static func enter(_ host: String, _ port: UInt16, _ entry: Entry) -> UInt16? {
         state.withLock { state in
             var chosen = port
             if port == 0 {
@@ -84,7 +101,7 @@ private enum MemoryHub {
             }
             guard state.listeners[Address(host: host, port: chosen)] == nil else { return nil }
             if port == 0 { state.nextPort = chosen &+ 1 }
-            state.listeners[Address(host: host, port: chosen)] = acceptor
+            state.listeners[Address(host: host, port: chosen)] = entry
             return chosen
         }
     }
@@ -94,7 +111,7 @@ private enum MemoryHub {
     }
 
     /// Returns the listeners of this name at this port, or at any port if it is `nil`.
-    static func find(_ host: String, _ port: UInt16?) -> [LoopBound<MemoryAcceptor>] {
+    static func find(_ host: String, _ port: UInt16?) -> [Entry] {
         state.withLock { state in
             guard let port else { return state.listeners.filter { $0.key.host == host }.map(\.value) }
             return state.listeners[Address(host: host, port: port)].map { [$0] } ?? []
@@ -108,6 +125,8 @@ private struct MemoryTransport: Transport {
     let loop: EventLoop
     let limits: ConnectionLimits
     let core: FramedTCPCore
+    /// The part of this client that a server sees.
+    let request: WebSocketRequest
 
     var capabilities: Capabilities { limits.describe(core.capabilities) }
 
@@ -116,19 +135,36 @@ private struct MemoryTransport: Transport {
         let deadline = Instant(nanoseconds: started).advanced(by: timeout).nanoseconds
         return try await running(on: loop) { () async throws(TransportError) in
             if Task.isCancelled { throw .cancelled(.connect) }
-            let acceptors = MemoryHub.find(endpoint.host, endpoint.port)
-            guard let acceptor = acceptors.first else {
+            let entries = MemoryHub.find(endpoint.host, endpoint.port)
+            guard let entry = entries.first else {
                 throw TransportError(.refused, .connect, "connection refused: no listener at \(endpoint)")
             }
-            guard acceptors.count == 1 else {
-                let sentence = "\(acceptors.count) listeners are named \(endpoint.host); add the port to the URL"
+            guard entries.count == 1 else {
+                let sentence = "\(entries.count) listeners are named \(endpoint.host); add the port to the URL"
                 throw TransportError(.invalidConfiguration, .connect, sentence)
             }
+            let (acceptor, identity) = (entry.acceptor, try await identity(entry))
             let (there, back) = (MemoryPipe(), MemoryPipe())
-            acceptor.loop.execute { acceptor.value.accept(incoming: there, outgoing: back) }
+            acceptor.loop.execute { acceptor.value.accept(incoming: there, outgoing: back, identity) }
             let channel = MemoryChannel(incoming: back, outgoing: there, on: loop)
             let driver = ConnectionDriver(core, over: channel, on: loop, limits: limits, started: started)
             return try await driver.openConnection(deadline: deadline)
+        }
+    }
+
+    /// Returns the identity that the server gives to this client.
+    ///
+    /// - Throws: The error of the HTTP status with which the server refuses.
+    private func identity(_ entry: MemoryHub.Entry) async throws(TransportError) -> Identity? {
+        guard let decide = entry.decide else { return nil }
+        let decision = try await running(on: entry.acceptor.loop) { () async throws(TransportError) in decide(request) }
+        switch decision {
+        case .accept: return nil
+        case .acceptAs(let identity): return identity
+        case .refuse(let status, let headers):
+            let retryAfter = headers.values("Retry-After").first.flatMap(HTTPSyntax.seconds)
+            let status = (300...599).contains(status) ? status : 500
+            throw .httpStatus(status, retryAfter: retryAfter)
         }
     }
 }
@@ -152,7 +188,8 @@ private final class MemoryAcceptor: DriverOwner, Acceptor {
         on loop: EventLoop,
         limits: ConnectionLimits,
         handler: any ConnectionHandler,
-        core: FramedTCPCore
+        core: FramedTCPCore,
+        decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)?
     ) throws(TransportError) {
         host = endpoint.host
         self.loop = loop
@@ -160,13 +197,16 @@ private final class MemoryAcceptor: DriverOwner, Acceptor {
         self.handler = handler
         self.core = core
         self.queue = queue
-        port = MemoryHub.enter(host, endpoint.port ?? 0, LoopBound(self, to: loop))
+        let entry = MemoryHub.Entry(acceptor: LoopBound(self, to: loop), decide: decide)
+        port = MemoryHub.enter(host, endpoint.port ?? 0, entry)
         guard port != nil else { throw TransportError(.addressInUse, .connect, "\(endpoint) is in use") }
     }
 
-    func accept(incoming: MemoryPipe, outgoing: MemoryPipe) {
+    func accept(incoming: MemoryPipe, outgoing: MemoryPipe, _ identity: Identity?) {
         let channel = MemoryChannel(incoming: incoming, outgoing: outgoing, on: loop)
         guard !isClosed, queue.hasRoom else { return channel.close(abort: true) }
+        var core = core
+        core.identity = identity
         let driver = ConnectionDriver(core, over: channel, on: loop, limits: limits)
         driver.handler = handler
         live[driver.number] = driver

@@ -46,6 +46,15 @@ extension TransportOption {
         ),
     ]
 
+    /// A header of a client's handshake.
+    static let header = TransportOption("header", "Name:value", "sent with the handshake; may be repeated (none)")
+    /// The query of a client's handshake.
+    static let query = TransportOption(
+        "query",
+        "a=b&c=d, percent-encoded",
+        "the query in the request of the handshake (none)"
+    )
+
     /// The options of every server over a byte stream. Clients ignore them.
     static let streamServer = [
         TransportOption("max-connections", "a number from 1 to 1048576", "clients at a time (65536)"),

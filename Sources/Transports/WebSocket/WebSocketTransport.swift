@@ -22,12 +22,7 @@ extension TransportDescriptor {
             options: [
                 TransportOption("subprotocol", "a token", "offered to the server; may be repeated (none)"),
                 TransportOption("origin", "an origin", "the Origin header of a client (none)"),
-                TransportOption("header", "Name:value", "sent with the handshake; may be repeated (none)"),
-                TransportOption(
-                    "query",
-                    "a=b&c=d, percent-encoded",
-                    "the query in the request of the handshake (none)"
-                ),
+                .header, .query,
                 TransportOption("fragment", "bytes, as in 64KiB", "the largest payload of one frame sent (unlimited)"),
                 TransportOption("max-head", "256 to 1048576 bytes", "the largest handshake accepted (16384)"),
                 TransportOption(

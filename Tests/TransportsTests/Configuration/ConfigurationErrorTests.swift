@@ -213,7 +213,8 @@ struct ConfigurationErrorTests {
         }
         #expect(
             error?.reason
-                == #"configuration:1: "endpoints[0]": scheme is "tcp"; allowed is "memory""#
+                == #"configuration:1: "endpoints[0]": scheme is "tcp"; allowed is "memory" "#
+                + "(another transport must be in the registry of this call)"
         )
     }
 

@@ -41,6 +41,37 @@ struct MemoryTests {
         #expect(gone?.code == .refused)
     }
 
+    @Test("A server decides by path, query and headers who connects, and knows the identity of each client")
+    func decision() async throws {
+        let decide: @Sendable (WebSocketRequest) -> WebSocketDecision = { request in
+            guard request.header("Authorization") == "Bearer secret" else { return .refuse(status: 401) }
+            return .acceptAs(Identity(request.path, claims: ["query": request.query]))
+        }
+        let listener = try await registry.listen("memory://decision", decide: decide)
+        let refused = await #expect(throws: TransportError.self) {
+            try await registry.connect("memory://decision/ann?header=Authorization:Bearer%20old")
+        }
+        #expect(refused?.code == .authenticationFailed && refused?.detail == 401)
+        let url = "memory://decision/ann?header=Authorization:Bearer%20secret&query=a%3Db"
+        let client = try await registry.connect(url)
+        let server = try #require(try await listener.accept())
+        #expect(server.identity == Identity("/ann", claims: ["query": "a=b"]))
+        #expect(await client.send(bytes("hello")) == .written)
+        #expect(try await server.receive() == bytes("hello"))
+        await client.close()
+        await listener.close()
+    }
+
+    @Test("The error of a refused client has the Retry-After time of the server")
+    func retryAfter() async throws {
+        let later = [try HTTPHeader("Retry-After", "7")]
+        let decide: @Sendable (WebSocketRequest) -> WebSocketDecision = { _ in .refuse(status: 503, headers: later) }
+        let listener = try await registry.listen("memory://later", decide: decide)
+        let refused = await #expect(throws: TransportError.self) { try await registry.connect("memory://later") }
+        #expect(refused?.code == .serverUnavailable && refused?.retryAfter == .seconds(7))
+        await listener.close()
+    }
+
     @Test("A connection carries messages between two loops")
     func loops() async throws {
         let other = try EventLoop()

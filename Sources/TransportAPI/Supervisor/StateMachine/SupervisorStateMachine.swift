@@ -39,7 +39,7 @@ package struct SupervisorStateMachine: Sendable {
     /// The time since which there has been no stable connection.
     var lostAt: Instant?
     var openedAt = Instant.zero
-    /// Whether the credentials were refused, and fresh ones were requested since.
+    /// Whether the credentials were refused, and fresh ones were requested since. No connection was open since then.
     var hasRefreshed = false
     /// Whether fresh credentials must still be requested. An attempt that requested them may have ended before they
     /// came.
@@ -316,7 +316,10 @@ extension TransportError {
 
 extension SupervisorStateMachine {
     mutating func suspend(at now: Instant, _ actions: inout [SupervisorAction]) {
-        if phase == .open { judgeStability(at: now) }
+        if phase == .open {
+            judgeStability(at: now)
+            hasRefreshed = false
+        }
         dropConnection(CloseReason(.user, text: "suspended"), &actions)
         enter(.suspended, .suspended, &actions)
     }
@@ -564,6 +567,8 @@ extension SupervisorStateMachine {
         failures += 1
         let isUnfit = reason.error.map { $0.code == .unsupported || $0.code == .handshakeFailed } ?? false
         judgeStability(at: now, keepsUnfit: isUnfit)
+        // The server had accepted the credentials of this connection, so the next ones may be refreshed once.
+        if reason.error?.code != .authenticationFailed { hasRefreshed = false }
         guard let error = reason.error else {
             return retry(reason, after: nil, at: now, using: &random, &actions)
         }
@@ -592,7 +597,6 @@ extension SupervisorStateMachine {
         if !keepsUnfit { unfit = [] }
         backoff.reset()
         failures = 0
-        hasRefreshed = false
         lostAt = now
     }
 

@@ -106,6 +106,22 @@ import Testing
         #expect(client.attempts == [false, true, true, false])
     }
 
+    @Test("Credentials are refreshed once for each connection that was open, even if it was short")
+    func refreshesAfterShortConnection() {
+        let expired = TransportError(.authenticationFailed, .handshake, "expired")
+        var client = MachineHarness(.session)
+        client.tell(.connect)
+        client.tell(.failed(1, expired))
+        client.tell(.connected(2, .session))
+        client.tell(.received(2, SessionFrame.welcome(incarnation: 7, received: 0).payload))
+        client.tell(.ended(2, lost))
+        client.tell(.deadlineReached(bytesReceived: 0))
+        client.tell(.failed(3, expired))
+        #expect(client.attempts == [false, true, false, true])
+        client.tell(.failed(4, expired))
+        #expect(client.machine.phase == .closed)
+    }
+
     @Test("A stable connection that is suspended clears old failures and an old refresh")
     func suspendedStable() {
         var configuration = SupervisorConfiguration.session
