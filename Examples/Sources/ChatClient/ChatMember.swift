@@ -21,7 +21,7 @@ struct ChatMember: Sendable {
             guard let tokens else { return }
             setup.preparation = { endpoint, isRefused in
                 var endpoint = endpoint
-                let value = "Authorization:Bearer \(try await tokens(isRefused))"
+                let value = "Authorization: Bearer \(try await tokens(isRefused))"
                 endpoint.options.append(.init(name: "header", value: value))
                 return endpoint
             }
