@@ -16,7 +16,10 @@ final class ChatService: Sendable {
     ///   With `nil`, all clients are accepted, and their names are not verified.
     static func start(_ url: String, users: [String: String]? = nil) async throws -> ChatService {
         let room = Room()
-        let server = SessionServer { session in
+        var settings = SessionServer.Configuration()
+        // A member that is away with a full outbox must not delay the others.
+        settings.supervisor.outbox.whenFull = .refuseNewest
+        let server = SessionServer(settings) { session in
             // This runs before the first message of the session. It must not wait.
             let chat = session.channel(of: ChatMessage.self)
             let messages = chat.messages
