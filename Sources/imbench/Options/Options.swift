@@ -18,7 +18,7 @@ enum Command: String, Sendable, Hashable, CaseIterable {
         case .serve: "run the embedded servers until interrupted"
         case .trace: "show the bytes of one chat message on every wire, one line per field"
         case .storm: "simulate how clients reconnect after a restart, by reconnect policy, in virtual time"
-        case .outage: "break the path in a dozen ways: time to detect, time to recover, lost messages"
+        case .outage: "break the path in twelve ways: time to detect, time to recover, lost messages"
         case .crowd: "hold thousands of idle clients, or start hostile ones: memory and round trips"
         case .chat: "chat through a chat server ('imbench serve --chat') or an MQTT broker"
         case .simulate: "check the supervisor, or the whole stack, in simulated worlds full of faults"
