@@ -164,6 +164,7 @@ private struct MemoryTransport: Transport {
         case .refuse(let status, let headers):
             let retryAfter = headers.values("Retry-After").first.flatMap(HTTPSyntax.seconds)
             let status = (300...599).contains(status) ? status : 500
+            entry.acceptor.loop.execute { [acceptor = entry.acceptor] in acceptor.value.noteRefusal(status) }
             throw .httpStatus(status, retryAfter: retryAfter)
         }
     }
@@ -212,6 +213,13 @@ private final class MemoryAcceptor: DriverOwner, Acceptor {
         live[driver.number] = driver
         driver.owner = self
         driver.start()
+    }
+
+    /// Notifies the observer of a client that the server's decision refused.
+    func noteRefusal(_ status: Int) {
+        let sentence = "refused with HTTP \(status): the server's decision refuses the request"
+        let error = TransportError(.handshakeFailed, .handshake, sentence, detail: status)
+        queue.note(nil, CloseReason(error), wasOpen: false)
     }
 
     func ended(_: ConnectionDriver, _ reason: CloseReason, wasOpen: Bool) {

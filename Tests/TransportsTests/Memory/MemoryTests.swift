@@ -62,13 +62,22 @@ struct MemoryTests {
         await listener.close()
     }
 
-    @Test("The error of a refused client has the Retry-After time of the server")
+    @Test("The error of a refused client has the Retry-After time of the server, and the server's observer is notified")
     func retryAfter() async throws {
         let later = [try HTTPHeader("Retry-After", "7")]
         let decide: @Sendable (WebSocketRequest) -> WebSocketDecision = { _ in .refuse(status: 503, headers: later) }
-        let listener = try await registry.listen("memory://later", decide: decide)
+        let (events, continuation) = AsyncStream.makeStream(of: ServerEvent.self)
+        let listener = try await registry.listen(
+            "memory://later",
+            observer: { continuation.yield($0) },
+            decide: decide
+        )
         let refused = await #expect(throws: TransportError.self) { try await registry.connect("memory://later") }
         #expect(refused?.code == .serverUnavailable && refused?.retryAfter == .seconds(7))
+        var observed = events.makeAsyncIterator()
+        let event = await observed.next()
+        #expect(event?.wasOpen == false && event?.reason.error?.code == .handshakeFailed)
+        #expect(event?.reason.error?.detail == 503)
         await listener.close()
     }
 
