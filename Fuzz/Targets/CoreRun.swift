@@ -197,8 +197,8 @@ func runSliced<Core: ProtocolCore>(
     try ensure(whole.events == sliced.events, "sliced \(choice): \(sliced.events) instead of \(whole.events)")
     let (failure, expected) = (sliced.failure, whole.failure)
     // How a foreign peer is described, and answered, depends on how many of its bytes have arrived.
-    if let failure, let expected, failure.phase == .handshake, expected.phase == .handshake,
-        failure.reason.contains(" speak") || expected.reason.contains(" speak")
+    if let failure, let expected,
+        [failure, expected].contains(where: { $0.phase == .handshake && $0.reason.contains(" speak") })
     {
         return whole.events
     }
