@@ -40,7 +40,7 @@ final class BrokerPeer {
     /// Reads the broker's output. It must be whole packets, with CONNACK first and once, and only messages that were
     /// published.
     func read(of published: Set<Payload>) throws {
-        if packets == 0, driver.phase != .opening, driver.phase != .open {
+        if packets == 0, driver.reason?.error?.reason.contains(" speak") == true {
             // A client of another protocol is ended with an answer in that protocol.
             channel.outgoing = []
             return

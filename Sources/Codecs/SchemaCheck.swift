@@ -4,8 +4,8 @@ import Synchronization
 ///
 /// Field numbers must be unique and within the range of protobuf (Protocol Buffers, "Language Guide (proto 3)": Assigning
 /// Field Numbers). JSON names must be unique. `init()` must leave each field at a value that is not written, because a
-/// reader leaves it there if the input lacks the field. The types of nested messages are checked too. A type that is correct is not
-/// checked again. A type that is not correct fails at every use.
+/// reader leaves it there if the input lacks the field. The types of nested messages are checked too. A type that is
+/// correct is not checked again. A type that is not correct fails at every use.
 @usableFromInline
 enum SchemaCheck {
     /// Throws ``CodecError/Code/invalidSchema`` if the declaration of the type is wrong.

@@ -22,8 +22,8 @@
 /// `init()` must not set a field to another value than its default. The types of nested messages are checked
 /// too, except those inside a ``WireValue`` of the app.
 public protocol WireMessage: WireValue {
-    /// A message with every field at its default: zero, `false`, empty or `nil`. A field with that value is not written, and
-    /// a reader leaves a field that its input lacks as `init()` has set it.
+    /// A message with every field at its default: zero, `false`, empty or `nil`. A field with that value is not written,
+    /// and a reader leaves a field that its input lacks as `init()` has set it.
     init()
 
     /// Passes every field to `visitor` in the order of the numbers. A property of type ``UnknownFields`` comes last.

@@ -141,6 +141,20 @@ public enum WebSocketDecision: Sendable, Hashable {
     /// The server refuses the request with this HTTP status and these further headers: 401 with WWW-Authenticate, 503
     /// with Retry-After. A status outside 300...599 becomes 500.
     case refuse(status: Int, headers: [HTTPHeader] = [])
+
+    /// Returns the status of a refusal: a status outside 300...599 becomes 500.
+    package static func refusalStatus(_ status: Int) -> Int { (300...599).contains(status) ? status : 500 }
+
+    /// The reason that the server reports locally when its decision refuses a request.
+    package static let refusalReason = "the server's decision refuses the request"
+}
+
+extension TransportError {
+    /// The error that a server reports locally when it refuses a request with an HTTP status.
+    package static func refused(status: Int, _ reason: String) -> TransportError {
+        let code: Code = status == 408 ? .timedOut : .handshakeFailed
+        return TransportError(code, .handshake, "refused with HTTP \(status): \(reason)", detail: status)
+    }
 }
 
 extension WebSocketConfiguration {

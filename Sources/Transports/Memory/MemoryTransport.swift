@@ -163,7 +163,7 @@ private struct MemoryTransport: Transport {
         case .acceptAs(let identity): return identity
         case .refuse(let status, let headers):
             let retryAfter = headers.values("Retry-After").first.flatMap(HTTPSyntax.seconds)
-            let status = (300...599).contains(status) ? status : 500
+            let status = WebSocketDecision.refusalStatus(status)
             entry.acceptor.loop.execute { [acceptor = entry.acceptor] in acceptor.value.noteRefusal(status) }
             throw .httpStatus(status, retryAfter: retryAfter)
         }
@@ -217,8 +217,7 @@ private final class MemoryAcceptor: DriverOwner, Acceptor {
 
     /// Notifies the observer of a client that the server's decision refused.
     func noteRefusal(_ status: Int) {
-        let sentence = "refused with HTTP \(status): the server's decision refuses the request"
-        let error = TransportError(.handshakeFailed, .handshake, sentence, detail: status)
+        let error = TransportError.refused(status: status, WebSocketDecision.refusalReason)
         queue.note(nil, CloseReason(error), wasOpen: false)
     }
 

@@ -89,13 +89,13 @@ enum ServerHandshake {
         case nil, .accept: return nil
         case .acceptAs(let identity): return identity
         case .refuse(let status, let headers):
-            let status = (300...599).contains(status) ? status : 500
+            let status = WebSocketDecision.refusalStatus(status)
             // The server writes these headers itself, because they determine where the response ends.
             let framing = ["connection", "content-length", "transfer-encoding"]
             let others = headers.filter { header in
                 !framing.contains { HTTPSyntax.equalIgnoringCase($0, header.name) }
             }
-            throw Refusal(status: status, reason: "the server's decision refuses the request", headers: others)
+            throw Refusal(status: status, reason: WebSocketDecision.refusalReason, headers: others)
         }
     }
 
@@ -209,8 +209,5 @@ extension ServerHandshake.Refusal {
     }
 
     /// The error that the server reports locally.
-    var error: TransportError {
-        let code: TransportError.Code = status == 408 ? .timedOut : .handshakeFailed
-        return TransportError(code, .handshake, "refused with HTTP \(status): \(reason)", detail: status)
-    }
+    var error: TransportError { .refused(status: status, reason) }
 }

@@ -173,7 +173,6 @@ struct AttackPlan: Sendable {
         case .messageFlood:
             // A client that gets little processor time reads its answers late. They wait in the write buffer.
             options = ["write-buffer=65536"]
-            heapEach = 256 << 10
         case .poisonedIdentity, .helloFlood: break
         }
     }
