@@ -84,6 +84,7 @@ final class Broker: ConnectionHandler {
         options.routing.maximumNodes = limits.filterNodes
         options.routing.maximumWildNodes = limits.wildFilterNodes
         let (connections, bounds, makeCore) = (options.connections, options.bounds, options.makeCore)
+        let tls = try await options.loadTLS(on: loop)
         let broker = LoopBound(Broker(options.routing, kept, limits, on: loop, tap), to: loop)
         var serving = Serving.handle { Echo() }
         serving.observer = observer
@@ -95,6 +96,7 @@ final class Broker: ConnectionHandler {
                 on: loop,
                 limits: connections,
                 bounds: bounds,
+                tls: tls?.value,
                 handler: broker.value,
                 makeCore: makeCore
             )

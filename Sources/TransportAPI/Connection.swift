@@ -1,3 +1,7 @@
+@_exported import enum Primitives.TLSProblem
+@_exported import struct Primitives.TLSCertificate
+@_exported import struct Primitives.TLSDescription
+
 /// One open connection to a peer. It never reconnects. After it has ended, every `send` is rejected, and the caller
 /// gets a new connection from the ``Transport``.
 ///
@@ -8,9 +12,12 @@ public protocol Connection: AnyObject, Sendable {
     /// The capabilities of this connection.
     var capabilities: Capabilities { get }
 
-    /// The client at the other end, if this is a server's connection and its handshake has authenticated the client.
-    /// `nil` by default.
+    /// The client at the other end, if this is a server's connection and its handshake has authenticated the client, by
+    /// a decision of the app or by a certificate. `nil` by default.
     var identity: Identity? { get }
+
+    /// The result of the TLS handshake; `nil` if the connection is not encrypted. `nil` by default.
+    var encryption: TLSDescription? { get }
 
     /// Sends one message. If the transport has acknowledgements, the call returns when the peer has acknowledged the
     /// message. Otherwise it returns when the message is in the kernel's buffer or in this connection's bounded buffer,
@@ -71,6 +78,9 @@ public protocol Connection: AnyObject, Sendable {
 extension Connection {
     /// `nil`: no handshake has authenticated the peer.
     public var identity: Identity? { nil }
+
+    /// `nil`: the connection is not encrypted.
+    public var encryption: TLSDescription? { nil }
 
     /// Sends the message, unless an earlier connection can have sent it.
     public nonisolated(nonsending) func send(

@@ -80,8 +80,8 @@ public struct TransportError: Error, Sendable, Hashable {
         get { fields.reason }
         set { self = TransportError(code, phase, newValue, detail: detail, retryAfter: retryAfter) }
     }
-    /// The number of the error by ``code`` and ``phase``: errno, HTTP status, WebSocket close code, or CONNACK return
-    /// code.
+    /// The number of the error by ``code`` and ``phase``: errno, HTTP status, WebSocket close code, CONNACK return code,
+    /// or ``tlsProblem``.
     public var detail: Int? {
         get { fields.detail }
         set { self = TransportError(code, phase, reason, detail: newValue, retryAfter: retryAfter) }
@@ -95,7 +95,9 @@ public struct TransportError: Error, Sendable, Hashable {
     /// The side that must change something to avoid the error.
     public var fault: Fault { code.row.fault }
     /// Whether another attempt, with nothing changed, can succeed.
-    public var isRetryable: Bool { code.row.retryable }
+    public var isRetryable: Bool { code.row.retryable || tlsProblem == .notYetValid }
+    /// What is wrong with the encryption; `nil` if the error has another cause.
+    public var tlsProblem: TLSProblem? { detail.flatMap(TLSProblem.init) }
 }
 
 extension TransportError {
@@ -137,10 +139,11 @@ extension TransportError {
 
         // Secure
 
-        /// The peer's certificate was not accepted. Correct the certificate or the trusted authorities. No transport of
-        /// this package throws it. It is meant for transports with TLS.
+        /// The peer's certificate was not accepted. ``TransportError/tlsProblem`` says why. Correct the certificate, the
+        /// trusted authorities or the host.
         case certificateRejected
-        /// The TLS handshake failed (WebSocket close code 1015). Check that both sides use TLS.
+        /// The TLS handshake failed (WebSocket close code 1015). ``TransportError/tlsProblem`` says why. Check that both
+        /// sides use TLS.
         case secureHandshakeFailed
 
         // Handshake
@@ -229,7 +232,7 @@ extension TransportError.Code {
         case .resourcesExhausted: Row(fault: .local, retryable: true)
         case .timedOut: Row(fault: .network, retryable: true)
         case .certificateRejected: Row(fault: .peer, retryable: false)
-        case .secureHandshakeFailed: Row(fault: .peer, retryable: true)
+        case .secureHandshakeFailed: Row(fault: .peer, retryable: false)
         case .handshakeFailed: Row(fault: .peer, retryable: false)
         case .authenticationFailed, .forbidden: Row(fault: .local, retryable: false)
         case .notFound: Row(fault: .local, retryable: false)

@@ -106,6 +106,10 @@ public struct TransportRegistry: Sendable {
         .webSocket,
         .mqtt,
         .mqttWebSocket,
+        .tls,
+        .webSocketTLS,
+        .mqttTLS,
+        .mqttWebSocketTLS,
         .udp,
         .memory,
     ])

@@ -2,6 +2,7 @@
 #ifndef CSOCKETIO_H
 #define CSOCKETIO_H
 
+#include "OpenSSL.h"
 #include "SystemCalls.h"
 
 // Yields the core to its other hardware thread for a moment.

@@ -49,7 +49,7 @@ final class DatagramClient: PollHandler {
         if case .failed = result { result = put(bytes, way) }
         switch result {
         case .bytes, .end: return true
-        case .wouldBlock, .failed: return false
+        case .wouldBlock, .failed, .insecure: return false
         }
     }
 

@@ -52,7 +52,7 @@ final class DatagramProxy: PollHandler, ProxyEngine {
                 while let datagram = batch.takeNext({ Array($0) }) { body(datagram, batch.lastSender) }
                 if batch.wasLast { return }
             case .wouldBlock, .end: return
-            case .failed: errors += 1
+            case .failed, .insecure: errors += 1
             }
         }
     }

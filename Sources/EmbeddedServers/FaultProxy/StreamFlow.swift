@@ -92,7 +92,7 @@ final class StreamFlow {
             switch read(atMost: ScratchPool.blockSize, { _ in }) {
             case .bytes: break
             case .wouldBlock: isReadable = false
-            case .end, .failed: sourceEnded = true
+            case .end, .failed, .insecure: sourceEnded = true
             }
         }
     }
@@ -139,7 +139,7 @@ final class StreamFlow {
         case .end:
             sourceEnded = true
             end(.finish)
-        case .failed:
+        case .failed, .insecure:
             connection.broke(sourceOf: way)
         }
     }
@@ -173,7 +173,7 @@ final class StreamFlow {
                 path.statistics.delivered(count, way)
             case .wouldBlock:
                 isWritable = false
-            case .end, .failed:
+            case .end, .failed, .insecure:
                 return connection.broke(sinkOf: way)
             }
         }

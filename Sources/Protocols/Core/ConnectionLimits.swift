@@ -22,6 +22,9 @@ package struct ConnectionLimits: Sendable, Hashable {
     /// How long a connection may take to write its last bytes after the peer, an error or a limit has ended it; 2 s by
     /// default.
     package var linger: Duration = .seconds(2)
+    /// How long the TLS handshake of a client may take at a server; 10 s by default. A client's own time limit is that
+    /// of its attempt.
+    package var secureTimeout: Duration = .seconds(10)
     /// How long the connection may be silent before the supervisor checks that the peer is alive. `nil`, the default:
     /// the interval in the core's capabilities.
     package var keepaliveInterval: Duration?

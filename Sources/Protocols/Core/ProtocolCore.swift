@@ -184,6 +184,13 @@ extension ProtocolCore {
     }
 }
 
+/// A core whose handshake shows the certificate of the client to the app.
+package protocol IdentifyingCore: ProtocolCore {
+    /// The verified certificate of the client; `nil` without TLS or without a certificate. It is set before
+    /// ``ProtocolCore/start(_:)``.
+    var clientCertificate: TLSCertificate? { get set }
+}
+
 /// A core whose server may redirect the client to another address.
 package protocol RedirectingCore: ProtocolCore {
     /// The address to connect to instead, if the handshake has failed for that reason; `nil` otherwise.

@@ -117,10 +117,19 @@ public struct WebSocketRequest: Sendable, Hashable {
     public let subprotocols: [String]
     /// All headers, in their order.
     public let headers: [HTTPHeader]
+    /// The verified certificate of the client; `nil` without TLS, and if the client has sent none.
+    public let clientCertificate: TLSCertificate?
 
-    package init(path: String, query: String, subprotocols: [String], headers: [HTTPHeader]) {
+    package init(
+        path: String,
+        query: String,
+        subprotocols: [String],
+        headers: [HTTPHeader],
+        clientCertificate: TLSCertificate? = nil
+    ) {
         (self.path, self.query) = (path, query)
         (self.subprotocols, self.headers) = (subprotocols, headers)
+        self.clientCertificate = clientCertificate
     }
 
     /// Returns the value of the first header with a name.
@@ -134,7 +143,7 @@ public struct WebSocketRequest: Sendable, Hashable {
 
 /// The decision of a server about a handshake request.
 public enum WebSocketDecision: Sendable, Hashable {
-    /// The server opens the connection.
+    /// The server opens the connection. Its client has the identity in its certificate, if it has sent one.
     case accept
     /// The server opens the connection, and its client has this identity.
     case acceptAs(Identity)

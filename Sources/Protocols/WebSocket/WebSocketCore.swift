@@ -37,6 +37,7 @@ package struct WebSocketCore: RedirectingCore, ExplainingCore {
     /// Whether the client of this server connects from this machine; `false` by default. It is set before
     /// ``start(_:)``. See ``WebSocketConfiguration/allowedHosts``.
     package var isPeerOnLoopback = false
+    package var clientCertificate: TLSCertificate?
 
     let configuration: WebSocketConfiguration
     var phase = Phase.idle
@@ -253,7 +254,12 @@ extension WebSocketCore {
     ) throws(TransportError) -> Bool {
         do throws(ServerHandshake.Refusal) {
             guard let head = try readRequestHead(&input) else { return false }
-            let accepted = try ServerHandshake.evaluate(head, configuration, isPeerOnLoopback: isPeerOnLoopback)
+            let accepted = try ServerHandshake.evaluate(
+                head,
+                configuration,
+                isPeerOnLoopback: isPeerOnLoopback,
+                clientCertificate: clientCertificate
+            )
             ServerHandshake.write(accepted, to: &context.output)
             subprotocol = accepted.subprotocol
             identity = accepted.identity

@@ -189,6 +189,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         runJobs()
         scheduler.endTick(since: now)
         scheduler.runDeferred { now = $0 }
+        scheduler.runHandshake()
         wait()
         if hasMail.load(ordering: .relaxed) { collectMail() }
         while let event = events.popFirst() { watched.handler(event.token)?.ready(event.readiness) }

@@ -9,6 +9,8 @@ package enum LoopQueue: UInt8, Sendable {
     case lowPriority = 2
     /// In the next tick, after everything that is ready then. For the rest of work that has exceeded its time budget.
     case deferred = 4
+    /// After everything else, one handler in each tick. For the steps of TLS handshakes, which take long.
+    case handshake = 8
 }
 
 /// Work that a loop runs later; see ``EventLoop/add(_:to:)``.
@@ -59,6 +61,8 @@ package struct ScheduleEntry: Sendable {
 /// - Each pass has a time budget. Handlers that exceed it are called in the next tick, in their order.
 /// - Deferred handlers share one budget (``deferredEnd``). It is smaller while low-priority handlers are queued,
 ///   because queued messages are sent before more is read from busy connections.
+/// - One step of a handshake runs in each tick, after everything else. So a thousand clients that connect at once do not
+///   delay open connections by more than one step.
 /// - Low-priority handlers get as much time as the rest of the tick has taken, and at least one budget.
 final class LoopScheduler {
     /// The time budget of one handler, and of all deferred handlers of a tick together, in nanoseconds.
@@ -74,6 +78,7 @@ final class LoopScheduler {
     @exclusivity(unchecked) private var tickEnd = Deque<any ScheduledHandler>()
     @exclusivity(unchecked) private var lowPriority = Deque<any ScheduledHandler>()
     @exclusivity(unchecked) private var deferred = Deque<any ScheduledHandler>()
+    @exclusivity(unchecked) private var handshakes = Deque<any ScheduledHandler>()
     /// When the budget of the running deferred handlers ends, in nanoseconds. 0 while none runs.
     @exclusivity(unchecked) private(set) var deferredEnd: Int64 = 0
     /// How long the deferred handlers of this tick took, in nanoseconds.
@@ -85,7 +90,7 @@ final class LoopScheduler {
     }
 
     /// Whether no handler is queued.
-    var isEmpty: Bool { tickEnd.isEmpty && lowPriority.isEmpty && deferred.isEmpty }
+    var isEmpty: Bool { tickEnd.isEmpty && lowPriority.isEmpty && deferred.isEmpty && handshakes.isEmpty }
 
     /// How many low-priority handlers are queued.
     var lowPriorityCount: Int { lowPriority.count }
@@ -100,6 +105,7 @@ final class LoopScheduler {
         case .tickEnd: tickEnd.append(handler)
         case .lowPriority: lowPriority.append(handler)
         case .deferred: deferred.append(handler)
+        case .handshake: handshakes.append(handler)
         }
     }
 
@@ -144,6 +150,11 @@ final class LoopScheduler {
         }
         deferredEnd = 0
         deferredTime = now - start
+    }
+
+    /// Runs one of the queued steps of handshakes.
+    func runHandshake() {
+        if let handler = handshakes.popFirst() { call(handler, .handshake) }
     }
 
     /// Prepares for one operation and one end of a tick on a caller's thread. The time of deferred handlers belongs to

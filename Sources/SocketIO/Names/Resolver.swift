@@ -7,6 +7,8 @@ package enum Resolver {
     package static let limit = 64
     private static let running = Atomic<Int>(0)
 
+    private typealias Outcome = Result<[SocketAddress], ConnectError>
+
     /// Returns the addresses of `host`, in the resolver's order of preference (RFC 6724). A numeric address needs no
     /// look-up. Cancelling the task ends the wait at once.
     ///
@@ -27,34 +29,31 @@ package enum Resolver {
             running.wrappingSubtract(1, ordering: .relaxed)
             throw .resolverFailed("\(limit) look-ups are waiting for the resolver already")
         }
-        let answer = Answer()
-        let timer = LoopTimer(on: loop, at: deadline) { answer.give(.failure(.timedOut(resolving: true))) }
-        defer { timer.cancel() }
-        let result: Result<[SocketAddress], ConnectError> = await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                answer.expect(continuation)
-                if let names = loop.names {
-                    names.lookUp(host, port: port) { answer.give($0) }
-                    running.wrappingSubtract(1, ordering: .relaxed)
-                    return
-                }
-                do throws(SystemError) {
-                    try startThread("im-resolver") {
-                        answer.give(lookUp(host, port))
-                        running.wrappingSubtract(1, ordering: .relaxed)
-                    }
-                } catch {
-                    running.wrappingSubtract(1, ordering: .relaxed)
-                    answer.give(.failure(.system(error)))
-                }
+        let result: Outcome = await firstAnswer(
+            on: loop,
+            by: deadline,
+            late: .failure(.timedOut(resolving: true)),
+            cancelled: .failure(.cancelled)
+        ) { give in
+            if let names = loop.names {
+                names.lookUp(host, port: port, give)
+                running.wrappingSubtract(1, ordering: .relaxed)
+                return
             }
-        } onCancel: {
-            answer.give(.failure(.cancelled))
+            do throws(SystemError) {
+                try startThread("im-resolver") {
+                    give(lookUp(host, port))
+                    running.wrappingSubtract(1, ordering: .relaxed)
+                }
+            } catch {
+                running.wrappingSubtract(1, ordering: .relaxed)
+                give(.failure(.system(error)))
+            }
         }
         return try result.get()
     }
 
-    private static func lookUp(_ host: String, _ port: UInt16) -> Result<[SocketAddress], ConnectError> {
+    private static func lookUp(_ host: String, _ port: UInt16) -> Outcome {
         var hints = addrinfo()
         hints.ai_socktype = Platform.streamSocket
         hints.ai_flags = AI_ADDRCONFIG
@@ -75,46 +74,5 @@ package enum Resolver {
             next = entry.pointee.ai_next
         }
         return addresses.isEmpty ? .failure(.nameNotFound("\(host) has no address")) : .success(addresses)
-    }
-
-    /// The result of a look-up. The first outcome counts: the look-up's, the deadline's or the cancellation's. Later
-    /// ones have no effect.
-    private final class Answer: Sendable {
-        typealias Outcome = Result<[SocketAddress], ConnectError>
-
-        private enum State {
-            case idle, given(Outcome), done
-            case waiting(CheckedContinuation<Outcome, Never>)
-        }
-
-        private let state = Locked<State>(.idle)
-
-        func expect(_ continuation: CheckedContinuation<Outcome, Never>) {
-            let early: Outcome? = state.withLock { state in
-                if case .given(let outcome) = state {
-                    state = .done
-                    return outcome
-                }
-                state = .waiting(continuation)
-                return nil
-            }
-            if let early { continuation.resume(returning: early) }
-        }
-
-        func give(_ outcome: Outcome) {
-            let continuation: CheckedContinuation<Outcome, Never>? = state.withLock { state in
-                switch state {
-                case .idle:
-                    state = .given(outcome)
-                    return nil
-                case .waiting(let continuation):
-                    state = .done
-                    return continuation
-                case .given, .done:
-                    return nil
-                }
-            }
-            continuation?.resume(returning: outcome)
-        }
     }
 }

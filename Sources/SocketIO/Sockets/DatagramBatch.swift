@@ -103,7 +103,7 @@ package final class DatagramBatch {
             switch result {
             case .bytes(let received): lengths[index] = received == slot ? 0 : UInt32(received)
             case .end: lengths[index] = 0
-            case .wouldBlock, .failed:
+            case .wouldBlock, .failed, .insecure:
                 guard index > 0 else { return result }
                 if case .failed(let error) = result { failure = error }
                 return .bytes(index)

@@ -8,6 +8,8 @@ package enum IOResult: Sendable, Hashable {
     case end
     /// The connection is broken.
     case failed(SystemError)
+    /// TLS has ended the connection. A last message to the peer (an alert) was written if possible.
+    case insecure(TLSFailure)
 
     /// Translates the return value of a system call.
     @inline(__always)

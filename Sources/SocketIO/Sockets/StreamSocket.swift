@@ -68,7 +68,7 @@ package final class StreamSocket {
         switch result {
         case .bytes(let count): bytesReceived &+= UInt64(count)
         case .wouldBlock: rearm(.read)
-        case .end, .failed: break
+        case .end, .failed, .insecure: break
         }
         return result
     }
@@ -95,7 +95,7 @@ package final class StreamSocket {
         case .wouldBlock:
             isFull = true
             rearm(.write)
-        case .end, .failed: break
+        case .end, .failed, .insecure: break
         }
         return result
     }

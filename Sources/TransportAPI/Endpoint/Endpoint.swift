@@ -55,7 +55,8 @@ public struct Endpoint: Sendable, Hashable {
 }
 
 extension Endpoint: CustomStringConvertible {
-    /// The URL without user name and password, without those of a proxy, and without the values of headers.
+    /// The URL without user name and password, without those of a proxy, without the values of headers,
+    /// and without keys and certificates.
     public var description: String {
         let literal =
             host.utf8.contains(UInt8(ascii: ":"))
@@ -77,6 +78,9 @@ extension Endpoint.Option {
         switch name {
         case "header":
             return String(decoding: value.utf8.prefix { $0 != UInt8(ascii: ":") }, as: UTF8.self)
+        case "ca", "certificate", "key", "crl":
+            // A private key can be the value itself.
+            return value.hasPrefix("-----BEGIN ") ? "PEM" : value
         case "proxy":
             guard let at = value.utf8.lastIndex(of: UInt8(ascii: "@")) else { return value }
             return "http://" + value[value.utf8.index(after: at)...]

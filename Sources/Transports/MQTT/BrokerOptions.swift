@@ -15,23 +15,46 @@ package struct BrokerOptions {
     package var routing = BrokerCore.Limits()
     /// The maximum number of levels of a filter, if the endpoint sets one.
     package var filterLevels: Int?
+    private let security: StreamSecurity?
+    private let reader: OptionReader
+
+    fileprivate init(
+        makeCore: @escaping @Sendable (SocketAddress?) -> any ProtocolCore,
+        _ security: StreamSecurity?,
+        _ reader: OptionReader
+    ) throws(TransportError) {
+        self.makeCore = makeCore
+        self.security = security
+        self.reader = reader
+        connections = try reader.limits()
+        bounds = try reader.serverLimits()
+    }
+
+    /// Loads the certificate of the broker; `nil` if its connections are not encrypted.
+    package nonisolated(nonsending) func loadTLS(
+        on loop: EventLoop
+    ) async throws(TransportError) -> LoopBound<ServerTLS>? {
+        try await ServerTLS.load(security, reader, on: loop)
+    }
 }
 
 extension TransportDescriptor {
     /// Reads the options of the endpoint at which a broker listens. `change` sets everything that no option sets.
     static func brokerOptions(
         _ endpoint: Endpoint,
+        allowed: [TransportOption],
         isOverWebSocket: Bool,
+        _ security: StreamSecurity?,
         _ change: (inout MQTTServerConfiguration) -> Void
     ) throws(TransportError) -> BrokerOptions {
-        let reader = try OptionReader(endpoint, allowed: (isOverWebSocket ? mqttWebSocket : mqtt).options)
+        let reader = try OptionReader(endpoint, allowed: allowed)
         var configuration = try serverConfiguration(reader)
         configuration.routesSignals = true
         change(&configuration)
-        var options = BrokerOptions(
-            makeCore: try brokerCore(configuration, endpoint, isOverWebSocket ? reader : nil),
-            connections: try reader.limits(),
-            bounds: try reader.serverLimits()
+        var options = try BrokerOptions(
+            makeCore: brokerCore(configuration, endpoint, isOverWebSocket ? reader : nil),
+            security,
+            reader
         )
         let most = try reader.integer("max-subscriptions", in: 1...1_000_000)
         options.routing.maximumSubscriptionsPerSession = most ?? options.routing.maximumSubscriptionsPerSession

@@ -3,12 +3,22 @@ import TransportAPI
 
 extension TransportDescriptor {
     /// The descriptor of MQTT 3.1.1 without TLS: `mqtt://user:password@host/?publish=a/b&subscribe=c/%23`.
-    public static let mqtt: TransportDescriptor = {
+    public static let mqtt = mqtt(nil)
+
+    /// The descriptor of MQTT 3.1.1 over TLS: `mqtts://user:password@host/?publish=a/b&subscribe=c/%23`. It needs OpenSSL
+    /// 3 on the machine.
+    public static let mqttTLS = mqtt(.openSSL)
+
+    /// Returns the descriptor of MQTT 3.1.1.
+    ///
+    /// - Parameter security: How connections are encrypted; `nil` for the plain transport.
+    static func mqtt(_ security: StreamSecurity?) -> TransportDescriptor {
         var descriptor = TransportDescriptor.stream(
-            "mqtt",
-            defaultPort: 1883,
+            security == nil ? "mqtt" : "mqtts",
+            defaultPort: security == nil ? 1883 : 8883,
             keepalive: .seconds(60),
             options: mqttOptions,
+            security: security,
             client: { (endpoint, options) throws(TransportError) in
                 // State that each connection of this transport passes to the next one.
                 let core = try MQTTCore(client: clientConfiguration(endpoint, options), session: MQTTSession())
@@ -20,12 +30,13 @@ extension TransportDescriptor {
             }
         )
         descriptor.routeByTopic()
+        let options = descriptor.options
         descriptor.broker = { (endpoint, change) throws(TransportError) in
-            try brokerOptions(endpoint, isOverWebSocket: false, change)
+            try brokerOptions(endpoint, allowed: options, isOverWebSocket: false, security, change)
         }
         descriptor.annotate = annotatePublish
         return descriptor
-    }()
+    }
 
     /// The header of PUBLISH (MQTT 3.1.1, section 3.3).
     @Sendable

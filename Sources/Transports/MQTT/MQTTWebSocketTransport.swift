@@ -6,12 +6,22 @@ extension TransportDescriptor {
     /// The descriptor of MQTT 3.1.1 over WebSocket without TLS:
     /// `mqtt+ws://user:password@host/path?publish=a/b&subscribe=c/%23`. User and password belong to MQTT, not to the
     /// WebSocket handshake.
-    public static let mqttWebSocket: TransportDescriptor = {
+    public static let mqttWebSocket = mqttWebSocket(nil)
+
+    /// The descriptor of MQTT 3.1.1 over WebSocket over TLS: `mqtt+wss://user:password@host/path`. It needs OpenSSL 3 on
+    /// the machine.
+    public static let mqttWebSocketTLS = mqttWebSocket(.openSSLForHTTP)
+
+    /// Returns the descriptor of MQTT 3.1.1 over WebSocket.
+    ///
+    /// - Parameter security: How connections are encrypted; `nil` for the plain transport.
+    static func mqttWebSocket(_ security: StreamSecurity?) -> TransportDescriptor {
         var descriptor = TransportDescriptor.stream(
-            "mqtt+ws",
-            defaultPort: 80,
+            security == nil ? "mqtt+ws" : "mqtt+wss",
+            defaultPort: security == nil ? 80 : 443,
             keepalive: webSocket.keepaliveInterval,
             options: mqttOptions + handshakeOptions,
+            security: security,
             client: { (endpoint, options) throws(TransportError) in
                 let inner = try MQTTCore(
                     client: clientConfiguration(endpoint, options, rhythm: webSocket.keepaliveInterval),
@@ -32,15 +42,16 @@ extension TransportDescriptor {
         )
         descriptor.isComposed = true
         descriptor.routeByTopic()
+        let options = descriptor.options
         descriptor.broker = { (endpoint, change) throws(TransportError) in
-            try brokerOptions(endpoint, isOverWebSocket: true, change)
+            try brokerOptions(endpoint, allowed: options, isOverWebSocket: true, security, change)
         }
         descriptor.annotate = { reader in
             annotateWebSocketFrame(&reader)
             annotatePublish(&reader)
         }
         return descriptor
-    }()
+    }
 
     private static let handshakeOptions =
         [
@@ -55,10 +66,13 @@ extension TransportDescriptor {
     ) throws(TransportError) -> WebSocketConfiguration {
         var anonymous = endpoint
         anonymous.user = nil
-        var configuration = WebSocketConfiguration(
+        var configuration = WebSocketConfiguration()
+        configuration.path = try path(endpoint, options)
+        let defaultPort: UInt16 = endpoint.scheme == "mqtt+wss" ? 443 : 80
+        configuration.hostHeader = WebSocketConfiguration.hostHeader(
             host: endpoint.host,
             port: endpoint.port,
-            path: try path(endpoint, options)
+            defaultPort: defaultPort
         )
         configuration.origin = try options.string("origin")
         configuration.headers = try headers(anonymous, options)

@@ -10,6 +10,7 @@ import TransportAPI
 package final class CoreConnection: SameLoopConnection, LocatedConnection {
     package let capabilities: Capabilities
     package let identity: Identity?
+    package let encryption: TLSDescription?
     package let driver: LoopBound<ConnectionDriver>
     package let peerNetwork: UInt64?
 
@@ -17,7 +18,8 @@ package final class CoreConnection: SameLoopConnection, LocatedConnection {
     init(_ driver: ConnectionDriver, capabilities: Capabilities) {
         self.driver = LoopBound(driver, to: driver.loop)
         self.capabilities = capabilities
-        identity = driver.core.identity
+        encryption = driver.channel.encryption
+        identity = driver.core.identity ?? driver.certificateIdentity
         peerNetwork = driver.channel.peer?.network.number
     }
 

@@ -65,6 +65,7 @@ final class ProxyTunnel: StreamChannel, PollHandler {
             switch output.withUnsafeReadableBytes({ stream.write($0) }) {
             case .bytes(let count): output.consume(count)
             case .wouldBlock, .end: return
+            case .insecure(let failure): return finish(TransportError(failure, wasOpen: false))
             case .failed(let error): return finish(TransportError(error, .connect))
             }
         }
@@ -88,6 +89,7 @@ final class ProxyTunnel: StreamChannel, PollHandler {
                     TransportError(.connectionLost, .connect, "the proxy ended the connection without an answer")
                 )
             case .failed(let error): return finish(TransportError(error, .connect))
+            case .insecure(let failure): return finish(TransportError(failure, wasOpen: false))
             }
             if isDrained { return }
         }

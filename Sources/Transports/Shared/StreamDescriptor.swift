@@ -7,6 +7,8 @@ extension TransportDescriptor {
     ///
     /// - Parameters:
     ///   - keepalive: Its ``keepaliveInterval``.
+    ///   - security: How its connections are encrypted; `nil` for a plain transport.
+    ///   - encrypted: The encrypted transports to which a server may redirect, by their schemes. None by default.
     ///   - client: Reads an endpoint and returns a function that makes a client's core for each attempt.
     ///   - server: Does the same for the core of each accepted connection, given the client's address.
     ///   - redirect: Returns the endpoint to try next when the server redirects. By default redirects are not followed.
@@ -15,15 +17,17 @@ extension TransportDescriptor {
         defaultPort: UInt16,
         keepalive: Duration,
         options: [TransportOption],
+        security: StreamSecurity? = nil,
+        encrypted: [String: StreamRecipes.Variant] = [:],
         client: @escaping @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore,
         server:
             @escaping @Sendable (Endpoint, OptionReader, Serving) throws(TransportError) ->
             @Sendable (SocketAddress?) -> any ProtocolCore,
         redirect: @escaping StreamRecipes.Redirect = StreamRecipes.nowhere
     ) -> TransportDescriptor {
-        let options = options + TransportOption.streamServer
+        let options = options + TransportOption.streamServer + (security == nil ? [] : TransportOption.tls)
         let recipes = StreamRecipes(
-            defaultPort: defaultPort,
+            variants: encrypted.merging([name: .init(defaultPort: defaultPort, security: security)]) { $1 },
             keepalive: keepalive,
             options: options + [HTTPProxy.option],
             client: client,
@@ -40,6 +44,7 @@ extension TransportDescriptor {
                 let limits = try reader.limits(keepaliveInterval: keepalive)
                 let bounds = try reader.serverLimits()
                 let makeCore = try server(endpoint, reader, serving)
+                let tls = try await ServerTLS.load(security, reader, on: loop)
                 return try await CoreListener.listen(at: endpoint, on: loop, serving: serving) {
                     (address, queue) throws(SystemError) in
                     try StreamAcceptor(
@@ -48,6 +53,7 @@ extension TransportDescriptor {
                         on: loop,
                         limits: limits,
                         bounds: bounds,
+                        tls: tls?.value,
                         handler: serving.handler(queue),
                         makeCore: makeCore
                     )
@@ -102,6 +108,14 @@ extension TransportDescriptor {
 
 /// Makes the recipes of one transport's connections.
 struct StreamRecipes: Sendable {
+    /// What differs between the schemes of one protocol.
+    struct Variant: Sendable {
+        /// The port of a URL without a port.
+        var defaultPort: UInt16
+        /// How its connections are encrypted; `nil` for a plain scheme.
+        var security: StreamSecurity?
+    }
+
     typealias Redirect = @Sendable (Redirection, Endpoint) throws(TransportError) -> Endpoint
 
     /// Follows no redirect.
@@ -109,7 +123,8 @@ struct StreamRecipes: Sendable {
         throw .httpStatus(redirection.status)
     }
 
-    let defaultPort: UInt16
+    /// The schemes, of which a redirect can lead to another one.
+    let variants: [String: Variant]
     let keepalive: Duration
     let options: [TransportOption]
     let client: @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore
@@ -120,14 +135,21 @@ struct StreamRecipes: Sendable {
         guard endpoint.host.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7f }) else {
             throw .configuration("host", "contains a space or a control character")
         }
+        guard let variant = variants[endpoint.scheme] else {
+            throw .configuration("scheme", "is \(endpoint.scheme); allowed are \(variants.keys.sorted().joined(separator: ", "))")
+        }
         let reader = try OptionReader(endpoint, allowed: options)
+        let port = endpoint.port ?? variant.defaultPort
         return StreamTransport(
             endpoint,
-            defaultPort: defaultPort,
+            port: port,
             on: loop,
             limits: try reader.limits(keepaliveInterval: keepalive),
             proxy: try reader.string(HTTPProxy.option.name).map { (url) throws(TransportError) in
-                try HTTPProxy(url, to: endpoint.host, port: endpoint.port ?? defaultPort)
+                try HTTPProxy(url, to: endpoint.host, port: port)
+            },
+            tls: try variant.security.map { (security) throws(TransportError) in
+                try ClientTLS(security, reader, host: endpoint.host, port: port)
             },
             makeCore: try client(endpoint, reader),
             follow: { (redirection) throws(TransportError) in try follow(redirection, from: endpoint, loop) }

@@ -12,6 +12,8 @@ struct StreamTransport: Transport {
     let capabilities: Capabilities
     /// The proxy for connections; `nil` to connect directly.
     let proxy: HTTPProxy?
+    /// TLS to the server; `nil` for a plain transport.
+    let tls: ClientTLS?
     /// Makes a new core for each attempt.
     let makeCore: @Sendable () -> any ProtocolCore
     /// Makes the transport for the target of a redirect.
@@ -19,18 +21,20 @@ struct StreamTransport: Transport {
 
     init(
         _ endpoint: Endpoint,
-        defaultPort: UInt16,
+        port: UInt16,
         on loop: EventLoop,
         limits: ConnectionLimits = ConnectionLimits(),
         proxy: HTTPProxy? = nil,
+        tls: ClientTLS? = nil,
         makeCore: @escaping @Sendable () -> any ProtocolCore,
         follow: @escaping @Sendable (Redirection) throws(TransportError) -> StreamTransport
     ) {
         self.endpoint = endpoint
-        port = endpoint.port ?? defaultPort
+        self.port = port
         self.loop = loop
         self.limits = limits
         self.proxy = proxy
+        self.tls = tls
         self.makeCore = makeCore
         self.follow = follow
         capabilities = limits.describe(makeCore().capabilities)
@@ -60,7 +64,8 @@ struct StreamTransport: Transport {
         deadline: Int64
     ) async throws(TransportError) -> Answer {
         try await running(on: loop) { () async throws(TransportError) in
-            let channel = try await openChannel(deadline: deadline)
+            let stream = try await openStream(deadline: deadline)
+            let channel = try await protect(stream, deadline: deadline)
             let driver = ConnectionDriver(makeCore(), over: channel, on: loop, limits: limits, started: started)
             do throws(TransportError) {
                 return .connection(try await driver.openConnection(deadline: deadline))
@@ -71,8 +76,17 @@ struct StreamTransport: Transport {
         }
     }
 
+    /// Returns TLS over the stream if the transport is encrypted, otherwise the stream.
+    nonisolated(nonsending) func protect(
+        _ stream: any StreamChannel,
+        deadline: Int64
+    ) async throws(TransportError) -> any StreamChannel {
+        guard let tls else { return stream }
+        return try await tls.protect(stream, on: loop, deadline: deadline)
+    }
+
     /// Connects, through the proxy if there is one. Call this on the loop.
-    nonisolated(nonsending) func openChannel(deadline: Int64) async throws(TransportError) -> any ByteChannel {
+    nonisolated(nonsending) func openStream(deadline: Int64) async throws(TransportError) -> any StreamChannel {
         let socket: LoopBound<StreamSocket>
         do throws(ConnectError) {
             socket = try await StreamSocket.connect(

@@ -157,6 +157,7 @@ public struct OptionReader: Sendable {
         limits.controlRate = try integer("control-rate", in: 1...1 << 20) ?? limits.controlRate
         limits.closeTimeout = try duration("close-timeout") ?? limits.closeTimeout
         limits.closeTotal = try duration("close-total") ?? limits.closeTotal
+        limits.secureTimeout = try duration("tls-timeout") ?? limits.secureTimeout
         limits.keepaliveInterval = try duration("keepalive-interval") ?? keepaliveInterval
         return limits
     }

@@ -89,7 +89,7 @@ final class NetlinkListener: PollHandler, ScheduledHandler {
             case .wouldBlock: return
             case .end: ask()
             case .failed(let error) where [EMSGSIZE, ENOBUFS, ENOMEM].contains(error.number): ask()
-            case .failed: return giveUp()
+            case .failed, .insecure: return giveUp()
             }
         }
         _ = loop.schedule(at: loop.now + 1) { self.ready(.read) }

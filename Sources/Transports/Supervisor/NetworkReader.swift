@@ -77,7 +77,7 @@ struct NetworkReader {
                 if messages.isMalformed { isWhole = false }
             case .failed(let error) where error.number == EMSGSIZE: isWhole = false
             case .failed(let error): throw error
-            case .wouldBlock, .end: return false
+            case .wouldBlock, .end, .insecure: return false
             }
         }
         return false

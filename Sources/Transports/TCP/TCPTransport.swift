@@ -3,33 +3,40 @@ import TransportAPI
 
 extension TransportDescriptor {
     /// The descriptor of length-framed TCP: `tcp://host:9400`.
-    public static let tcp: TransportDescriptor = {
-        var descriptor = framedTCP
+    public static let tcp = tcp(nil)
+
+    /// The descriptor of length-framed TCP over TLS: `tls://host:9401`. It needs OpenSSL 3 on the machine.
+    public static let tls = tcp(.openSSL)
+
+    /// Returns the descriptor of length-framed TCP.
+    ///
+    /// - Parameter security: How connections are encrypted; `nil` for the plain transport.
+    static func tcp(_ security: StreamSecurity?) -> TransportDescriptor {
+        var descriptor = TransportDescriptor.stream(
+            security == nil ? "tcp" : "tls",
+            defaultPort: security == nil ? 9400 : 9401,
+            // NATs must keep a TCP mapping for 2 h 4 min (RFC 5382, REQ-5), but NATs of operators keep it for 5 to 30
+            // minutes.
+            keepalive: .seconds(60),
+            options: [
+                TransportOption(
+                    "framing",
+                    "framed, u16, u32 or varint",
+                    "the length before each message (framed, this package's own)"
+                ),
+                TransportOption("byte-order", "big or little", "of u16 and u32 (big)"),
+                TransportOption("header-included", "on or off", "whether u16 and u32 count their own bytes (off)"),
+            ],
+            security: security,
+            client: { (endpoint, options) throws(TransportError) in try core(endpoint, options, .client) },
+            server: { (endpoint, options, _) throws(TransportError) in
+                let core = try core(endpoint, options, .server)
+                return { _ in core() }
+            }
+        )
         descriptor.annotate = annotateFrame
         return descriptor
-    }()
-
-    private static let framedTCP = TransportDescriptor.stream(
-        "tcp",
-        defaultPort: 9400,
-        // NATs must keep a TCP mapping for 2 h 4 min (RFC 5382, REQ-5), but NATs of operators keep it for 5 to 30
-        // minutes.
-        keepalive: .seconds(60),
-        options: [
-            TransportOption(
-                "framing",
-                "framed, u16, u32 or varint",
-                "the length before each message (framed, this package's own)"
-            ),
-            TransportOption("byte-order", "big or little", "of u16 and u32 (big)"),
-            TransportOption("header-included", "on or off", "whether u16 and u32 count their own bytes (off)"),
-        ],
-        client: { (endpoint, options) throws(TransportError) in try core(endpoint, options, .client) },
-        server: { (endpoint, options, _) throws(TransportError) in
-            let core = try core(endpoint, options, .server)
-            return { _ in core() }
-        }
-    )
+    }
 
     /// Annotates the length before a message.
     @Sendable

@@ -7,16 +7,23 @@ extension TransportDescriptor {
     /// it and the system has zlib.
     public static let webSocket = webSocket(compressor: ZLib.shared)
 
-    /// Returns the descriptor of WebSocket with another compressor.
+    /// The descriptor of WebSocket over TLS: `wss://host/path`. It needs OpenSSL 3 on the machine.
+    public static let webSocketTLS = webSocket(compressor: ZLib.shared, .openSSLForHTTP)
+
+    /// Returns the descriptor of WebSocket with another compressor or TLS library.
     ///
-    /// - Parameter compressor: The compressor of `deflate=on` and `deflate=small`, created at the first use. With
-    ///   `nil`, compression is neither offered nor accepted.
-    package static func webSocket(
-        compressor: @autoclosure @escaping @Sendable () -> (any MessageCompressor)?
+    /// - Parameters:
+    ///   - compressor: The compressor of `deflate=on` and `deflate=small`, created at the first use. With `nil`,
+    ///     compression is neither offered nor accepted.
+    ///   - security: How connections are encrypted; `nil` for the plain transport.
+    static func webSocket(
+        compressor: @autoclosure @escaping @Sendable () -> (any MessageCompressor)?,
+        _ security: StreamSecurity? = nil
     ) -> TransportDescriptor {
+        let defaultPort: UInt16 = security == nil ? 80 : 443
         var descriptor = TransportDescriptor.stream(
-            "ws",
-            defaultPort: 80,
+            security == nil ? "ws" : "wss",
+            defaultPort: defaultPort,
             // Load balancers and reverse proxies close a WebSocket that has been silent for 60 s.
             keepalive: .seconds(30),
             options: [
@@ -42,9 +49,16 @@ extension TransportDescriptor {
                 ),
                 TransportOption("handshake-timeout", "a time such as 10s", "how long the handshake may take (10s)"),
             ] + TransportOption.admission + TransportOption.deflate,
+            security: security,
+            // Servers redirect from plain to encrypted addresses.
+            encrypted: security == nil ? ["wss": .init(defaultPort: 443, security: .openSSLForHTTP)] : [:],
             client: { (endpoint, options) throws(TransportError) in
                 var configuration = try webSocketConfiguration(options, compressor)
-                configuration.hostHeader = WebSocketConfiguration.hostHeader(host: endpoint.host, port: endpoint.port)
+                configuration.hostHeader = WebSocketConfiguration.hostHeader(
+                    host: endpoint.host,
+                    port: endpoint.port,
+                    defaultPort: endpoint.scheme == "wss" ? 443 : 80
+                )
                 configuration.path = try path(endpoint, options)
                 configuration.origin = try options.string("origin")
                 configuration.headers = try headers(endpoint, options)
@@ -64,7 +78,7 @@ extension TransportDescriptor {
                 }
             },
             redirect: { (redirection, endpoint) throws(TransportError) in
-                try redirection.target(from: endpoint, speaking: ["ws"])
+                try redirection.target(from: endpoint, speaking: ["ws", "wss"])
             }
         )
         descriptor.decidesHandshakes = true

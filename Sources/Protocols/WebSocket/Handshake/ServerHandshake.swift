@@ -24,11 +24,14 @@ enum ServerHandshake {
 
     /// Reads the head of a request and decides about it.
     ///
-    /// - Parameter isPeerOnLoopback: whether the client is on this machine.
+    /// - Parameters:
+    ///   - isPeerOnLoopback: whether the client is on this machine.
+    ///   - clientCertificate: the verified certificate of the client, if it has one.
     static func evaluate(
         _ head: HTTPHead,
         _ configuration: WebSocketConfiguration,
-        isPeerOnLoopback: Bool
+        isPeerOnLoopback: Bool,
+        clientCertificate: TLSCertificate?
     ) throws(Refusal) -> Accepted {
         let target = try target(head.startLine)
         var headers = head.headers
@@ -64,7 +67,8 @@ enum ServerHandshake {
             path: target.path,
             query: target.query,
             subprotocols: subprotocols,
-            headers: headers
+            headers: headers,
+            clientCertificate: clientCertificate
         )
         try RequestAdmission.check(
             host: target.authority ?? host,

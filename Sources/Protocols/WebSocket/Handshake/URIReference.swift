@@ -106,8 +106,8 @@ extension URIReference {
 // Redirects (RFC 9110, section 15.4; RFC 6455, section 4.1 allows them).
 extension Redirection {
     /// Returns the endpoint to try after `endpoint` has answered with this redirection. It has the same options and one
-    /// redirect fewer. At another origin (scheme, host, port), it has no user, password or configured headers, because
-    /// they may be secret.
+    /// redirect fewer. At another origin (scheme, host, port), it has no user, password, configured headers or
+    /// certificate, because they may be secret.
     ///
     /// - Parameters:
     ///   - endpoint: the endpoint that has answered.
@@ -119,7 +119,11 @@ extension Redirection {
         let query = endpoint.options.first { $0.name == "query" }?.value
         let base = URIReference(
             scheme: endpoint.scheme,
-            authority: WebSocketConfiguration.hostHeader(host: endpoint.host, port: endpoint.port),
+            authority: WebSocketConfiguration.hostHeader(
+                host: endpoint.host,
+                port: endpoint.port,
+                defaultPort: endpoint.scheme == "wss" ? 443 : 80
+            ),
             path: endpoint.path.isEmpty ? "/" : endpoint.path,
             query: query
         )
@@ -147,7 +151,7 @@ extension Redirection {
         target.options = endpoint.options.filter { option in
             switch option.name {
             case "query", "redirects": false
-            case "header": isSameOrigin
+            case "header", "certificate", "key", "server-name": isSameOrigin
             default: true
             }
         }

@@ -1,3 +1,4 @@
+import Primitives
 import Protocols
 import SocketIO
 import TransportAPI
@@ -18,10 +19,17 @@ protocol ByteChannel: AnyObject {
     /// The kernel's segment counts, if it reports them.
     var segmentCounts: SegmentCounts? { get }
 
+    /// How much memory the channel itself holds for bytes of this connection.
+    var bufferedBytes: Int { get }
+    /// The result of the TLS handshake; `nil` without TLS, and before the handshake is complete.
+    var encryption: TLSDescription? { get }
+
     /// Starts reporting readiness to `handler`.
     func attach(_ handler: any PollHandler) throws(SystemError)
     /// Records the readiness that the handler received.
     func note(_ readiness: Readiness)
+    /// Takes one step of the channel's own handshake. Before it returns `.ready`, nothing is read or written.
+    func advance() -> StreamProgress
     /// The peer's address, if it has one.
     var peer: SocketAddress? { get }
     /// Reads once and appends to `input`. Reads at most `limit` bytes of a stream.
@@ -44,6 +52,12 @@ protocol ByteChannel: AnyObject {
 extension ByteChannel {
     /// The default for channels that do not know this number.
     var unacknowledgedBytes: Int { 0 }
+    /// The default for channels that hold no bytes.
+    var bufferedBytes: Int { 0 }
+    /// The default for channels without TLS.
+    var encryption: TLSDescription? { nil }
+    /// The default for channels without a handshake.
+    func advance() -> StreamProgress { .ready }
     /// The default for channels without an address.
     var peer: SocketAddress? { nil }
     /// The default is `false`, because streams are read until they are empty.
@@ -52,20 +66,17 @@ extension ByteChannel {
     func renew(_: Instant) -> Bool { false }
 }
 
-/// A channel that is a byte stream: a socket, a tunnel, or a pipe in memory. It implements reading and writing raw
-/// bytes.
-protocol StreamChannel: ByteChannel {
-    /// Reads the bytes that have arrived, at most as many as fit into `buffer`.
-    func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult
-    /// Writes as much of `bytes` as the stream takes.
-    func write(_ bytes: UnsafeRawBufferPointer) -> IOResult
-}
+/// A channel that is a byte stream: a socket, TLS, a tunnel, or a pipe in memory.
+protocol StreamChannel: ByteChannel, ByteStream {}
 
 extension StreamChannel {
     /// A byte stream has no datagrams.
     var isDatagram: Bool { false }
-    /// The TCP handshake takes one round trip.
-    var roundTripsToConnect: Int { 1 }
+    var bufferedBytes: Int { 0 }
+    var encryption: TLSDescription? { nil }
+    var unacknowledgedBytes: Int { 0 }
+    var peer: SocketAddress? { nil }
+    func advance() -> StreamProgress { .ready }
 
     func read(into input: inout ByteBuffer, atMost limit: Int) -> IOResult {
         var result = IOResult.wouldBlock
@@ -88,3 +99,4 @@ extension StreamChannel {
 }
 
 extension StreamSocket: StreamChannel {}
+extension TLSStream: StreamChannel {}

@@ -30,6 +30,8 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     let channel: any ByteChannel
     let limits: ConnectionLimits
     @exclusivity(unchecked) var phase = Phase.opening
+    /// Whether the channel's own handshake is complete, and the core was started.
+    @exclusivity(unchecked) private(set) var isSecure = false
     /// The reason of the end; `nil` before the end.
     @exclusivity(unchecked) package var reason: CloseReason?
     /// Receives events in place of the inbox, for servers.
@@ -84,20 +86,61 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
 
     // MARK: From the loop
 
-    /// Registers with the loop and starts the core.
+    /// Registers with the loop, and starts the core once the channel's own handshake is complete.
     func start() {
         do {
             try channel.attach(self)
         } catch {
             return end(TransportError(error, .connect), abort: true)
         }
+        secure()
+    }
+
+    /// Takes one step of the channel's own handshake. After the last one, starts the core.
+    private func secure() {
+        switch channel.advance() {
+        case .ready: break
+        case .again: return loop.add(self, to: .handshake)
+        case .waiting: return beginSecureTimeout()
+        case .failed(.insecure(let failure)): return end(TransportError(failure, wasOpen: false))
+        case .failed(.failed(let error)):
+            return end(TransportError(error, .secure, at: channel.peer?.description), abort: true)
+        case .failed: return end(TransportError(.connectionLost, .secure, "the connection ended"), abort: true)
+        }
+        isSecure = true
+        if let certificate = channel.encryption?.peer, var identifying = core as? any IdentifyingCore {
+            identifying.clientCertificate = certificate
+            core = identifying
+        }
+        // A client's deadline is for its whole attempt. The handshake of a server's core has its own.
+        if owner != nil { phaseDeadline = nil }
         enterCore()
         core.start(&context)
         pump()
+        guard channel.encryption != nil else { return }
+        // The edge of bytes behind the handshake can have been reported already.
+        reading.isReadable = true
+        if mustDefer { deferWork() } else { readWhilePossible() }
+    }
+
+    /// The identity of a client that has sent a certificate: its common name, otherwise its whole subject. Only a server
+    /// that requests certificates has such clients.
+    var certificateIdentity: Identity? {
+        guard owner != nil, let certificate = channel.encryption?.peer else { return nil }
+        return Identity(certificate.commonName ?? certificate.subject, claims: ["subject": certificate.subject])
+    }
+
+    /// Limits the time of a client's TLS handshake at a server.
+    private func beginSecureTimeout() {
+        guard owner != nil, phaseDeadline == nil else { return tellMemory() }
+        phaseDeadline = Instant(nanoseconds: started).advanced(by: limits.secureTimeout).nanoseconds
+        armTimer()
+        tellMemory()
     }
 
     package func ready(_ readiness: Readiness) {
         channel.note(readiness)
+        if !isSecure, phase == .opening { return loop.add(self, to: .handshake) }
         if readiness.contains(.read) {
             reading.isReadable = true
             if mustDefer {
@@ -118,6 +161,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
             // The previous datagram is answered by now. A datagram that has come since is read here.
             if reading.isReadable, channel.isDatagram { readWhilePossible() }
         case .deferred: runShare()
+        case .handshake: if !isSecure, phase == .opening { secure() }
         }
     }
 
@@ -172,6 +216,8 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
 
     private func phaseDeadlineReached() {
         switch phase {
+        case .opening where !isSecure:
+            end(TransportError(.timedOut, .secure, "the TLS handshake was not complete in time"), abort: true)
         case .opening:
             let sentence = (core as? any ExplainingCore)?.lateHandshake ?? "the handshake was not complete in time"
             end(TransportError(.timedOut, .handshake, sentence), abort: true)

@@ -161,6 +161,9 @@ extension ConnectionDriver {
             case .failed(let error):
                 reading.isReadable = false
                 readFailed(error)
+            case .insecure(let failure):
+                reading.isReadable = false
+                brokenByTLS(failure)
             }
         }
         returnMemory(&reading.input)
@@ -258,6 +261,17 @@ extension ConnectionDriver {
             end(error)
         }
         leaveCore()
+    }
+
+    /// Ends the connection after TLS has. An end without close_notify after the protocol's own close is no error.
+    func brokenByTLS(_ failure: TLSFailure) {
+        guard phase == .opening || phase == .open else { return close(abort: false) }
+        let reason = closeReasonSoFar() ?? CloseReason(TransportError(failure, wasOpen: phase == .open))
+        let left = context.output.count
+        end(reason)
+        // Nothing more can be sent, except the alert that TLS has written.
+        closing.undelivered += left
+        context.output.removeAll()
     }
 
     private func readFailed(_ error: SystemError) {
@@ -429,6 +443,7 @@ extension ConnectionDriver {
         let isAlive = phase == .opening || phase == .open
         let held =
             (isAlive ? core.bufferedBytes : 0) + reading.input.ownMemory + context.output.ownMemory
+            + (phase == .closed ? 0 : channel.bufferedBytes)
             + (phase == .closed ? 0 : inbox.bufferedBytes)
         guard held != bufferedBytes else { return }
         let change = held - bufferedBytes

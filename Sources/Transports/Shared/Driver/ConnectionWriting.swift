@@ -88,6 +88,7 @@ extension ConnectionDriver {
             }
             returnMemory(&context.output)
         case .failed(let error): return writeFailed(error)
+        case .insecure(let failure): return brokenByTLS(failure)
         }
         if phase == .draining {
             if context.output.isEmpty { finishDraining() }

@@ -12,6 +12,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
     private let socket: ListeningSocket
     private var limits: ConnectionLimits
     let bounds: ServerLimits
+    private let tls: ServerTLS?
     private let makeCore: (SocketAddress?) -> any ProtocolCore
     private let handler: any ConnectionHandler
     private let queue: AcceptQueue
@@ -37,6 +38,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
         on loop: EventLoop,
         limits: ConnectionLimits,
         bounds: ServerLimits = ServerLimits(),
+        tls: ServerTLS? = nil,
         handler: any ConnectionHandler,
         makeCore: @escaping (SocketAddress?) -> any ProtocolCore
     ) throws(SystemError) {
@@ -48,9 +50,11 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
         self.handler = handler
         self.queue = queue
         self.makeCore = makeCore
+        self.tls = tls
         try socket.attach(self)
         total.add(self, keeping: 0, limit: bounds.maximumBuffered)
         queue.onRoom = { [self] in deferRest() }
+        tls?.onFailure = { [queue] in queue.note(nil, CloseReason($0), wasOpen: false, count: 0) }
     }
 
     package var port: UInt16? { socket.local?.port }
@@ -107,7 +111,11 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
             }
             perAddress[peer.network, default: 0] += 1
         }
-        let driver = ConnectionDriver(makeCore(stream.peer), over: stream, on: loop, limits: limits)
+        guard let channel = protect(stream) else {
+            stream.close(abort: true)
+            return
+        }
+        let driver = ConnectionDriver(makeCore(stream.peer), over: channel, on: loop, limits: limits)
         driver.handler = handler
         driver.owner = self
         live[driver.number] = driver
@@ -115,6 +123,12 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
         handshakes += 1
         driver.start()
         if !isSweeping { sweepLater(loop) }
+    }
+
+    /// Returns TLS over the stream if the server is encrypted. Returns `nil` without memory.
+    private func protect(_ stream: StreamSocket) -> (any StreamChannel)? {
+        guard let tls else { return stream }
+        return tls.protect(stream)
     }
 
     /// Ends the client that has been in its handshake longest, if there are too many. Returns whether there were.

@@ -1,0 +1,61 @@
+/// The result of a TLS handshake.
+public struct TLSDescription: Sendable, Hashable {
+    /// The version: `TLSv1.3`.
+    public var version: String
+    /// The cipher suite: `TLS_AES_256_GCM_SHA384`.
+    public var cipher: String
+    /// The agreed application protocol (ALPN, RFC 7301); `nil` if none was agreed.
+    public var applicationProtocol: String?
+    /// Whether an earlier session was continued, which takes less time than a full handshake.
+    public var isResumed: Bool
+    /// Whether this side has checked the certificate of the server. On a server, whether it has checked the certificate
+    /// of the client.
+    public var isVerified: Bool
+    /// The peer's certificate, if it has sent one.
+    public var peer: TLSCertificate?
+
+    /// Creates the description of a connection.
+    package init(
+        version: String,
+        cipher: String,
+        applicationProtocol: String? = nil,
+        isResumed: Bool = false,
+        isVerified: Bool,
+        peer: TLSCertificate? = nil
+    ) {
+        (self.version, self.cipher, self.applicationProtocol) = (version, cipher, applicationProtocol)
+        (self.isResumed, self.isVerified, self.peer) = (isResumed, isVerified, peer)
+    }
+}
+
+/// The fields of a certificate that people look at.
+public struct TLSCertificate: Sendable, Hashable {
+    /// The subject: `CN=chat.example,O=Example` (RFC 4514).
+    public var subject: String
+    /// The common name of the subject; `nil` if it has none.
+    public var commonName: String?
+    /// The subject alternative names: `DNS:chat.example, IP Address:192.0.2.1`. Empty if there are none.
+    public var names: String
+    /// The subject of the issuer.
+    public var issuer: String
+    /// When its validity begins, in UTC: `2026-01-31 12:00:00`.
+    public var validFrom: String
+    /// When its validity ends, in UTC.
+    public var validTo: String
+    /// SHA-256 of the public key (its SubjectPublicKeyInfo, RFC 7469, section 2.4). A pin is this value in Base64.
+    public var keyDigest: [UInt8]
+
+    /// Creates a certificate from its fields.
+    package init(
+        subject: String,
+        commonName: String?,
+        names: String,
+        issuer: String,
+        validFrom: String,
+        validTo: String,
+        keyDigest: [UInt8]
+    ) {
+        (self.subject, self.commonName, self.names, self.issuer) = (subject, commonName, names, issuer)
+        (self.validFrom, self.validTo, self.keyDigest) = (validFrom, validTo, keyDigest)
+    }
+}

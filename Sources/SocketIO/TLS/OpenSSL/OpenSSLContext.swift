@@ -1,0 +1,269 @@
+import CSocketIO
+import Primitives
+
+// Constants of openssl/ssl.h and openssl/x509_vfy.h.
+private let setMode: Int32 = 33
+private let setSessionCacheMode: Int32 = 44
+private let setMinimumVersion: Int32 = 123
+private let tls12 = 0x0303
+private let tls13 = 0x0304
+/// SSL_MODE_ENABLE_PARTIAL_WRITE, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER and SSL_MODE_RELEASE_BUFFERS.
+private let modes = 0x01 | 0x02 | 0x10
+/// SSL_OP_NO_RENEGOTIATION and SSL_OP_NO_COMPRESSION.
+private let options: UInt64 = 1 << 30 | 1 << 17
+private let verifyPeer: Int32 = 1
+private let failWithoutCertificate: Int32 = 2
+/// SSL_SESS_CACHE_CLIENT with SSL_SESS_CACHE_NO_INTERNAL.
+private let clientSessions = 0x301
+/// SSL_CTRL_CHAIN_CERT.
+private let addToChain: Int32 = 89
+/// PEM_R_NO_START_LINE.
+private let noStartLine: UInt = 108
+/// X509_V_FLAG_CRL_CHECK and X509_V_FLAG_CRL_CHECK_ALL.
+private let checkRevocation: UInt = 0x4 | 0x8
+
+/// An SSL_CTX: settings and loaded certificates, shared by the connections of one configuration.
+final class OpenSSLContext: TLSContext, @unchecked Sendable {
+    // Unchecked, because OpenSSL counts references of an SSL_CTX atomically and nothing changes it after `init`.
+
+    let library: OpenSSL
+    let settings: TLSSettings
+    let sessions: OpenSSLSessions
+    /// The SSL_CTX.
+    let pointer: UnsafeMutableRawPointer
+
+    init(
+        _ settings: TLSSettings,
+        _ library: OpenSSL,
+        password: (@Sendable (String) -> String?)?
+    ) throws(TLSSetupError) {
+        let functions = library.functions
+        functions.pointee.ERR_clear_error()
+        guard let pointer = functions.pointee.SSL_CTX_new(functions.pointee.TLS_method()) else {
+            throw .busy("OpenSSL cannot create a context: \(library.errorText())")
+        }
+        self.library = library
+        self.settings = settings
+        self.pointer = pointer
+        sessions = OpenSSLSessions(functions)
+        // All fields are set, so `deinit` frees the context if this throws.
+        setProtocol()
+        try loadAuthorities()
+        try loadRevocationLists()
+        try loadCertificate(password)
+    }
+
+    deinit {
+        library.functions.pointee.SSL_CTX_free(pointer)
+    }
+
+    func makeEngine(host: String?, port: UInt16) -> (any TLSEngine)? {
+        OpenSSLEngine(self, host: host, port: port)
+    }
+
+    private var isServer: Bool { settings.side == .server }
+
+    private func setProtocol() {
+        let functions = library.functions.pointee
+        functions.SSL_CTX_set_security_level(pointer, 2)
+        _ = functions.SSL_CTX_ctrl(pointer, setMinimumVersion, settings.minimumVersion == .tls13 ? tls13 : tls12, nil)
+        _ = functions.SSL_CTX_ctrl(pointer, setMode, modes, nil)
+        _ = functions.SSL_CTX_set_options(pointer, options)
+        if isServer {
+            // Clients continue a session by a ticket, which costs the server no memory.
+            _ = functions.SSL_CTX_ctrl(pointer, setSessionCacheMode, 0, nil)
+            _ = functions.SSL_CTX_set_num_tickets(pointer, 1)
+            let name = Array("im-transports".utf8)
+            _ = functions.SSL_CTX_set_session_id_context(pointer, name, UInt32(name.count))
+            guard !settings.protocols.isEmpty else { return }
+            functions.SSL_CTX_set_alpn_select_cb(
+                pointer,
+                { connection, selected, length, offered, count, _ in
+                    guard let engine = OpenSSL.engine(of: connection), let offered else { return 2 }
+                    return engine.selectProtocol(UnsafeBufferPointer(start: offered, count: Int(count)), selected, length)
+                },
+                nil
+            )
+        } else {
+            let list = settings.protocols.flatMap { [UInt8(truncatingIfNeeded: $0.utf8.count)] + $0.utf8 }
+            if !list.isEmpty { _ = functions.SSL_CTX_set_alpn_protos(pointer, list, UInt32(list.count)) }
+            guard settings.resumesSessions else { return }
+            _ = functions.SSL_CTX_ctrl(pointer, setSessionCacheMode, clientSessions, nil)
+            functions.SSL_CTX_sess_set_new_cb(pointer) { connection, session in
+                guard let engine = OpenSSL.engine(of: connection), let session else { return 0 }
+                engine.keep(session)
+                return 1
+            }
+        }
+    }
+
+    // MARK: Files
+
+    private func loadAuthorities() throws(TLSSetupError) {
+        let functions = library.functions.pointee
+        let asksForCertificate = isServer ? settings.clientCertificates != .off : settings.verifiesServer
+        guard asksForCertificate else { return }
+        let mode = isServer && settings.clientCertificates == .required ? verifyPeer | failWithoutCertificate : verifyPeer
+        functions.SSL_CTX_set_verify(pointer, mode) { isValid, verification in
+            guard let engine = OpenSSL.engine(verifying: verification), let verification else { return 0 }
+            return engine.verify(isValid != 0, verification) ? 1 : 0
+        }
+        guard let source = settings.authorities else {
+            _ = functions.SSL_CTX_set_default_verify_paths(pointer)
+            return
+        }
+        guard try source.kind("ca") == .file else {
+            if functions.SSL_CTX_load_verify_dir(pointer, source.text) != 1 { throw wrong("ca", source) }
+            return
+        }
+        let store = functions.SSL_CTX_get_cert_store(pointer)
+        let count = try forEach("ca", source, functions.PEM_read_bio_X509) { certificate in
+            _ = functions.X509_STORE_add_cert(store, certificate)
+            // The names tell a client which of its certificates to send.
+            if isServer { _ = functions.SSL_CTX_add_client_CA(pointer, certificate) }
+            functions.X509_free(certificate)
+        }
+        if count == 0 { throw wrong("ca", source) }
+    }
+
+    private func loadRevocationLists() throws(TLSSetupError) {
+        guard let source = settings.revocationLists else { return }
+        let functions = library.functions.pointee
+        let store = functions.SSL_CTX_get_cert_store(pointer)
+        let count = try forEach("crl", source, functions.PEM_read_bio_X509_CRL) { list in
+            _ = functions.X509_STORE_add_crl(store, list)
+            functions.X509_CRL_free(list)
+        }
+        if count == 0 { throw wrong("crl", source) }
+        _ = functions.X509_STORE_set_flags(store, checkRevocation)
+    }
+
+    private func loadCertificate(_ password: (@Sendable (String) -> String?)?) throws(TLSSetupError) {
+        guard let source = settings.certificate else {
+            guard settings.key == nil else { throw .setting("key", "is set without certificate") }
+            guard !isServer else {
+                throw .setting("certificate", "is missing; a server with TLS needs a certificate file in PEM format")
+            }
+            return
+        }
+        let functions = library.functions.pointee
+        var isFirst = true
+        var problem: String?
+        let count = try forEach("certificate", source, functions.PEM_read_bio_X509) { certificate in
+            // A chain owns its certificates afterwards; the first one is copied by reference.
+            if isFirst {
+                if functions.SSL_CTX_use_certificate(pointer, certificate) != 1 { problem = library.errorText() }
+                functions.X509_free(certificate)
+            } else {
+                _ = functions.SSL_CTX_ctrl(pointer, addToChain, 0, certificate)
+            }
+            isFirst = false
+        }
+        if let problem { throw .setting("certificate", "has \(source), which cannot be used: \(problem)") }
+        if count == 0 { throw wrong("certificate", source) }
+        try loadKey(settings.key ?? source, of: source, password)
+    }
+
+    private func loadKey(
+        _ source: TLSFile,
+        of certificate: TLSFile,
+        _ password: (@Sendable (String) -> String?)?
+    ) throws(TLSSetupError) {
+        let functions = library.functions.pointee
+        let question = PasswordQuestion(file: source.description, answer: password)
+        let key = try withStream("key", source) { stream in
+            functions.PEM_read_bio_PrivateKey(
+                stream,
+                nil,
+                { buffer, size, _, data in
+                    guard let data, let buffer else { return -1 }
+                    let question = Unmanaged<PasswordQuestion>.fromOpaque(data).takeUnretainedValue()
+                    return question.answer(UnsafeMutableRawBufferPointer(start: buffer, count: Int(size)))
+                },
+                Unmanaged.passUnretained(question).toOpaque()
+            )
+        }
+        guard let key else {
+            guard question.wasAsked else { throw wrong("key", source) }
+            let reason =
+                password == nil
+                ? "is encrypted, and no password was given in code" : "cannot be decrypted with the given password"
+            throw .setting("key", "has \(source), which \(reason)")
+        }
+        defer { functions.EVP_PKEY_free(key) }
+        guard functions.SSL_CTX_use_PrivateKey(pointer, key) == 1, functions.SSL_CTX_check_private_key(pointer) == 1
+        else { throw .setting("key", "has \(source), which does not belong to the certificate in \(certificate)") }
+    }
+
+    /// Calls `body` for each object of one kind in a PEM text. Returns how many there are.
+    private func forEach(
+        _ setting: String,
+        _ source: TLSFile,
+        _ read: (
+            UnsafeMutableRawPointer?, UnsafeMutablePointer<UnsafeMutableRawPointer?>?, UnsafeMutableRawPointer?,
+            UnsafeMutableRawPointer?
+        ) -> UnsafeMutableRawPointer?,
+        _ body: (UnsafeMutableRawPointer) -> Void
+    ) throws(TLSSetupError) -> Int {
+        let functions = library.functions.pointee
+        let count = try withStream(setting, source) { stream in
+            var count = 0
+            while let object = read(stream, nil, nil, nil) {
+                body(object)
+                count += 1
+            }
+            return count
+        }
+        // The end of the text is reported as an error too.
+        let isAtEnd = functions.ERR_peek_last_error() & 0x7f_ffff == noStartLine
+        if !isAtEnd { throw wrong(setting, source) }
+        functions.ERR_clear_error()
+        return count
+    }
+
+    private func withStream<Value>(
+        _ setting: String,
+        _ source: TLSFile,
+        _ body: (UnsafeMutableRawPointer) -> Value
+    ) throws(TLSSetupError) -> Value {
+        guard try source.kind(setting) == .file else { throw .setting(setting, "has \(source), which is a directory") }
+        let functions = library.functions.pointee
+        functions.ERR_clear_error()
+        // OpenSSL copies no text, so it must live until the stream is freed.
+        let text = Array(source.text.utf8)
+        let stream =
+            source.isText
+            ? functions.BIO_new_mem_buf(text, Int32(clamping: text.count)) : functions.BIO_new_file(source.text, "r")
+        guard let stream else { throw wrong(setting, source) }
+        defer { _ = functions.BIO_free(stream) }
+        return withExtendedLifetime(text) { body(stream) }
+    }
+
+    private func wrong(_ setting: String, _ source: TLSFile) -> TLSSetupError {
+        let isEmpty = library.functions.pointee.ERR_peek_last_error() & 0x7f_ffff == noStartLine
+        let kinds = ["ca": "certificate", "crl": "revocation list", "key": "private key"]
+        let reason =
+            isEmpty
+            ? "contains no \(kinds[setting] ?? "certificate") in PEM format" : "cannot be used: \(library.errorText(last: true))"
+        return .setting(setting, "has \(source), which \(reason)")
+    }
+}
+
+/// Asks the app for the password of an encrypted key.
+private final class PasswordQuestion {
+    private let file: String
+    private let password: (@Sendable (String) -> String?)?
+    private(set) var wasAsked = false
+
+    init(file: String, answer: (@Sendable (String) -> String?)?) {
+        (self.file, password) = (file, answer)
+    }
+
+    /// Stores the password in `buffer`. Returns its length, or -1 if there is none or it is too long.
+    func answer(_ buffer: UnsafeMutableRawBufferPointer) -> Int32 {
+        wasAsked = true
+        guard let text = password?(file), text.utf8.count <= buffer.count else { return -1 }
+        buffer.copyBytes(from: text.utf8)
+        return Int32(text.utf8.count)
+    }
+}

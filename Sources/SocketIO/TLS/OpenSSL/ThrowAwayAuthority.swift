@@ -1,0 +1,217 @@
+import CSocketIO
+import Primitives
+
+/// An authority that exists for one run, for tests and measurements. Nobody else trusts it, and its key is in no file.
+package final class ThrowAwayAuthority {
+    /// What a certificate contains.
+    package struct Request: Sendable {
+        /// The kinds of keys.
+        package enum Key: Sendable, Hashable {
+            /// An elliptic curve key (P-256), the fastest to sign with.
+            case ec
+            /// An RSA key of this many bits.
+            case rsa(Int)
+        }
+
+        /// The common name of the subject.
+        package var commonName: String
+        /// The subject alternative names: `DNS:localhost`, `IP:127.0.0.1`.
+        package var names: [String]
+        /// When the validity begins, in seconds from now.
+        package var from = -3600
+        /// When the validity ends, in seconds from now.
+        package var to = 86_400
+        /// The kind of its key.
+        package var key = Key.ec
+        /// Whether the certificate says where its issuer's certificate can be loaded.
+        package var namesIssuerFile = false
+
+        /// A certificate for `names`, valid for a day.
+        package init(_ commonName: String, names: [String] = []) {
+            (self.commonName, self.names) = (commonName, names)
+        }
+    }
+
+    /// A certificate and its private key, in PEM format.
+    package struct Issued: Sendable {
+        /// The certificate.
+        package var certificate: String
+        /// The private key.
+        package var key: String
+        /// The serial number.
+        package var serial: UInt64
+    }
+
+    /// OpenSSL could not make a certificate.
+    package struct Failure: Error, CustomStringConvertible {
+        /// What failed.
+        package var description: String
+    }
+
+    private let library: OpenSSL
+    private let key: UnsafeMutableRawPointer
+    private let own: UnsafeMutableRawPointer
+    private var lastSerial: UInt64
+    /// The certificate of the authority, in PEM format.
+    package let certificate: String
+
+    /// Makes an authority.
+    ///
+    /// - Parameters:
+    ///   - commonName: the name of the authority.
+    ///   - parent: the authority that signs this one's certificate; `nil` for an authority that signs its own.
+    ///   - isWeak: whether its key is too short for today's rules, for tests.
+    package init(_ commonName: String, under parent: ThrowAwayAuthority? = nil, isWeak: Bool = false) throws(Failure) {
+        guard let library = OpenSSL.shared as? OpenSSL else { throw Failure(description: "OpenSSL 3 is not installed") }
+        self.library = library
+        let key = try Self.makeKey(isWeak ? .rsa(1024) : .ec, library)
+        lastSerial = UInt64.random(in: 1...1 << 40)
+        let own: UnsafeMutableRawPointer
+        do throws(Failure) {
+            own = try Self.sign(Request(commonName), key, lastSerial, isAuthority: true, issuer: parent?.own, parent?.key ?? key, library)
+        } catch {
+            library.functions.pointee.EVP_PKEY_free(key)
+            throw error
+        }
+        self.key = key
+        self.own = own
+        certificate = Self.text(library) { library.functions.pointee.PEM_write_bio_X509($0, own) }
+    }
+
+    deinit {
+        library.functions.pointee.X509_free(own)
+        library.functions.pointee.EVP_PKEY_free(key)
+    }
+
+    /// Issues a certificate.
+    ///
+    /// - Parameter password: encrypts the private key, if it is not `nil`.
+    package func issue(_ request: Request, password: String? = nil) throws(Failure) -> Issued {
+        let functions = library.functions.pointee
+        let subjectKey = try Self.makeKey(request.key, library)
+        defer { functions.EVP_PKEY_free(subjectKey) }
+        lastSerial += 1
+        let made = try Self.sign(request, subjectKey, lastSerial, isAuthority: false, issuer: own, key, library)
+        defer { functions.X509_free(made) }
+        return Issued(
+            certificate: Self.text(library) { functions.PEM_write_bio_X509($0, made) },
+            key: Self.text(library) {
+                let cipher = password == nil ? nil : functions.EVP_aes_256_cbc()
+                let count = Int32(password?.utf8.count ?? 0)
+                return functions.PEM_write_bio_PKCS8PrivateKey($0, subjectKey, cipher, password, count, nil, nil)
+            },
+            serial: lastSerial
+        )
+    }
+
+    /// Returns a list that revokes these certificates, in PEM format, valid for a day.
+    package func revoke(_ serials: [UInt64]) throws(Failure) -> String {
+        let functions = library.functions.pointee
+        guard let list = functions.X509_CRL_new(), let past = functions.X509_gmtime_adj(nil, -60),
+            let future = functions.X509_gmtime_adj(nil, 86_400)
+        else { throw failure("X509_CRL_new") }
+        defer {
+            functions.X509_CRL_free(list)
+            functions.ASN1_STRING_free(past)
+            functions.ASN1_STRING_free(future)
+        }
+        _ = functions.X509_CRL_set_version(list, 1)
+        _ = functions.X509_CRL_set_issuer_name(list, functions.X509_get_subject_name(own))
+        _ = functions.X509_CRL_set1_lastUpdate(list, past)
+        _ = functions.X509_CRL_set1_nextUpdate(list, future)
+        for serial in serials {
+            // Takes the number from a certificate, because that is the only number that this package can make.
+            guard let entry = functions.X509_REVOKED_new(), let holder = functions.X509_new() else {
+                throw failure("X509_REVOKED_new")
+            }
+            let number = functions.X509_get_serialNumber(holder)
+            _ = functions.ASN1_INTEGER_set_uint64(number, serial)
+            _ = functions.X509_REVOKED_set_serialNumber(entry, number)
+            _ = functions.X509_REVOKED_set_revocationDate(entry, past)
+            _ = functions.X509_CRL_add0_revoked(list, entry)
+            functions.X509_free(holder)
+        }
+        guard functions.X509_CRL_sign(list, key, functions.EVP_sha256()) > 0 else { throw failure("X509_CRL_sign") }
+        return Self.text(library) { functions.PEM_write_bio_X509_CRL($0, list) }
+    }
+
+    private func failure(_ call: String) -> Failure { Self.failure(call, library) }
+
+    private static func failure(_ call: String, _ library: OpenSSL) -> Failure {
+        Failure(description: "\(call): \(library.errorText(last: true))")
+    }
+
+    private static func makeKey(_ kind: Request.Key, _ library: OpenSSL) throws(Failure) -> UnsafeMutableRawPointer {
+        let functions = library.functions.pointee
+        let name = kind == .ec ? "EC" : "RSA"
+        guard let generator = functions.EVP_PKEY_CTX_new_from_name(nil, name, nil) else {
+            throw failure("EVP_PKEY_CTX_new_from_name", library)
+        }
+        defer { functions.EVP_PKEY_CTX_free(generator) }
+        _ = functions.EVP_PKEY_keygen_init(generator)
+        switch kind {
+        case .ec: _ = functions.EVP_PKEY_CTX_set_group_name(generator, "P-256")
+        case .rsa(let bits): _ = functions.EVP_PKEY_CTX_set_rsa_keygen_bits(generator, Int32(bits))
+        }
+        var key: UnsafeMutableRawPointer?
+        guard functions.EVP_PKEY_generate(generator, &key) == 1, let key else {
+            throw failure("EVP_PKEY_generate", library)
+        }
+        return key
+    }
+
+    private static func sign(
+        _ request: Request,
+        _ key: UnsafeMutableRawPointer,
+        _ serial: UInt64,
+        isAuthority: Bool,
+        issuer: UnsafeMutableRawPointer?,
+        _ issuerKey: UnsafeMutableRawPointer,
+        _ library: OpenSSL
+    ) throws(Failure) -> UnsafeMutableRawPointer {
+        let functions = library.functions.pointee
+        guard let made = functions.X509_new() else { throw failure("X509_new", library) }
+        _ = functions.X509_set_version(made, 2)
+        _ = functions.ASN1_INTEGER_set_uint64(functions.X509_get_serialNumber(made), serial)
+        _ = functions.X509_gmtime_adj(functions.X509_getm_notBefore(made), request.from)
+        _ = functions.X509_gmtime_adj(functions.X509_getm_notAfter(made), request.to)
+        _ = functions.X509_set_pubkey(made, key)
+        let subject = functions.X509_get_subject_name(made)
+        let name = Array(request.commonName.utf8)
+        // MBSTRING_UTF8
+        _ = functions.X509_NAME_add_entry_by_txt(subject, "CN", 0x1000, name, Int32(name.count), -1, 0)
+        _ = functions.X509_set_issuer_name(made, issuer.map { functions.X509_get_subject_name($0) } ?? subject)
+        // NID_basic_constraints, NID_key_usage, NID_subject_alt_name, NID_info_access
+        var extensions: [(Int32, String)] =
+            isAuthority
+            ? [(87, "critical,CA:TRUE"), (83, "critical,keyCertSign,cRLSign")]
+            : [(87, "CA:FALSE")]
+        if !request.names.isEmpty { extensions.append((85, request.names.joined(separator: ","))) }
+        if request.namesIssuerFile { extensions.append((177, "caIssuers;URI:http://ca.example/issuer.crt")) }
+        for (kind, value) in extensions {
+            guard let made509 = functions.X509V3_EXT_conf_nid(nil, nil, kind, value) else {
+                functions.X509_free(made)
+                throw failure("X509V3_EXT_conf_nid of '\(value)'", library)
+            }
+            _ = functions.X509_add_ext(made, made509, -1)
+            functions.X509_EXTENSION_free(made509)
+        }
+        guard functions.X509_sign(made, issuerKey, functions.EVP_sha256()) > 0 else {
+            functions.X509_free(made)
+            throw failure("X509_sign", library)
+        }
+        return made
+    }
+
+    /// Returns what `write` writes to a stream in memory.
+    private static func text(_ library: OpenSSL, _ write: (UnsafeMutableRawPointer) -> Int32) -> String {
+        let functions = library.functions.pointee
+        guard let stream = functions.BIO_new(functions.BIO_s_mem()) else { return "" }
+        defer { _ = functions.BIO_free(stream) }
+        guard write(stream) == 1 else { return "" }
+        let bytes = [UInt8](unsafeUninitializedCapacity: 64 << 10) { buffer, count in
+            _ = functions.BIO_read_ex(stream, buffer.baseAddress, buffer.count, &count)
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}

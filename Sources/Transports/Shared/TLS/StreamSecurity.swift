@@ -1,0 +1,188 @@
+import Primitives
+import Protocols
+import SocketIO
+import TransportAPI
+
+/// How the connections of an encrypted transport are protected.
+struct StreamSecurity: Sendable {
+    /// The loaded certificates.
+    var contexts: TLSContexts
+    /// The application protocols that clients offer and servers accept.
+    var protocols: [String] = []
+
+    /// TLS by the system's OpenSSL.
+    static let openSSL = StreamSecurity(contexts: .shared)
+    /// TLS by the system's OpenSSL, for a protocol that begins with HTTP.
+    static let openSSLForHTTP = StreamSecurity(contexts: .shared, protocols: ["http/1.1"])
+}
+
+/// TLS of a client to one server.
+struct ClientTLS: Sendable {
+    private let contexts: TLSContexts
+    private let settings: TLSSettings
+    private let host: String
+    private let port: UInt16
+
+    /// Reads the options of a client's URL.
+    init(
+        _ security: StreamSecurity,
+        _ options: OptionReader,
+        host: String,
+        port: UInt16
+    ) throws(TransportError) {
+        contexts = security.contexts
+        settings = try TLSSettings(.client, options, protocols: security.protocols)
+        self.host = try options.string("server-name") ?? host
+        self.port = port
+        try Self.checkName(self.host)
+    }
+
+    /// TLS to a proxy, with the authorities of the system.
+    init(toProxy host: String, port: UInt16, _ contexts: TLSContexts) throws(TransportError) {
+        self.contexts = contexts
+        var settings = TLSSettings(.client)
+        settings.protocols = ["http/1.1"]
+        self.settings = settings
+        self.host = host
+        self.port = port
+        try Self.checkName(host)
+    }
+
+    private static func checkName(_ host: String) throws(TransportError) {
+        guard host.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }), (1...255).contains(host.utf8.count) else {
+            throw .configuration(
+                "host",
+                "must be ASCII, because certificates contain such names (write internationalised names as Punycode)"
+            )
+        }
+    }
+
+    /// Returns TLS over `stream`. Its handshake has not begun. Call this on the loop.
+    nonisolated(nonsending) func protect(
+        _ stream: any ByteStream,
+        on loop: EventLoop,
+        deadline: Int64
+    ) async throws(TransportError) -> TLSStream {
+        let context: any TLSContext
+        do throws(TLSSetupError) {
+            context = try await contexts.context(for: settings, on: loop, deadline: deadline)
+        } catch {
+            stream.close(abort: true)
+            throw TransportError(error)
+        }
+        guard let engine = context.makeEngine(host: host, port: port) else {
+            stream.close(abort: true)
+            throw .noEngine
+        }
+        return TLSStream(over: stream, engine, .client, on: loop)
+    }
+}
+
+/// TLS of a server. It loads its certificate again when the files have changed. Lives on its loop.
+package final class ServerTLS {
+    /// How often the files are checked, in nanoseconds. They are checked when a client connects.
+    private static let checkInterval: Int64 = 1_000_000_000
+    /// How long loading may take, in nanoseconds.
+    private static let loadTime: Int64 = 10_000_000_000
+
+    private let contexts: TLSContexts
+    private let settings: TLSSettings
+    private let loop: EventLoop
+    private var context: any TLSContext
+    private var lastCheck: Int64
+    private var isLoading = false
+    private var lastFailure: TransportError?
+    /// Called with the reason when changed files cannot be loaded. The former certificate stays in use.
+    var onFailure: ((TransportError) -> Void)?
+
+    private init(_ contexts: TLSContexts, _ settings: TLSSettings, _ context: any TLSContext, _ loop: EventLoop) {
+        (self.contexts, self.settings, self.context, self.loop) = (contexts, settings, context, loop)
+        lastCheck = MonotonicClock.now()
+    }
+
+    /// Loads the certificate that the options of a server's URL name. Returns `nil` if there is no security.
+    nonisolated(nonsending) static func load(
+        _ security: StreamSecurity?,
+        _ options: OptionReader,
+        on loop: EventLoop
+    ) async throws(TransportError) -> LoopBound<ServerTLS>? {
+        guard let security else { return nil }
+        let settings = try TLSSettings(.server, options, protocols: security.protocols)
+        let context: any TLSContext
+        do throws(TLSSetupError) {
+            let deadline = MonotonicClock.now() + loadTime
+            context = try await security.contexts.context(for: settings, on: loop, deadline: deadline)
+        } catch {
+            throw TransportError(error)
+        }
+        return LoopBound(ServerTLS(security.contexts, settings, context, loop), to: loop)
+    }
+
+    /// Returns TLS over an accepted connection, or `nil` without memory.
+    func protect(_ stream: any ByteStream) -> TLSStream? {
+        checkFiles()
+        return context.makeEngine(host: nil, port: 0).map { TLSStream(over: stream, $0, .server, on: loop) }
+    }
+
+    private func checkFiles() {
+        guard !isLoading, loop.now - lastCheck >= Self.checkInterval else { return }
+        lastCheck = loop.now
+        isLoading = true
+        let bound = LoopBound(self, to: loop)
+        contexts.refresh(settings) { [loop] result in
+            loop.execute { bound.value.loaded(result) }
+        }
+    }
+
+    private func loaded(_ result: Result<any TLSContext, TLSSetupError>) {
+        isLoading = false
+        switch result {
+        case .success(let context):
+            self.context = context
+            lastFailure = nil
+        case .failure(let error):
+            let failure = TransportError(error)
+            if failure != lastFailure { onFailure?(failure) }
+            lastFailure = failure
+        }
+    }
+}
+
+extension TransportError {
+    fileprivate static let noEngine = TransportError(
+        .resourcesExhausted,
+        .secure,
+        "there is no memory for another encrypted connection"
+    )
+
+    /// Creates the error for TLS that cannot be set up.
+    init(_ error: TLSSetupError) {
+        switch error {
+        case .setting(let key, let problem): self = .configuration(key, problem)
+        case .noLibrary(let sentence): self.init(.unsupported, .secure, sentence)
+        case .busy(let sentence): self.init(.resourcesExhausted, .secure, sentence)
+        case .cancelled: self = .cancelled(.secure)
+        }
+    }
+
+    /// Creates the error for a connection that TLS has ended.
+    init(_ failure: TLSFailure, wasOpen: Bool) {
+        let code: Code =
+            switch failure.problem {
+            case .expired, .notYetValid, .wrongHost, .wrongAddress, .unknownIssuer, .selfSigned, .incompleteChain,
+                .revoked, .noRevocationList, .weakKey, .pinMismatch, .invalidCertificate:
+                .certificateRejected
+            case .certificateRequired, .certificateRefused: .authenticationFailed
+            case .protocolVersion, .noCommonAlgorithm, .noCommonProtocol, .plainText: .secureHandshakeFailed
+            case .truncated, .brokenRecord, .other: .connectionLost
+            case .tooManyEmptyRecords: .protocolViolation
+            }
+        let belongsToHandshake =
+            switch failure.problem {
+            case .truncated, .brokenRecord, .tooManyEmptyRecords, .other: false
+            default: true
+            }
+        let phase: Phase = belongsToHandshake || !wasOpen ? .secure : .open
+        self.init(code, phase, failure.sentence, detail: failure.problem.rawValue)
+    }
+}
