@@ -30,6 +30,8 @@ public struct TransportDescriptor: Sendable {
     /// supervisor's configuration sets another one. The default is 60 s. Connections report it in
     /// ``/TransportAPI/Capabilities/keepaliveInterval``.
     public var keepaliveInterval: Duration = .seconds(60)
+    /// Whether its connections are encrypted.
+    package var isEncrypted = false
     /// Whether it is one transport over another. Comparisons leave it out unless it is requested.
     package var isComposed = false
     /// The options of its URLs, besides the common ones.

@@ -61,6 +61,7 @@ extension TransportDescriptor {
             }
         )
         descriptor.answersClients = true
+        descriptor.isEncrypted = security != nil
         descriptor.cores = { (endpoint) throws(TransportError) in
             let makeClient = try client(endpoint, OptionReader(endpoint, allowed: recipes.options))
             var served = endpoint

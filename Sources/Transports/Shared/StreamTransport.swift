@@ -64,8 +64,7 @@ struct StreamTransport: Transport {
         deadline: Int64
     ) async throws(TransportError) -> Answer {
         try await running(on: loop) { () async throws(TransportError) in
-            let stream = try await openStream(deadline: deadline)
-            let channel = try await protect(stream, deadline: deadline)
+            let channel = try await openChannel(deadline: deadline)
             let driver = ConnectionDriver(makeCore(), over: channel, on: loop, limits: limits, started: started)
             do throws(TransportError) {
                 return .connection(try await driver.openConnection(deadline: deadline))
@@ -76,17 +75,15 @@ struct StreamTransport: Transport {
         }
     }
 
-    /// Returns TLS over the stream if the transport is encrypted, otherwise the stream.
-    nonisolated(nonsending) func protect(
-        _ stream: any StreamChannel,
-        deadline: Int64
-    ) async throws(TransportError) -> any StreamChannel {
+    /// Connects, through the proxy if there is one. If the transport is encrypted, the TLS handshake follows when the
+    /// channel is used. Call this on the loop.
+    nonisolated(nonsending) func openChannel(deadline: Int64) async throws(TransportError) -> any StreamChannel {
+        let stream = try await openStream(deadline: deadline)
         guard let tls else { return stream }
         return try await tls.protect(stream, on: loop, deadline: deadline)
     }
 
-    /// Connects, through the proxy if there is one. Call this on the loop.
-    nonisolated(nonsending) func openStream(deadline: Int64) async throws(TransportError) -> any StreamChannel {
+    private nonisolated(nonsending) func openStream(deadline: Int64) async throws(TransportError) -> any StreamChannel {
         let socket: LoopBound<StreamSocket>
         do throws(ConnectError) {
             socket = try await StreamSocket.connect(

@@ -54,7 +54,7 @@ struct BrokerBytesTests {
         init(_ server: EmbeddedServer, _ name: String, clean: Bool = true) async throws {
             let transport = StreamTransport(
                 server.endpoint,
-                defaultPort: 1883,
+                port: server.endpoint.port ?? 1883,
                 on: .shared,
                 makeCore: { BytesCore() },
                 follow: { (redirection) throws(TransportError) in throw .httpStatus(redirection.status) }

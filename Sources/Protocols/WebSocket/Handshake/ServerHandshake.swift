@@ -31,7 +31,7 @@ enum ServerHandshake {
         _ head: HTTPHead,
         _ configuration: WebSocketConfiguration,
         isPeerOnLoopback: Bool,
-        clientCertificate: TLSCertificate?
+        clientCertificate: TLSCertificate? = nil
     ) throws(Refusal) -> Accepted {
         let target = try target(head.startLine)
         var headers = head.headers

@@ -15,7 +15,7 @@ struct LingerTests {
         limits.linger = .seconds(Int64.max)
         let lingering = StreamTransport(
             recipe.endpoint,
-            defaultPort: recipe.port,
+            port: recipe.port,
             on: recipe.loop,
             limits: limits,
             makeCore: recipe.makeCore,
