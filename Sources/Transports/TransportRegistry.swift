@@ -116,10 +116,15 @@ public struct TransportRegistry: Sendable {
         .memory,
     ])
 
-    /// The schemes over TLS and DTLS, with the scheme of the same protocol without encryption.
-    private static let overTLS = [
-        "wss": "ws", "https": "ws", "mqtts": "mqtt", "ssl": "tcp", "tls": "tcp", "tcps": "tcp", "tcp+tls": "tcp",
-        "mqtt+tls": "mqtt", "mqtt+ssl": "mqtt", "mqtt+wss": "mqtt+ws", "dtls": "udp", "udps": "udp",
+    /// The transports that can be used on this machine. Without OpenSSL, the encrypted ones are left out.
+    package static let available = TransportRegistry(
+        standard.transports.filter { !$0.isEncrypted || OpenSSL.shared is OpenSSL }
+    )
+
+    /// Other names for transports, with the scheme that this package uses.
+    private static let otherNames = [
+        "http": "ws", "https": "wss", "ssl": "tls", "tcps": "tls", "tcp+tls": "tls", "mqtt+tls": "mqtts",
+        "mqtt+ssl": "mqtts", "mqtt+https": "mqtt+wss",
     ]
 
     /// Creates a registry of exactly these transports.
@@ -135,17 +140,15 @@ public struct TransportRegistry: Sendable {
 
     /// Returns the transport of this name.
     ///
-    /// - Throws: `.invalidConfiguration` with the known names. `.unsupported` for the name of a transport over TLS.
+    /// - Throws: `.invalidConfiguration` with the known names. `.unsupported` for UDP with encryption.
     public func transport(named name: String) throws(TransportError) -> TransportDescriptor {
         if let found = transports.first(where: { $0.name == name }) { return found }
-        if let plain = Self.overTLS[name] {
-            let sentence =
-                "\(name):// needs TLS, which this version does not support: terminate TLS in a proxy, and use \(plain):// "
-                + "on the trusted side of it"
-            throw TransportError(.unsupported, .configure, sentence)
+        if let own = Self.otherNames[name], transports.contains(where: { $0.name == own }) {
+            throw .configuration("scheme", "is \"\(name)\"; here it is \(own)://")
         }
-        if name == "http", transports.contains(where: { $0.name == TransportDescriptor.webSocket.name }) {
-            throw .configuration("scheme", "is \"http\"; a WebSocket has the scheme ws://")
+        if ["dtls", "udps"].contains(name) {
+            let sentence = "\(name):// needs DTLS, which this version does not support; encrypted are wss://, tls:// and mqtts://"
+            throw TransportError(.unsupported, .configure, sentence)
         }
         let known = SettingFormat.word(of: transports.map(\.name))
         let isMisspelt = spellingSuggestion(for: name, in: known.words) != nil
@@ -166,7 +169,8 @@ public struct TransportRegistry: Sendable {
         try transport(named: endpoint.scheme).make(endpoint, loop)
     }
 
-    /// Connects to a URL: `tcp://`, `ws://`, `mqtt://`, `mqtt+ws://`, `udp://`, `memory://`.
+    /// Connects to a URL: `tcp://`, `ws://`, `mqtt://`, `mqtt+ws://`, `udp://`, `memory://`, or over TLS `tls://`,
+    /// `wss://`, `mqtts://`, `mqtt+wss://`.
     ///
     /// - Parameters:
     ///   - url: The URL, with the options of the transport in its query.

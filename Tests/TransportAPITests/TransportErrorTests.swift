@@ -11,7 +11,7 @@ struct TransportErrorTests {
         (.nameNotFound, .network, true), (.resolverFailed, .network, true), (.refused, .peer, true),
         (.unreachable, .network, true), (.networkDown, .network, true), (.addressInUse, .local, false),
         (.permissionDenied, .local, false), (.resourcesExhausted, .local, true), (.timedOut, .network, true),
-        (.certificateRejected, .peer, false), (.secureHandshakeFailed, .peer, true),
+        (.certificateRejected, .peer, false), (.secureHandshakeFailed, .peer, false),
         (.handshakeFailed, .peer, false), (.authenticationFailed, .local, false), (.forbidden, .local, false),
         (.notFound, .local, false), (.serverUnavailable, .peer, true), (.tooManyRequests, .peer, true),
         (.closedByPeer, .peer, true), (.connectionReset, .network, true), (.connectionLost, .network, true),

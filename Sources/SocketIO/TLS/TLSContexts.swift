@@ -5,7 +5,7 @@ import Primitives
 /// has changed.
 package final class TLSContexts: Sendable {
     /// The contexts of the system's OpenSSL.
-    package static let shared = TLSContexts(OpenSSL.shared)
+    package static let shared = TLSContexts(TrialTLS.isOn ? TrialTLS() : OpenSSL.shared)
 
     /// How many configurations are remembered.
     private static let limit = 64

@@ -232,7 +232,7 @@ struct OutageOptions: Sendable, Equatable {
 /// The clients of `imbench crowd`.
 struct CrowdOptions: Sendable, Equatable {
     /// The transports whose clients can be idle: those over streams with ports.
-    static let transports = TransportRegistry.standard.transports
+    static let transports = TransportRegistry.available.transports
         .filter { !$0.isDatagram && $0.defaultPort != nil }.map(\.name)
     static let mostConnections = 1_000_000
 

@@ -84,7 +84,7 @@ extension TransportRegistry {
     /// The transports that can be measured. Reliable UDP has its own row, because its cost and its guarantees differ from
     /// those of UDP.
     static let measured = {
-        var registry = TransportRegistry.standard
+        var registry = TransportRegistry.available
         registry.register(.reliableUDP)
         return registry
     }()

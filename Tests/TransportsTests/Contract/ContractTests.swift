@@ -20,10 +20,10 @@ struct ContractCase: Sendable, CustomTestStringConvertible {
 @Suite("Every transport", .timeLimit(.minutes(5)), .ownThread)
 struct ContractTests {
     /// The transports, and those of their modes with further guarantees. The modes are given by client options.
-    static let names = TransportRegistry.standard.transports.map(\.name) + ["udp?reliable=ordered"]
+    static let names = TransportRegistry.available.transports.map(\.name) + ["udp?reliable=ordered"]
     /// The same transports and one that uses only public API, each called from every executor.
     static let cases = {
-        var subjects = TransportRegistry.standard.transports.map { ContractSubject($0) }
+        var subjects = TransportRegistry.available.transports.map { ContractSubject($0) }
         subjects.append(ContractSubject(.udp, options: [.init(name: "reliable", value: "ordered")]))
         subjects.append(ContractSubject(.foreign))
         return subjects.flatMap { subject in Caller.allCases.map { ContractCase(subject: subject, caller: $0) } }

@@ -103,7 +103,7 @@ struct MQTTRhythmTests {
             $0.timeout = .seconds(3)
         }
         #expect(changed == ["keep-alive=9", "ping-timeout=2s"])
-        for descriptor in TransportRegistry.standard.transports {
+        for descriptor in TransportRegistry.available.transports {
             var keepalive = KeepaliveConfiguration()
             (keepalive.interval, keepalive.timeout) = (.seconds(180), .seconds(3))
             let endpoint = Endpoint(scheme: descriptor.name, host: "h")

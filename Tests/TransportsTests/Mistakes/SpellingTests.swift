@@ -24,7 +24,7 @@ struct SpellingTests {
 
     @Test(
         "A misspelt option of any transport gets the right name",
-        arguments: TransportRegistry.standard.transports
+        arguments: TransportRegistry.available.transports
     )
     func optionNames(transport: TransportDescriptor) throws {
         for option in transport.options + TransportOption.common {
@@ -37,7 +37,7 @@ struct SpellingTests {
     @Test("An option of another transport is refused with the name of that transport")
     func optionsOfOthers() throws {
         let text = try sentence("tcp://host:1?deflate=small")
-        #expect(text.hasPrefix("deflate is an option of ws://; allowed for tcp:// are "), "\(text)")
+        #expect(text.hasPrefix("deflate is an option of ws://, wss://; allowed for tcp:// are "), "\(text)")
     }
 
     @Test(
@@ -55,7 +55,7 @@ struct SpellingTests {
         #expect(text.contains("did you mean \"\(word)\""), "\(text)")
     }
 
-    @Test("A misspelt scheme gets the right one", arguments: TransportRegistry.standard.transports.map(\.name))
+    @Test("A misspelt scheme gets the right one", arguments: TransportRegistry.available.transports.map(\.name))
     func schemes(name: String) throws {
         #expect(try sentence("\(name)x://host").contains("did you mean \""))
         #expect(try sentence("http://host").contains("ws://"))
@@ -75,16 +75,21 @@ struct SpellingTests {
     }
 
     @Test(
-        "The error for a transport over TLS names the scheme without",
+        "Another name of a transport gets the right scheme",
         arguments: [
-            ("wss", "ws"), ("mqtts", "mqtt"), ("tls", "tcp"), ("mqtt+wss", "mqtt+ws"), ("https", "ws"), ("dtls", "udp"),
+            ("http", "ws"), ("https", "wss"), ("ssl", "tls"), ("tcps", "tls"), ("tcp+tls", "tls"), ("mqtt+ssl", "mqtts"),
         ]
     )
-    func tls(scheme: String, plain: String) throws {
+    func otherNames(scheme: String, right: String) throws {
+        #expect(try sentence("\(scheme)://host") == "scheme is \"\(scheme)\"; here it is \(right)://")
+    }
+
+    @Test("UDP with encryption is unsupported, and the error names what is encrypted", arguments: ["dtls", "udps"])
+    func dtls(scheme: String) throws {
         let error = try #require(throws: TransportError.self) {
             _ = try TransportRegistry.standard.transport(for: Endpoint("\(scheme)://host"))
         }
         #expect(error.code == .unsupported && error.phase == .configure && !error.isRetryable)
-        #expect(error.reason.contains("\(scheme):// needs TLS") && error.reason.contains("use \(plain)://"))
+        #expect(error.reason.contains("wss://"))
     }
 }

@@ -43,7 +43,7 @@ struct OperationPlan {
 
     /// Every transport that has a network below it, and those of their modes that behave differently.
     static let modes: [String] =
-        TransportRegistry.standard.transports.filter { $0.defaultPort != nil }.map(\.name) + [
+        TransportRegistry.available.transports.filter { $0.defaultPort != nil }.map(\.name) + [
             "udp?reliable=ordered", "ws?deflate=small", "mqtt?qos=1", "mqtt?qos=2", "tcp?framing=u32",
         ]
 

@@ -8,7 +8,7 @@ import Transports
 @Suite("Adaptive keepalive over real connections", .timeLimit(.minutes(5)), .ownThread)
 struct AdaptiveKeepaliveConnectionTests {
     /// The transports that have a network below them, which could drop an idle connection.
-    static let names = TransportRegistry.standard.transports.filter { $0.defaultPort != nil }.map(\.name)
+    static let names = TransportRegistry.available.transports.filter { $0.defaultPort != nil }.map(\.name)
 
     private func configuration(_ endpoint: Endpoint) throws -> TransportConfiguration {
         var options = endpoint

@@ -10,7 +10,7 @@ import TransportAPI
 @Suite("Sessions over a real server", .timeLimit(.minutes(5)), .ownThread)
 struct SessionTests {
     /// Transports with a broker are left out, because a broker has no sessions of its own.
-    static let names = TransportRegistry.standard.transports.map(\.name).filter { name in
+    static let names = TransportRegistry.available.transports.map(\.name).filter { name in
         let endpoint = Endpoint(scheme: name, host: "127.0.0.1", port: 1)
         return (try? TransportRegistry.standard.transport(for: endpoint).capabilities.routesByTopic) == false
     }

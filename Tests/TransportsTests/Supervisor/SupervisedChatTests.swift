@@ -8,7 +8,7 @@ import Transports
 /// Runs the same chat code over every transport and format. Only the configuration differs.
 @Suite("A supervised chat", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisedChatTests {
-    static let names = TransportRegistry.standard.transports.map(\.name)
+    static let names = TransportRegistry.available.transports.map(\.name)
 
     /// A configuration with the URL of a server.
     private func file(_ server: EmbeddedServer, _ codec: WireFormat) throws -> TransportConfiguration {

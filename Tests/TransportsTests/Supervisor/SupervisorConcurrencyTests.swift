@@ -9,7 +9,7 @@ import TransportAPI
 /// Tests one supervisor that many tasks on many threads use.
 @Suite("Many tasks with one supervisor", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorConcurrencyTests {
-    static let names = TransportRegistry.standard.transports.map(\.name)
+    static let names = TransportRegistry.available.transports.map(\.name)
 
     @Test("Each message ends once, and the order of each task is kept", arguments: names, Caller.allCases)
     func manyTasks(name: String, caller: Caller) async throws {

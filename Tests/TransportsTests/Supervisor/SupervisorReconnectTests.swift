@@ -8,7 +8,7 @@ import TransportAPI
 /// Tests one supervisor over every registered transport, with servers that stop and start again.
 @Suite("A supervisor over a real server", .timeLimit(.minutes(5)), .ownThread)
 struct SupervisorReconnectTests {
-    static let names = TransportRegistry.standard.transports.map(\.name)
+    static let names = TransportRegistry.available.transports.map(\.name)
 
     @Test("A supervisor connects again after the server has closed the connection", arguments: names)
     func serverCloses(name: String) async throws {

@@ -8,7 +8,7 @@ import Transports
 
 @Suite("Members of a chat", .timeLimit(.minutes(5)), .ownThread)
 struct ChatTests {
-    static let names = TransportRegistry.standard.transports.map(\.name)
+    static let names = TransportRegistry.available.transports.map(\.name)
 
     /// A URL at which a server can be started repeatedly, and the port that is reserved for it.
     private func place(_ name: String, _ test: String) throws -> (url: String, port: ReservedPort?) {

@@ -43,7 +43,7 @@ struct CrowdTests {
         #expect(throws: UsageError("--repeat needs --hostile")) { try parse("crowd --repeat 3") }
         #expect(throws: UsageError("--attackers needs --hostile")) { try parse("crowd --attackers 5") }
         let sentence =
-            #"--transport is "udp"; allowed with idle clients is "tcp", "ws", "mqtt", "mqtt+ws"; "#
+            #"--transport is "udp"; allowed with idle clients is "tcp", "ws", "mqtt", "mqtt+ws", "tls", "wss", "mqtts", "mqtt+wss"; "#
             + "--hostile without --idle allows it"
         #expect(throws: UsageError(sentence)) { try parse("crowd --transport udp") }
     }

@@ -61,7 +61,7 @@ struct OpenLoopTests {
     func transports() throws {
         let line = "run --rate 1000 --messages 100 --warmup 0ms --repeat 1 --connections 2 --size 32 --codec json"
         var options = try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
-        options.transports = TransportRegistry.standard.transports.map(\.name)
+        options.transports = TransportRegistry.available.transports.map(\.name)
         let stage = try Stage(registry: .standard, outside: [], seed: 1, placement: nil)
         let bench = EchoBench(options, stage: stage, seed: 1, limits: .init(answer: Self.answerTimeout))
         for key in bench.keys { bench.measure(key, duration: .seconds(3600), messages: 100) }

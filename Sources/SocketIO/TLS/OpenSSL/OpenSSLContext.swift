@@ -108,6 +108,7 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
             guard let engine = OpenSSL.engine(verifying: verification), let verification else { return 0 }
             return engine.verify(isValid != 0, verification) ? 1 : 0
         }
+        if let further = settings.furtherAuthority { try trust(TLSFile(further)) }
         guard let source = settings.authorities else {
             _ = functions.SSL_CTX_set_default_verify_paths(pointer)
             return
@@ -116,6 +117,11 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
             if functions.SSL_CTX_load_verify_dir(pointer, source.text) != 1 { throw wrong("ca", source) }
             return
         }
+        try trust(source)
+    }
+
+    private func trust(_ source: TLSFile) throws(TLSSetupError) {
+        let functions = library.functions.pointee
         let store = functions.SSL_CTX_get_cert_store(pointer)
         let count = try forEach("ca", source, functions.PEM_read_bio_X509) { certificate in
             _ = functions.X509_STORE_add_cert(store, certificate)

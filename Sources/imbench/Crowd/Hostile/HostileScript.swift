@@ -49,7 +49,7 @@ struct HostileScript: Sendable {
     static let withoutHandshake = [TransportDescriptor.tcp.name]
 
     /// The transports that have hostile clients.
-    static let transports = TransportRegistry.standard.transports.map(\.name).filter { name in
+    static let transports = TransportRegistry.available.transports.map(\.name).filter { name in
         byTransport[name] != nil || name == HostileDatagrams.transport
     }
 
