@@ -27,7 +27,8 @@ extension TransportDescriptor {
     ) -> TransportDescriptor {
         let options = options + TransportOption.streamServer + (security == nil ? [] : TransportOption.tls)
         let recipes = StreamRecipes(
-            variants: encrypted.merging([name: .init(defaultPort: defaultPort, security: security)]) { $1 },
+            usual: .init(defaultPort: defaultPort, security: security),
+            encrypted: encrypted,
             keepalive: keepalive,
             options: options + [HTTPProxy.option],
             client: client,
@@ -124,8 +125,9 @@ struct StreamRecipes: Sendable {
         throw .httpStatus(redirection.status)
     }
 
-    /// The schemes, of which a redirect can lead to another one.
-    let variants: [String: Variant]
+    let usual: Variant
+    /// The schemes to which a redirect can lead.
+    let encrypted: [String: Variant]
     let keepalive: Duration
     let options: [TransportOption]
     let client: @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore
@@ -136,9 +138,7 @@ struct StreamRecipes: Sendable {
         guard endpoint.host.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7f }) else {
             throw .configuration("host", "contains a space or a control character")
         }
-        guard let variant = variants[endpoint.scheme] else {
-            throw .configuration("scheme", "is \(endpoint.scheme); allowed are \(variants.keys.sorted().joined(separator: ", "))")
-        }
+        let variant = encrypted[endpoint.scheme] ?? usual
         let reader = try OptionReader(endpoint, allowed: options)
         let port = endpoint.port ?? variant.defaultPort
         return StreamTransport(
