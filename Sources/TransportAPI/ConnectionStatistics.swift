@@ -17,6 +17,9 @@ public struct ConnectionStatistics: Sendable, Hashable {
     /// Bytes passed to the socket, including framing and the handshake. Headers of TCP or UDP and of IP are not
     /// included.
     public var bytesSent: UInt64 = 0
+    /// The part of ``bytesSent`` that TLS has added: its handshake, and the headers and tags of its records. 0 without
+    /// TLS.
+    public var tlsBytesSent: UInt64 = 0
     /// Bytes read from the socket.
     public var bytesReceived: UInt64 = 0
     /// Messages of the user that were sent.

@@ -32,6 +32,8 @@ public struct TransportDescriptor: Sendable {
     public var keepaliveInterval: Duration = .seconds(60)
     /// Whether its connections are encrypted.
     package var isEncrypted = false
+    /// The name of the same transport over TLS; `nil` if there is none.
+    package var encryptedName: String?
     /// Whether it is one transport over another. Comparisons leave it out unless it is requested.
     package var isComposed = false
     /// The options of its URLs, besides the common ones.

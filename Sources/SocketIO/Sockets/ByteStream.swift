@@ -9,6 +9,8 @@ package protocol ByteStream: AnyObject {
     var roundTripsToConnect: Int { get }
     /// How many bytes were passed to the kernel.
     var bytesSent: UInt64 { get }
+    /// How many of the bytes to send were added by TLS: its handshake, and the headers and tags of its records.
+    var tlsBytesSent: UInt64 { get }
     /// How many bytes were read from the kernel.
     var bytesReceived: UInt64 { get }
     /// How many bytes were written and not acknowledged by the peer's kernel; 0 if unknown.
@@ -44,6 +46,8 @@ extension ByteStream {
     package func advance() -> StreamProgress { .ready }
     /// A plain stream is not encrypted.
     package var encryption: TLSDescription? { nil }
+    /// A plain stream has no TLS.
+    package var tlsBytesSent: UInt64 { 0 }
     /// By default, the stream holds no bytes.
     package var bufferedBytes: Int { 0 }
     /// By default, the number is unknown.

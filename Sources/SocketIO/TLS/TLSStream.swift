@@ -46,6 +46,10 @@ package final class TLSStream: ByteStream {
     @exclusivity(unchecked) private var failure: IOResult?
     @exclusivity(unchecked) private var emptyRecords = 0
     @exclusivity(unchecked) private var roundTrips = 0
+    /// The number of bytes of records that the engine has made.
+    @exclusivity(unchecked) private var recordBytes: UInt64 = 0
+    /// The number of bytes of data in these records.
+    @exclusivity(unchecked) private var dataBytes: UInt64 = 0
     @exclusivity(unchecked) private var isUnanswered = false
 
     /// Creates a stream whose handshake has not begun.
@@ -73,6 +77,7 @@ package final class TLSStream: ByteStream {
     package var bufferedBytes: Int { input.ownMemory + output.ownMemory + inner.bufferedBytes }
     /// The round trips of the TLS handshake count too.
     package var roundTripsToConnect: Int { inner.roundTripsToConnect + roundTrips }
+    package var tlsBytesSent: UInt64 { recordBytes - dataBytes }
     package var encryption: TLSDescription? { engine.description }
 
     package func attach(_ handler: any PollHandler) throws(SystemError) {
@@ -135,7 +140,10 @@ package final class TLSStream: ByteStream {
         output.added(room.count)
         input.consume(step.consumed)
         if step.consumed > 0 { hasReceivedRecord = true }
-        if room.count > 0 { isUnanswered = true }
+        if room.count > 0 {
+            isUnanswered = true
+            recordBytes &+= UInt64(room.count)
+        }
         if case .failed(let reason) = step.end { fail(reason) }
         return step
     }
@@ -235,7 +243,7 @@ package final class TLSStream: ByteStream {
         case .bytes(let received):
             input.added(received)
             innerIsDrained = inner.isDrained(afterReading: received, of: wanted)
-            if isUnanswered { roundTrips += 1 }
+            if isUnanswered, state == .handshake { roundTrips += 1 }
             isUnanswered = false
         case .wouldBlock:
             innerIsDrained = true
@@ -295,6 +303,7 @@ package final class TLSStream: ByteStream {
             while taken < bytes.count, output.room > Self.longestRecord + Self.reserve {
                 let step = use { engine, output in engine.write(.init(rebasing: bytes[taken...]), &output) }
                 taken += step.count
+                dataBytes &+= UInt64(step.count)
                 if state == .failed { return taken > 0 ? .bytes(taken) : .end }
                 if step.count == 0 { break }
             }

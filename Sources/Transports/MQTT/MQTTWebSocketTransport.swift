@@ -41,6 +41,7 @@ extension TransportDescriptor {
             }
         )
         descriptor.isComposed = true
+        descriptor.encryptedName = security == nil ? "mqtt+wss" : nil
         descriptor.routeByTopic()
         let options = descriptor.options
         descriptor.broker = { (endpoint, change) throws(TransportError) in

@@ -82,6 +82,7 @@ extension TransportDescriptor {
             }
         )
         descriptor.decidesHandshakes = true
+        descriptor.encryptedName = security == nil ? "wss" : nil
         descriptor.annotate = annotateWebSocketFrame
         return descriptor
     }

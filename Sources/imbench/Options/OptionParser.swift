@@ -169,6 +169,7 @@ struct OptionParser: Sendable {
         {
             throw UsageError("--user is for a broker, and no --listen has the scheme mqtt or mqtt+ws")
         }
+        if options.usesTLS { options.transports = Self.withEncrypted(options.transports, among: vocabulary.transports) }
         if !options.urls.isEmpty {
             if !given.contains("transport") { options.transports = options.urls.map(\.scheme) }
             if let stray = options.urls.first(where: { !options.transports.contains($0.scheme) }) {
@@ -195,6 +196,14 @@ struct OptionParser: Sendable {
             for assertion in options.assertions {
                 try assertion.check(options.transports, options.codecs, options.sizes.map { String($0) })
             }
+        }
+    }
+
+    /// The transports, each followed by the same one over TLS.
+    private static func withEncrypted(_ names: [String], among known: [String]) -> [String] {
+        names.flatMap { name in
+            let encrypted = TransportRegistry.available.transports.first { $0.name == name }?.encryptedName
+            return [name] + [encrypted].compactMap { $0 }.filter { known.contains($0) && !names.contains($0) }
         }
     }
 
@@ -236,7 +245,9 @@ struct OptionParser: Sendable {
         let known = (options.crowd.isHostile ? HostileScript.transports : CrowdOptions.transports)
             .filter { !mustIdle || CrowdOptions.transports.contains($0) }
         guard given.contains("transport") else {
-            return options.transports = options.crowd.isHostile ? known : [TransportDescriptor.webSocket.name]
+            let usual = options.crowd.isHostile ? known : [TransportDescriptor.webSocket.name]
+            options.transports = options.usesTLS ? Self.withEncrypted(usual, among: known) : usual
+            return
         }
         if let other = options.transports.first(where: { !known.contains($0) }) {
             let allowed = known.map(\.debugDescription).joined(separator: ", ")

@@ -121,7 +121,7 @@ enum OptionTable {
     typealias Row = OptionRow
 
     static let rows =
-        subject + serve + chat + load + waking + proxy + storm + outage + crowd + simulate + report + general
+        subject + encryption + serve + chat + load + waking + proxy + storm + outage + crowd + simulate + report + general
 
     /// The rows of a command.
     static func rows(of command: Command) -> [Row] { rows.filter { $0.commands.contains(command) } }
@@ -258,6 +258,17 @@ enum OptionTable {
                 \.comparison.noisePercent
             )
         )
+
+    /// Adds the encrypted transports to plain ones.
+    private static let encryption = section(
+        .what,
+        [.run, .overhead, .outage, .crowd, .serve],
+        Row(
+            switch: "tls",
+            "also the same transports over TLS, with certificates of an authority for this run",
+            \.usesTLS
+        )
+    )
 
     private static let serve = section(
         .what,

@@ -137,6 +137,8 @@ struct Options: Sendable, Equatable {
     /// Names of transports, in the order of the command line.
     var transports: [String]
     var codecs: [String]
+    /// Whether the encrypted counterparts of the transports are added.
+    var usesTLS = false
     /// Bytes of text in a message.
     var sizes: [Int] = [32, 256, 4096]
     var connections = 1

@@ -46,7 +46,7 @@ extension RunResults {
                 Report.Section(
                     heading: "One message",
                     charts: sizes.map { size in Self.layerChart(rows.filter { $0.size == size }, size) },
-                    table: table.selecting(["+codec", "+framing", "+IP", "wire B", "overhead"])
+                    table: table.selecting(["+codec", "+framing", "+TLS", "+IP", "wire B", "overhead"])
                 ),
                 Report.Section(
                     heading: "One connection",
@@ -61,11 +61,11 @@ extension RunResults {
     private static func layerChart(_ rows: [ResultRow], _ size: Int) -> BarChart {
         BarChart(
             title: "\(size) bytes of text: bytes on the wire",
-            legend: [(.first, "text"), (.second, "codec"), (.third, "framing"), (.fourth, "TCP or UDP, and IP")],
+            legend: [(.first, "text"), (.second, "codec"), (.third, "framing and TLS"), (.fourth, "TCP or UDP, and IP")],
             rows: rows.compactMap { row in
                 guard let bytes = row.bytesPerMessage else { return nil }
                 let layers: [(BarChart.Kind, Double)] = [
-                    (.first, bytes.payload), (.second, bytes.codec), (.third, bytes.framing),
+                    (.first, bytes.payload), (.second, bytes.codec), (.third, bytes.framing + bytes.tls),
                     (.fourth, bytes.transportIP ?? 0),
                 ]
                 var end = 0.0

@@ -9,6 +9,7 @@ struct ConnectionCosts: Sendable {
     var handshake: Handshake?
     private var messages: UInt64 = 0
     private var bytes: UInt64 = 0
+    private var tls: UInt64 = 0
     private var headers = 0.0
     private var hasHeaders = true
 
@@ -82,6 +83,7 @@ struct ConnectionCosts: Sendable {
         for (before, after) in zip(before, after) {
             messages += after.messagesSent - before.messagesSent
             bytes += after.bytesSent - before.bytesSent
+            tls += after.tlsBytesSent - before.tlsBytesSent
             guard let headersAfter = after.headerBytes, let sent = after.segmentsSent,
                 let received = after.segmentsReceived,
                 let sentBefore = before.segmentsSent, sent + received > 0
@@ -100,7 +102,8 @@ struct ConnectionCosts: Sendable {
         return BytesPerMessage(
             payload: Double(text),
             codec: Double(encoded - text),
-            framing: Double(bytes) / count - Double(encoded),
+            framing: Double(bytes - tls) / count - Double(encoded),
+            tls: Double(tls) / count,
             transportIP: hasHeaders ? headers / count : nil
         )
     }

@@ -131,6 +131,13 @@ struct Metric: Sendable {
             form: .tenth
         ) { $0.bytesPerMessage?.framing },
         Metric(
+            name: "bytes.tls",
+            key: "bytes_per_msg.tls",
+            title: "+TLS",
+            meaning: "bytes that the records of TLS add",
+            form: .tenth
+        ) { $0.bytesPerMessage?.tls },
+        Metric(
             name: "bytes.transport_ip",
             key: "bytes_per_msg.transport_ip",
             title: "+IP",

@@ -126,11 +126,13 @@ struct BytesPerMessage: Sendable, Hashable {
     var codec: Double
     /// Added by the transport's framing.
     var framing: Double
+    /// Added by the records of TLS.
+    var tls = 0.0
     /// TCP or UDP and IP headers; `nil` if unknown.
     var transportIP: Double?
 
     /// All layers together.
-    var wire: Double { payload + codec + framing + (transportIP ?? 0) }
+    var wire: Double { payload + codec + framing + tls + (transportIP ?? 0) }
 }
 
 /// The cost of opening a connection.

@@ -1,4 +1,5 @@
 import EmbeddedServers
+import Foundation
 import Protocols
 import SocketIO
 import TransportAPI
@@ -7,7 +8,7 @@ import Transports
 /// `imbench serve`: runs the embedded servers until it is interrupted, and prints their URLs.
 func serve(_ options: Options) throws -> Int32 {
     if let target = options.proxy { return try serveProxy(to: target, options) }
-    let registry = TransportRegistry.standard
+    let registry = TransportRegistry.available
     let urls = try UsageError.translate(options.config == nil ? "'serve'" : "--config") { () throws(TransportError) in
         try servedURLs(options, registry)
     }
@@ -24,6 +25,7 @@ func serve(_ options: Options) throws -> Int32 {
     }
     let lines = servers.map { "\($0.endpoint.scheme.padded(to: 8))\($0.endpoint)\n" }.joined()
     try ReportTarget().write(lines)
+    try tellAuthority(of: urls)
     let others = options.chat.isServed ? "share one chat room" : "send each message back"
     remark("serving until interrupted; MQTT is a broker, all others \(others)", isQuiet: options.quiet)
     runBlocking(on: .shared) {
@@ -33,13 +35,27 @@ func serve(_ options: Options) throws -> Int32 {
     return ExitStatus.good
 }
 
+/// Writes the certificate of this run's authority to a file, and says how clients trust it, if a server needs it.
+private func tellAuthority(of urls: [String]) throws {
+    let endpoints = urls.compactMap { try? Endpoint($0) }
+    let isNeeded = endpoints.contains { endpoint in
+        TransportRegistry.available.transports.contains { $0.name == endpoint.scheme && $0.isEncrypted }
+            && !endpoint.options.contains { $0.name == "certificate" }
+    }
+    guard isNeeded, let credentials = try? TrialTLS.credentials.get() else { return }
+    let path = FileManager.default.temporaryDirectory.path + "/imbench-ca-\(getpid()).pem"
+    try ReportTarget(path: path).write(credentials.authority)
+    remark("clients trust the encrypted servers with the option ca=\(path)")
+}
+
 /// The URLs of the servers: from the command line, or from the configuration file, or one of each transport.
 private func servedURLs(_ options: Options, _ registry: TransportRegistry) throws(TransportError) -> [String] {
     var endpoints = options.listen
     if let config = options.config { endpoints = try readConfiguration(config).endpoints }
     if endpoints.isEmpty {
         // A transport without a port cannot be reached from outside.
-        for transport in registry.transports where transport.defaultPort != nil {
+        for transport in registry.transports
+        where transport.defaultPort != nil && (options.usesTLS || !transport.isEncrypted) {
             endpoints.append(Endpoint(scheme: transport.name, host: "127.0.0.1", port: 0))
         }
     }

@@ -12,6 +12,8 @@ protocol ByteChannel: AnyObject {
     var roundTripsToConnect: Int { get }
     /// How many bytes were passed to the kernel.
     var bytesSent: UInt64 { get }
+    /// How many of the bytes to send were added by TLS.
+    var tlsBytesSent: UInt64 { get }
     /// How many bytes were read from the kernel.
     var bytesReceived: UInt64 { get }
     /// How many bytes the kernel has taken and the peer's kernel has not acknowledged; 0 if unknown.
@@ -55,6 +57,8 @@ extension ByteChannel {
     /// The default for channels that hold no bytes.
     var bufferedBytes: Int { 0 }
     /// The default for channels without TLS.
+    var tlsBytesSent: UInt64 { 0 }
+    /// The default for channels without TLS.
     var encryption: TLSDescription? { nil }
     /// The default for channels without a handshake.
     func advance() -> StreamProgress { .ready }
@@ -73,6 +77,7 @@ extension StreamChannel {
     /// A byte stream has no datagrams.
     var isDatagram: Bool { false }
     var bufferedBytes: Int { 0 }
+    var tlsBytesSent: UInt64 { 0 }
     var encryption: TLSDescription? { nil }
     var unacknowledgedBytes: Int { 0 }
     var peer: SocketAddress? { nil }

@@ -194,6 +194,7 @@ extension ConnectionDriver {
     var currentStatistics: ConnectionStatistics {
         var current = statistics
         current.bytesSent = channel.bytesSent
+        current.tlsBytesSent = channel.tlsBytesSent
         current.bytesReceived = channel.bytesReceived
         current.controlFrames = context.counters.controlFrames
         current.unexpectedAcknowledgements = context.counters.unexpectedAcknowledgements
