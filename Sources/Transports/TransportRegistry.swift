@@ -129,6 +129,30 @@ public struct TransportRegistry: Sendable {
         "mqtt+ssl": "mqtts", "mqtt+https": "mqtt+wss",
     ]
 
+    /// Returns all transports of this package, where the private keys of the option `key` may be encrypted.
+    ///
+    /// - Parameter keyPassword: Returns the password of the encrypted key in the file of this path, or `nil` if there is
+    ///   none. For a key that is a text, it gets the words "a text in PEM format". It is called on a thread of its own,
+    ///   and may wait.
+    public static func standard(
+        keyPassword: @escaping @Sendable (_ file: String) -> String?
+    ) -> TransportRegistry {
+        encrypted(by: TLSContexts(OpenSSL.shared, password: keyPassword))
+    }
+
+    /// Returns all transports of this package, where the encrypted ones use these contexts.
+    package static func encrypted(by contexts: TLSContexts) -> TransportRegistry {
+        let security = StreamSecurity(contexts: contexts)
+        let securityForHTTP = StreamSecurity(contexts: contexts, protocols: StreamSecurity.openSSLForHTTP.protocols)
+        var registry = standard
+        let encrypted: [TransportDescriptor] = [
+            .tcp(security), .webSocket(compressor: ZLib.shared, securityForHTTP), .mqtt(security),
+            .mqttWebSocket(securityForHTTP),
+        ]
+        for transport in encrypted { registry.register(transport) }
+        return registry
+    }
+
     /// Creates a registry of exactly these transports.
     public init(_ transports: [TransportDescriptor]) {
         self.transports = transports

@@ -45,6 +45,8 @@ package final class TLSStream: ByteStream {
     /// The failure of the inner stream or of TLS that the next read returns.
     @exclusivity(unchecked) private var failure: IOResult?
     @exclusivity(unchecked) private var emptyRecords = 0
+    /// Whether the engine has decrypted bytes that were not read, because the last read had no room for them.
+    @exclusivity(unchecked) private var hasPending = false
     @exclusivity(unchecked) private var roundTrips = 0
     /// The number of bytes of records that the engine has made.
     @exclusivity(unchecked) private var recordBytes: UInt64 = 0
@@ -168,7 +170,7 @@ package final class TLSStream: ByteStream {
         var empty = 0
         while filled < target.count {
             guard let record = nextRecord() else { break }
-            guard record > 0 || engine.pending > 0 else {
+            guard record > 0 || hasPending else {
                 // An emptied stream is not asked again before it reports more bytes.
                 if innerIsDrained { break }
                 switch fill(for: target.count - filled) {
@@ -197,11 +199,13 @@ package final class TLSStream: ByteStream {
     /// Decrypts one record into the rest of `target`. Returns `false` if nothing more is to be read.
     private func decrypt(_ record: Int, into target: UnsafeMutableRawBufferPointer, _ filled: inout Int) -> Bool {
         // What an earlier record has left is read before the next record.
-        let length = engine.pending > 0 ? 0 : record
+        let length = hasPending ? 0 : record
+        let wanted = target.count - filled
         let step = use { engine, output in
             engine.read(input.bytes(length), into: .init(rebasing: target[filled...]), &output)
         }
         filled += step.count
+        hasPending = step.count == wanted && engine.pending > 0
         switch step.end {
         case .done, .needsInput: return true
         case .needsOutput:
@@ -229,7 +233,7 @@ package final class TLSStream: ByteStream {
         switch state {
         case .handshake, .ended: return false
         case .failed: return failure == nil && inner.isDrained(afterReading: count, of: capacity)
-        case .open: return count < capacity && failure == nil && innerIsDrained && engine.pending == 0 && nextRecord() == 0
+        case .open: return count < capacity && failure == nil && innerIsDrained && !hasPending && nextRecord() == 0
         }
     }
 

@@ -33,6 +33,10 @@ struct TLSConnectionTests {
             #expect(outcome.isSuccess)
             #expect(try await received?.bytes == bytes)
         }
+        #expect(await client.statistics().handshakeRoundTrips == [
+            // TCP, TLS, and the handshakes of WebSocket and MQTT.
+            "tls": 2, "wss": 3, "mqtts": 3, "mqtt+wss": 4,
+        ][scheme])
         let left = await client.close()
         #expect(left == 0)
         let reason = await server.closed()

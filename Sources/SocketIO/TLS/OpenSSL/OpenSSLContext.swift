@@ -4,6 +4,7 @@ import Primitives
 // Constants of openssl/ssl.h and openssl/x509_vfy.h.
 private let setMode: Int32 = 33
 private let setSessionCacheMode: Int32 = 44
+private let setReadAhead: Int32 = 41
 private let setMinimumVersion: Int32 = 123
 private let tls12 = 0x0303
 private let tls13 = 0x0304
@@ -68,6 +69,8 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
         functions.SSL_CTX_set_security_level(pointer, 2)
         _ = functions.SSL_CTX_ctrl(pointer, setMinimumVersion, settings.minimumVersion == .tls13 ? tls13 : tls12, nil)
         _ = functions.SSL_CTX_ctrl(pointer, setMode, modes, nil)
+        // The input of each call is one record, so this reads no more than that, but all of it at once.
+        _ = functions.SSL_CTX_ctrl(pointer, setReadAhead, 1, nil)
         _ = functions.SSL_CTX_set_options(pointer, options)
         if isServer {
             // Clients continue a session by a ticket, which costs the server no memory.
@@ -176,7 +179,7 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
         _ password: (@Sendable (String) -> String?)?
     ) throws(TLSSetupError) {
         let functions = library.functions.pointee
-        let question = PasswordQuestion(file: source.description, answer: password)
+        let question = PasswordQuestion(file: source.isText ? source.description : source.text, answer: password)
         let key = try withStream("key", source) { stream in
             functions.PEM_read_bio_PrivateKey(
                 stream,

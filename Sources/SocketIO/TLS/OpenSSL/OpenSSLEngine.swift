@@ -21,6 +21,8 @@ final class OpenSSLEngine: TLSEngine {
     /// Why the peer's certificate was rejected.
     private var rejection: TLSFailure?
     private(set) var description: TLSDescription?
+    // Unchecked exclusivity, because no other code runs while it changes.
+    @exclusivity(unchecked) private var isComplete = false
 
     init?(_ context: OpenSSLContext, host: String?, port: UInt16) {
         let functions = context.library.functions
@@ -118,7 +120,8 @@ final class OpenSSLEngine: TLSEngine {
         records.pointee.output = output.memory.baseAddress?.assumingMemoryBound(to: UInt8.self)
         records.pointee.output_capacity = output.memory.count
         records.pointee.output_count = output.count
-        functions.pointee.ERR_clear_error()
+        // An error that other code has left would be taken for one of this call. Clearing an empty queue is slow.
+        if functions.pointee.ERR_peek_error() != 0 { functions.pointee.ERR_clear_error() }
         var count = 0
         let result = call(functions, connection, &count)
         output.count = records.pointee.output_count
@@ -126,7 +129,7 @@ final class OpenSSLEngine: TLSEngine {
         records.pointee.input_count = 0
         records.pointee.output_capacity = 0
         guard result != 1 else {
-            if description == nil { describe() }
+            if !isComplete { describe() }
             return TLSStep(.done, consumed: consumed, count: count)
         }
         switch functions.pointee.SSL_get_error(connection, result) {
@@ -144,6 +147,7 @@ final class OpenSSLEngine: TLSEngine {
     // MARK: The handshake
 
     private func describe() {
+        isComplete = true
         let functions = functions.pointee
         let certificate = functions.SSL_get1_peer_certificate(connection)
         defer { if let certificate { functions.X509_free(certificate) } }

@@ -236,6 +236,7 @@ final class SupervisorDriver: ConnectionDelegate {
         let opened = ConnectionHandle(connection, number, self)
         attempts[number] = .open(opened)
         onConnection?(connection, endpoint)
+        if let encryption = connection.encryption { note(.encrypted(endpoint, encryption)) }
         handle(.connected(number, connection.capabilities))
         return opened.confined
     }

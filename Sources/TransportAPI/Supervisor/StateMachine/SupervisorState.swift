@@ -81,6 +81,9 @@ public enum SupervisorEvent: Sendable, Hashable {
     case state(SupervisorState)
     /// An attempt has failed.
     case attemptFailed(Endpoint, TransportError)
+    /// An encrypted connection has opened. If its ``/Primitives/TLSDescription/isVerified`` is `false`, the certificate of
+    /// the server was not checked, because the URL turns that off, and anybody on the path can read along.
+    case encrypted(Endpoint, TLSDescription)
     /// A connection has ended.
     case connectionEnded(Endpoint, CloseReason)
     /// The peer has answered a probe after this time.
