@@ -245,7 +245,8 @@ struct OptionParser: Sendable {
         let known = (options.crowd.isHostile ? HostileScript.transports : CrowdOptions.transports)
             .filter { !mustIdle || CrowdOptions.transports.contains($0) }
         guard given.contains("transport") else {
-            let usual = options.crowd.isHostile ? known : [TransportDescriptor.webSocket.name]
+            let plain = known.filter { !HostileScript.isEncrypted($0) }
+            let usual = options.crowd.isHostile ? plain : [TransportDescriptor.webSocket.name]
             options.transports = options.usesTLS ? Self.withEncrypted(usual, among: known) : usual
             return
         }

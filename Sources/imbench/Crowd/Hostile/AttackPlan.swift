@@ -4,6 +4,8 @@ import Transports
 enum HostileKind: String, Sendable, Hashable, CaseIterable {
     case slowHeaders = "slow-headers"
     case halfOpen = "half-open"
+    /// Begins TLS handshakes continuously, and leaves each at the server's answer.
+    case handshakeFlood = "handshake-flood"
     case neverReading = "never-reading"
     case giantLength = "giant-length"
     case pingFlood = "ping-flood"
@@ -123,6 +125,10 @@ struct AttackPlan: Sendable {
             let bound = hasHandshake ? "max-handshakes=\(room)" : "max-connections=\(others + room)"
             expect("tooManyRequests", bound)
             heapEach = 32 << 10
+        case .handshakeFlood:
+            expect("connectionLost")
+            // A handshake that is being processed.
+            heapEach = 128 << 10
         case .neverReading:
             expect(isBroker ? "timedOut" : "bufferFull", "write-buffer=65536")
             if isBroker { options.append("stall-timeout=1s") }

@@ -1,4 +1,5 @@
 import Protocols
+import SocketIO
 import TransportAPI
 import Transports
 
@@ -30,8 +31,33 @@ struct HostileScript: Sendable {
 
     /// The scripts of a kind for a transport, between which its clients alternate; empty if the protocol has no such attack.
     static func all(_ kind: HostileKind, _ transport: String) -> [HostileScript] {
-        byTransport[transport]?(kind) ?? []
+        byTransport[transport]?(kind) ?? (isEncrypted(transport) ? [encrypted(kind)].compactMap { $0 } : [])
     }
+
+    /// Whether the transport is encrypted. Its hostile clients attack the TLS handshake.
+    static func isEncrypted(_ transport: String) -> Bool {
+        TransportRegistry.available.transports.contains { $0.name == transport && $0.isEncrypted }
+    }
+
+    private static func encrypted(_ kind: HostileKind) -> HostileScript? {
+        switch kind {
+        case .halfOpen: HostileScript()
+        case .handshakeFlood: HostileScript(opening: clientHello, leaves: { _ in true })
+        default: nil
+        }
+    }
+
+    /// The first message of a TLS client. The server's answer to it takes most of the server's work for a handshake.
+    private static let clientHello: [UInt8] = {
+        guard let context = try? OpenSSL.shared.makeContext(TLSSettings(.client), password: nil),
+            let engine = context.makeEngine(host: "localhost", port: 1)
+        else { return [] }
+        return [UInt8](unsafeUninitializedCapacity: 16 << 10) { buffer, count in
+            var output = TLSOutput(UnsafeMutableRawBufferPointer(buffer))
+            _ = engine.handshake(UnsafeRawBufferPointer(start: nil, count: 0), &output)
+            count = output.count
+        }
+    }()
 
     /// The scripts of each transport over a stream. ``HostileDatagrams`` has those over UDP.
     private static let byTransport: [String: @Sendable (HostileKind) -> [HostileScript]] = [
@@ -50,7 +76,7 @@ struct HostileScript: Sendable {
 
     /// The transports that have hostile clients.
     static let transports = TransportRegistry.available.transports.map(\.name).filter { name in
-        byTransport[name] != nil || name == HostileDatagrams.transport
+        byTransport[name] != nil || name == HostileDatagrams.transport || isEncrypted(name)
     }
 
     static func repeated(_ bytes: [UInt8]) -> [UInt8] {
