@@ -48,6 +48,7 @@
     F(int, SSL_read_ex, (void *connection, void *buffer, size_t size, size_t *count)) \
     F(int, SSL_write_ex, (void *connection, const void *bytes, size_t size, size_t *count)) \
     F(int, SSL_pending, (const void *connection)) \
+    F(int, SSL_free_buffers, (void *connection)) \
     F(int, SSL_shutdown, (void *connection)) \
     F(int, SSL_get_error, (const void *connection, int result)) \
     F(long, SSL_ctrl, (void *connection, int command, long number, void *pointer)) \

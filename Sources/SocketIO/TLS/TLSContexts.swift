@@ -10,14 +10,22 @@ package final class TLSContexts: Sendable {
     /// How many configurations are remembered.
     private static let limit = 64
 
+    private typealias Done = @Sendable (Result<any TLSContext, TLSSetupError>) -> Void
+
     private struct Entry {
         var stamps: [FileStamp?]
         var context: any TLSContext
     }
 
+    private struct State {
+        var entries: [TLSSettings: Entry] = [:]
+        /// The callers that wait for a configuration that is being loaded.
+        var waiting: [TLSSettings: [Done]] = [:]
+    }
+
     private let provider: any TLSProvider
     private let password: (@Sendable (String) -> String?)?
-    private let entries = Locked<[TLSSettings: Entry]>([:])
+    private let state = Locked(State())
 
     /// Creates an empty collection.
     ///
@@ -56,28 +64,40 @@ package final class TLSContexts: Sendable {
         _ done: @escaping @Sendable (Result<any TLSContext, TLSSetupError>) -> Void
     ) {
         let stamps = FileStamp.stamps(of: settings)
-        if let entry = entries.withLock({ $0[settings] }), entry.stamps == stamps { return done(.success(entry.context)) }
-        guard provider.readsFiles else { return done(load(settings, stamps)) }
+        let found: (context: (any TLSContext)?, mustLoad: Bool) = state.withLock { state in
+            if let entry = state.entries[settings], entry.stamps == stamps { return (entry.context, false) }
+            // Connections that are opened at the same time share one load.
+            let isLoading = state.waiting[settings] != nil
+            state.waiting[settings, default: []].append(done)
+            return (nil, !isLoading)
+        }
+        if let context = found.context { return done(.success(context)) }
+        guard found.mustLoad else { return }
+        guard provider.readsFiles else { return load(settings, stamps) }
         do throws(SystemError) {
-            try startThread("im-tls") { done(self.load(settings, stamps)) }
+            try startThread("im-tls") { self.load(settings, stamps) }
         } catch {
-            done(.failure(.busy("the certificates cannot be loaded: \(error)")))
+            finish(settings, .failure(.busy("the certificates cannot be loaded: \(error)")))
         }
     }
 
     /// Loads the context. The stamps are older than the content, so a file that changes meanwhile is loaded again.
-    private func load(_ settings: TLSSettings, _ stamps: [FileStamp?]) -> Result<any TLSContext, TLSSetupError> {
+    private func load(_ settings: TLSSettings, _ stamps: [FileStamp?]) {
         do throws(TLSSetupError) {
             let context = try provider.makeContext(settings, password: password)
-            entries.withLock { entries in
-                if entries.count >= Self.limit, entries[settings] == nil, let any = entries.keys.first {
-                    entries[any] = nil
+            state.withLock { state in
+                if state.entries.count >= Self.limit, state.entries[settings] == nil, let any = state.entries.keys.first {
+                    state.entries[any] = nil
                 }
-                entries[settings] = Entry(stamps: stamps, context: context)
+                state.entries[settings] = Entry(stamps: stamps, context: context)
             }
-            return .success(context)
+            finish(settings, .success(context))
         } catch {
-            return .failure(error)
+            finish(settings, .failure(error))
         }
+    }
+
+    private func finish(_ settings: TLSSettings, _ result: Result<any TLSContext, TLSSetupError>) {
+        for done in state.withLock({ $0.waiting.removeValue(forKey: settings) ?? [] }) { done(result) }
     }
 }

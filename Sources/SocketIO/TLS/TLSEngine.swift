@@ -87,6 +87,13 @@ package protocol TLSEngine: AnyObject {
     func write(_ bytes: UnsafeRawBufferPointer, _ output: inout TLSOutput) -> TLSStep
     /// Tells the peer that nothing more will be written (close_notify).
     func end(_ output: inout TLSOutput) -> TLSStep
+    /// Frees memory that is not needed between two records.
+    func rest()
+}
+
+extension TLSEngine {
+    /// By default, nothing is freed.
+    package func rest() {}
 }
 
 /// Memory for the records that an engine wants to send.

@@ -191,6 +191,8 @@ package final class TLSStream: ByteStream {
         }
         flush()
         shrinkInput()
+        // After a record with data, the engine does this itself.
+        if empty > 0, !hasPending { engine.rest() }
         if filled > 0 { return .bytes(filled) }
         if let failure { return takeFailure(failure) }
         return state == .ended ? .end : .wouldBlock

@@ -109,6 +109,10 @@ final class OpenSSLEngine: TLSEngine {
         return TLSStep(.done)
     }
 
+    func rest() {
+        _ = functions.pointee.SSL_free_buffers(connection)
+    }
+
     @inline(__always)
     private func step(
         _ input: UnsafeRawBufferPointer,
