@@ -1,11 +1,25 @@
 import CSocketIO
 import Primitives
 
+/// The system's OpenSSL, loaded at first use.
+private struct SystemTLS: TLSProvider {
+    private var provider: any TLSProvider { TrialTLS.isOn ? TrialTLS() : OpenSSL.shared }
+
+    var readsFiles: Bool { true }
+
+    func makeContext(
+        _ settings: TLSSettings,
+        password: (@Sendable (String) -> String?)?
+    ) throws(TLSSetupError) -> any TLSContext {
+        try provider.makeContext(settings, password: password)
+    }
+}
+
 /// The contexts of one TLS library, one for each configuration. They are loaded outside the loop, and again when a file
 /// has changed.
 package final class TLSContexts: Sendable {
     /// The contexts of the system's OpenSSL.
-    package static let shared = TLSContexts(TrialTLS.isOn ? TrialTLS() : OpenSSL.shared)
+    package static let shared = TLSContexts(SystemTLS())
 
     /// How many configurations are remembered.
     private static let limit = 64

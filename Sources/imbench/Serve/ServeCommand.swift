@@ -23,9 +23,11 @@ func serve(_ options: Options) throws -> Int32 {
             throw failure(error, at: url, "--listen")
         }
     }
-    let lines = servers.map { "\($0.endpoint.scheme.padded(to: 8))\($0.endpoint)\n" }.joined()
+    let width = (servers.map(\.endpoint.scheme.count).max() ?? 0) + 2
+    let lines = servers.map { "\($0.endpoint.scheme.padded(to: width))\($0.endpoint)\n" }.joined()
     try ReportTarget().write(lines)
-    try tellAuthority(of: urls)
+    let authority = try writeAuthority(of: urls)
+    defer { if let authority { unlink(authority) } }
     let others = options.chat.isServed ? "share one chat room" : "send each message back"
     remark("serving until interrupted; MQTT is a broker, all others \(others)", isQuiet: options.quiet)
     runBlocking(on: .shared) {
@@ -35,17 +37,19 @@ func serve(_ options: Options) throws -> Int32 {
     return ExitStatus.good
 }
 
-/// Writes the certificate of this run's authority to a file, and says how clients trust it, if a server needs it.
-private func tellAuthority(of urls: [String]) throws {
+/// Writes the certificate of this run's authority to a file, and says how clients trust it, if a server needs it. Returns
+/// the path.
+private func writeAuthority(of urls: [String]) throws -> String? {
     let endpoints = urls.compactMap { try? Endpoint($0) }
     let isNeeded = endpoints.contains { endpoint in
         TransportRegistry.available.transports.contains { $0.name == endpoint.scheme && $0.isEncrypted }
             && !endpoint.options.contains { $0.name == "certificate" }
     }
-    guard isNeeded, let credentials = try? TrialTLS.credentials.get() else { return }
+    guard isNeeded, let credentials = try? TrialTLS.credentials.get() else { return nil }
     let path = FileManager.default.temporaryDirectory.path + "/imbench-ca-\(getpid()).pem"
     try ReportTarget(path: path).write(credentials.authority)
     remark("clients trust the encrypted servers with the option ca=\(path)")
+    return path
 }
 
 /// The URLs of the servers: from the command line, or from the configuration file, or one of each transport.

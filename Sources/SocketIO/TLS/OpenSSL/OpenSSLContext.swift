@@ -126,24 +126,22 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
     private func trust(_ source: TLSFile) throws(TLSSetupError) {
         let functions = library.functions.pointee
         let store = functions.SSL_CTX_get_cert_store(pointer)
-        let count = try forEach("ca", source, functions.PEM_read_bio_X509) { certificate in
+        try forEach("ca", source, functions.PEM_read_bio_X509) { certificate in
             _ = functions.X509_STORE_add_cert(store, certificate)
             // The names tell a client which of its certificates to send.
             if isServer { _ = functions.SSL_CTX_add_client_CA(pointer, certificate) }
             functions.X509_free(certificate)
         }
-        if count == 0 { throw wrong("ca", source) }
     }
 
     private func loadRevocationLists() throws(TLSSetupError) {
         guard let source = settings.revocationLists else { return }
         let functions = library.functions.pointee
         let store = functions.SSL_CTX_get_cert_store(pointer)
-        let count = try forEach("crl", source, functions.PEM_read_bio_X509_CRL) { list in
+        try forEach("crl", source, functions.PEM_read_bio_X509_CRL) { list in
             _ = functions.X509_STORE_add_crl(store, list)
             functions.X509_CRL_free(list)
         }
-        if count == 0 { throw wrong("crl", source) }
         _ = functions.X509_STORE_set_flags(store, checkRevocation)
     }
 
@@ -158,7 +156,7 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
         let functions = library.functions.pointee
         var isFirst = true
         var problem: String?
-        let count = try forEach("certificate", source, functions.PEM_read_bio_X509) { certificate in
+        try forEach("certificate", source, functions.PEM_read_bio_X509) { certificate in
             // A chain owns its certificates afterwards; the first one is copied by reference.
             if isFirst {
                 if functions.SSL_CTX_use_certificate(pointer, certificate) != 1 { problem = library.errorText() }
@@ -169,7 +167,6 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
             isFirst = false
         }
         if let problem { throw .setting("certificate", "has \(source), which cannot be used: \(problem)") }
-        if count == 0 { throw wrong("certificate", source) }
         try loadKey(settings.key ?? source, of: source, password)
     }
 
@@ -204,7 +201,7 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
         else { throw .setting("key", "has \(source), which does not belong to the certificate in \(certificate)") }
     }
 
-    /// Calls `body` for each object of one kind in a PEM text. Returns how many there are.
+    /// Calls `body` for each object of one kind in a PEM text. Throws if there is none.
     private func forEach(
         _ setting: String,
         _ source: TLSFile,
@@ -213,7 +210,7 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
             UnsafeMutableRawPointer?
         ) -> UnsafeMutableRawPointer?,
         _ body: (UnsafeMutableRawPointer) -> Void
-    ) throws(TLSSetupError) -> Int {
+    ) throws(TLSSetupError) {
         let functions = library.functions.pointee
         let count = try withStream(setting, source) { stream in
             var count = 0
@@ -225,9 +222,8 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
         }
         // The end of the text is reported as an error too.
         let isAtEnd = functions.ERR_peek_last_error() & 0x7f_ffff == noStartLine
-        if !isAtEnd { throw wrong(setting, source) }
+        if !isAtEnd || count == 0 { throw wrong(setting, source) }
         functions.ERR_clear_error()
-        return count
     }
 
     private func withStream<Value>(

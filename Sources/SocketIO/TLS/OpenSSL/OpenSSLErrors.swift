@@ -87,8 +87,18 @@ enum OpenSSLErrors {
     /// Returns the failure for an alert of the peer (RFC 8446, section 6.2).
     private static func alert(_ number: Int, _ peer: String) -> TLSFailure {
         switch number {
-        case 40, 71: TLSFailure(.noCommonAlgorithm, "the \(peer) finds no cipher or signature algorithm in common (TLS alert \(number))")
-        case 70: TLSFailure(.protocolVersion, "the \(peer) does not allow the TLS versions of this side (TLS alert 70)")
+        case 40, 71:
+            TLSFailure(
+                .noCommonAlgorithm,
+                "the \(peer) finds no cipher or signature algorithm in common"
+                    + (peer == "client" ? ", or does not accept this certificate" : "") + " (TLS alert \(number))"
+            )
+        case 70:
+            TLSFailure(
+                .protocolVersion,
+                "the \(peer) does not allow the TLS versions of this side"
+                    + (peer == "server" ? ", or its port speaks no TLS" : "") + " (TLS alert 70)"
+            )
         case 42...46, 48, 49, 113, 114: TLSFailure(.certificateRefused, "the \(peer) does not accept the certificate of this side (TLS alert \(number))")
         case 116: TLSFailure(.certificateRequired, "the \(peer) requires a certificate of this side: set certificate and key (TLS alert 116)")
         case 120: TLSFailure(.noCommonProtocol, "the \(peer) speaks none of the offered application protocols (ALPN, TLS alert 120)")

@@ -19,7 +19,9 @@ package struct TrialTLS: TLSProvider {
         package var key: String
 
         fileprivate static func make() throws(ThrowAwayAuthority.Failure) -> Credentials {
-            let authority = try ThrowAwayAuthority("Throw-away authority of one process")
+            // Two authorities of the same name could not be told apart.
+            let number = UInt64.random(in: 0 ... .max)
+            let authority = try ThrowAwayAuthority("Throw-away authority \(String(number, radix: 36))")
             let names = ["DNS:localhost", "IP:127.0.0.1", "IP:0:0:0:0:0:0:0:1"]
             let server = try authority.issue(.init("localhost", names: names))
             return Credentials(authority: authority.certificate, certificate: server.certificate, key: server.key)
