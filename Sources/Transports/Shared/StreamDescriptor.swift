@@ -29,7 +29,7 @@ extension TransportDescriptor {
         let recipes = StreamRecipes(
             variants: encrypted.merging([name: .init(defaultPort: defaultPort, security: security)]) { $1 },
             keepalive: keepalive,
-            options: options + [HTTPProxy.option],
+            options: options + TransportOption.proxy,
             client: client,
             redirect: redirect
         )
@@ -130,6 +130,8 @@ struct StreamRecipes: Sendable {
     let options: [TransportOption]
     let client: @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore
     let redirect: Redirect
+    /// The variables that `proxy=environment` reads.
+    var environment = ProxyEnvironment.process
 
     func make(_ endpoint: Endpoint, _ loop: EventLoop) throws(TransportError) -> StreamTransport {
         // An endpoint that was not read from a URL can contain any bytes, and the resolver would stop at a NUL.
@@ -137,7 +139,10 @@ struct StreamRecipes: Sendable {
             throw .configuration("host", "contains a space or a control character")
         }
         guard let variant = variants[endpoint.scheme] else {
-            throw .configuration("scheme", "is \(endpoint.scheme); allowed are \(variants.keys.sorted().joined(separator: ", "))")
+            throw .configuration(
+                "scheme",
+                "is \(endpoint.scheme); allowed are \(variants.keys.sorted().joined(separator: ", "))"
+            )
         }
         let reader = try OptionReader(endpoint, allowed: options)
         let port = endpoint.port ?? variant.defaultPort
@@ -146,9 +151,7 @@ struct StreamRecipes: Sendable {
             port: port,
             on: loop,
             limits: try reader.limits(keepaliveInterval: keepalive),
-            proxy: try reader.string(HTTPProxy.option.name).map { (url) throws(TransportError) in
-                try HTTPProxy(url, to: endpoint.host, port: port)
-            },
+            proxy: try .read(reader, to: endpoint.host, port: port, security: variant.security, environment),
             tls: try variant.security.map { (security) throws(TransportError) in
                 try ClientTLS(security, reader, host: endpoint.host, port: port)
             },
