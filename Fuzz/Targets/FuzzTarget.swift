@@ -16,6 +16,8 @@ struct FuzzTarget: Sendable {
         FuzzTarget(name: "ws-server", run: fuzzWebSocketServer),
         FuzzTarget(name: "redirect", run: fuzzRedirection),
         FuzzTarget(name: "proxy", run: fuzzProxy),
+        FuzzTarget(name: "socks", run: fuzzSOCKS),
+        FuzzTarget(name: "proxy-environment", run: fuzzProxyEnvironment),
         FuzzTarget(name: "utf8", run: fuzzUTF8),
         FuzzTarget(name: "base64", run: fuzzBase64),
         FuzzTarget(name: "mqtt-packets", run: fuzzMQTTPackets),

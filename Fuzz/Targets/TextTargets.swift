@@ -25,7 +25,8 @@ private func checkSame(_ endpoint: Endpoint, _ url: String) throws(TransportErro
     let again: Endpoint
     do throws(TransportError) { again = try Endpoint(url) } catch { throw fail("\(error)") }
     // The printed form has no secrets.
-    let hidesSomething = endpoint.options.contains { ["header", "proxy"].contains($0.name) }
+    let hidden = ["header", "proxy", "ca", "certificate", "key", "crl", "proxy-ca"]
+    let hidesSomething = endpoint.options.contains { hidden.contains($0.name) }
     guard hidesSomething ? again.description == endpoint.description : again == endpoint else {
         throw fail("is read as \(again)")
     }

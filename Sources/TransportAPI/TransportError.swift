@@ -81,7 +81,7 @@ public struct TransportError: Error, Sendable, Hashable {
         set { self = TransportError(code, phase, newValue, detail: detail, retryAfter: retryAfter) }
     }
     /// The number of the error by ``code`` and ``phase``: errno, HTTP status, WebSocket close code, CONNACK return code,
-    /// or ``tlsProblem``.
+    /// reply of a SOCKS proxy, or ``tlsProblem``.
     public var detail: Int? {
         get { fields.detail }
         set { self = TransportError(code, phase, reason, detail: newValue, retryAfter: retryAfter) }

@@ -78,12 +78,15 @@ extension Endpoint.Option {
         switch name {
         case "header":
             return String(decoding: value.utf8.prefix { $0 != UInt8(ascii: ":") }, as: UTF8.self)
-        case "ca", "certificate", "key", "crl":
+        case "ca", "certificate", "key", "crl", "proxy-ca":
             // A private key can be the value itself.
             return value.hasPrefix("-----BEGIN ") ? "PEM" : value
         case "proxy":
             guard let at = value.utf8.lastIndex(of: UInt8(ascii: "@")) else { return value }
-            return "http://" + value[value.utf8.index(after: at)...]
+            // Other text before "://" can be a part of a password.
+            let scheme =
+                ["http://", "https://", "socks5://"].first { value.lowercased().utf8.starts(with: $0.utf8) } ?? ""
+            return scheme + value[value.utf8.index(after: at)...]
         default:
             return value
         }

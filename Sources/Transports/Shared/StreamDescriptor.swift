@@ -30,7 +30,7 @@ extension TransportDescriptor {
             usual: .init(defaultPort: defaultPort, security: security),
             encrypted: encrypted,
             keepalive: keepalive,
-            options: options + [HTTPProxy.option],
+            options: options + TransportOption.proxy,
             client: client,
             redirect: redirect
         )
@@ -132,6 +132,8 @@ struct StreamRecipes: Sendable {
     let options: [TransportOption]
     let client: @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore
     let redirect: Redirect
+    /// The variables that `proxy=environment` reads.
+    var environment = ProxyEnvironment.process
 
     func make(_ endpoint: Endpoint, _ loop: EventLoop) throws(TransportError) -> StreamTransport {
         // An endpoint that was not read from a URL can contain any bytes, and the resolver would stop at a NUL.
@@ -146,9 +148,7 @@ struct StreamRecipes: Sendable {
             port: port,
             on: loop,
             limits: try reader.limits(keepaliveInterval: keepalive),
-            proxy: try reader.string(HTTPProxy.option.name).map { (url) throws(TransportError) in
-                try HTTPProxy(url, to: endpoint.host, port: port)
-            },
+            proxy: try .read(reader, to: endpoint.host, port: port, security: variant.security, environment),
             tls: try variant.security.map { (security) throws(TransportError) in
                 try ClientTLS(security, reader, host: endpoint.host, port: port)
             },

@@ -10,8 +10,8 @@ struct StreamTransport: Transport {
     let loop: EventLoop
     let limits: ConnectionLimits
     let capabilities: Capabilities
-    /// The proxy for connections; `nil` to connect directly.
-    let proxy: HTTPProxy?
+    /// The way through a proxy; `nil` to connect directly.
+    let proxy: ProxyRoute?
     /// TLS to the server; `nil` for a plain transport.
     let tls: ClientTLS?
     /// Makes a new core for each attempt.
@@ -24,7 +24,7 @@ struct StreamTransport: Transport {
         port: UInt16,
         on loop: EventLoop,
         limits: ConnectionLimits = ConnectionLimits(),
-        proxy: HTTPProxy? = nil,
+        proxy: ProxyRoute? = nil,
         tls: ClientTLS? = nil,
         makeCore: @escaping @Sendable () -> any ProtocolCore,
         follow: @escaping @Sendable (Redirection) throws(TransportError) -> StreamTransport
@@ -84,22 +84,18 @@ struct StreamTransport: Transport {
     }
 
     private nonisolated(nonsending) func openStream(deadline: Int64) async throws(TransportError) -> any StreamChannel {
+        let (host, port) = proxy.map { ($0.proxy.host, $0.proxy.port) } ?? (endpoint.host, port)
         let socket: LoopBound<StreamSocket>
         do throws(ConnectError) {
-            socket = try await StreamSocket.connect(
-                to: proxy?.host ?? endpoint.host,
-                port: proxy?.port ?? port,
-                on: loop,
-                deadline: deadline
-            )
+            socket = try await StreamSocket.connect(to: host, port: port, on: loop, deadline: deadline)
         } catch {
-            let address = HTTPSyntax.authority(host: proxy?.host ?? endpoint.host, port: proxy?.port ?? port)
-            var error = TransportError(error, at: address)
-            if proxy != nil { error.reason = "the proxy: \(error.reason)" }
-            throw error
+            let failure = TransportError(error, at: HTTPSyntax.authority(host: host, port: port))
+            throw proxy == nil ? failure : failure.ofProxy
         }
         guard let proxy else { return socket.value }
-        let tunnel = ProxyTunnel(socket.value, ProxyHandshake(proxy), on: loop)
+        var stream: any ByteStream = socket.value
+        if let tls = proxy.tls { stream = try await tls.protect(stream, on: loop, deadline: deadline) }
+        let tunnel = ProxyTunnel(over: stream, proxy.handshake, on: loop)
         try await tunnel.open(deadline: deadline)
         return tunnel
     }

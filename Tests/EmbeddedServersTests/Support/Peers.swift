@@ -13,6 +13,10 @@ enum Peers {
     static let pythonWithPaho = python(importing: "paho.mqtt.client")
     static let chromium = path("chromium")
     static let nginx = path("nginx")
+    static let tinyproxy = path("tinyproxy")
+    static let squid = path("squid")
+    static let microsocks = path("microsocks")
+    static let danted = path("danted")
     /// The built command, which is in the folder of the tests.
     static let imbench = beside("imbench")
     /// The program of `Tests/CloseAndExit`, which sends, closes and exits. It is in the folder of the tests.

@@ -130,6 +130,19 @@ struct EndpointTests {
     }
 
     @Test(
+        "The description of an endpoint shows the scheme of a proxy, and no credentials",
+        arguments: [
+            ("http://ann:hunter2@p:1", "http://p:1"), ("https://ann:hunter2@p/", "https://p/"),
+            ("SOCKS5://ann:hunter2@p", "socks5://p"), ("http://p", "http://p"), ("environment", "environment"),
+            ("ann:hunter2@p", "p"), ("hunter2://ann@p", "p"), ("http://ann:hunter2://@p", "http://p"),
+        ]
+    )
+    func proxy(value: String, shown: String) {
+        let endpoint = Endpoint(scheme: "ws", host: "h", options: [.init(name: "proxy", value: value)])
+        #expect(endpoint.description == "ws://h?proxy=\(shown)")
+    }
+
+    @Test(
         "The description of an endpoint reads back as the same endpoint",
         arguments: [
             "tcp://host", "tcp://[fe80::1%25eth0]:1/x?a=b", "ws://h%2Fx:2/a%20b?x=%26%3D%25&y&z=1,2+3",

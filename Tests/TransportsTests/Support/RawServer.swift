@@ -7,6 +7,8 @@ final class RawServer: Sendable {
     enum Answer: Sendable {
         /// Sends this text when the request has ended with an empty line, and closes.
         case http(String)
+        /// Sends each of these after something has come from the client, and closes.
+        case exchange([[UInt8]])
         /// Resets the connection.
         case reset
         /// Accepts the connection and sends nothing.
@@ -37,6 +39,11 @@ final class RawServer: Sendable {
             requests.withLock { $0.append(head) }
             let bytes = Array(text.utf8)
             _ = send(connection, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+        case .exchange(let answers):
+            var buffer = [UInt8](repeating: 0, count: 4096)
+            for bytes in answers where recv(connection, &buffer, buffer.count, 0) > 0 {
+                _ = send(connection, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+            }
         }
         close(connection)
     }

@@ -16,12 +16,13 @@ struct StreamSecurity: Sendable {
     static let openSSLForHTTP = StreamSecurity(contexts: .shared, protocols: ["http/1.1"])
 }
 
-/// TLS of a client to one server.
+/// TLS of a client to one server, or to a proxy.
 struct ClientTLS: Sendable {
     private let contexts: TLSContexts
     private let settings: TLSSettings
     private let host: String
     private let port: UInt16
+    private var isForProxy = false
 
     /// Reads the options of a client's URL.
     init(
@@ -37,11 +38,20 @@ struct ClientTLS: Sendable {
         try Self.checkName(self.host)
     }
 
-    /// TLS to a proxy, with the authorities of the system.
-    init(toProxy host: String, port: UInt16, _ contexts: TLSContexts) throws(TransportError) {
+    /// TLS to a proxy.
+    ///
+    /// - Parameter authorities: The trusted authorities; `nil` for those of the system.
+    init(
+        toProxy host: String,
+        port: UInt16,
+        authorities: TLSFile?,
+        _ contexts: TLSContexts
+    ) throws(TransportError) {
         self.contexts = contexts
+        isForProxy = true
         var settings = TLSSettings(.client)
         settings.protocols = ["http/1.1"]
+        settings.authorities = authorities
         self.settings = settings
         self.host = host
         self.port = port
@@ -68,13 +78,21 @@ struct ClientTLS: Sendable {
             context = try await contexts.context(for: settings, on: loop, deadline: deadline)
         } catch {
             stream.close(abort: true)
-            throw TransportError(error)
+            throw setupError(error)
         }
         guard let engine = context.makeEngine(host: host, port: port) else {
             stream.close(abort: true)
             throw .noEngine
         }
         return TLSStream(over: stream, engine, .client, on: loop)
+    }
+
+    private func setupError(_ error: TLSSetupError) -> TransportError {
+        switch error {
+        case .cancelled: TransportError(error)
+        case .setting("ca", let problem) where isForProxy: .configuration("proxy-ca", problem)
+        default: isForProxy ? TransportError(error).ofProxy : TransportError(error)
+        }
     }
 }
 

@@ -88,7 +88,8 @@ extension TLSSettings {
         }
     }
 
-    private static func file(_ options: OptionReader, _ name: String) throws(TransportError) -> TLSFile? {
+    /// Reads an option that is a file, or a text in PEM format.
+    static func file(_ options: OptionReader, _ name: String) throws(TransportError) -> TLSFile? {
         guard let path = try options.string(name) else { return nil }
         guard !path.isEmpty, !path.utf8.contains(0) else { throw .configuration(name, "must be the path of a file, or a text in PEM format") }
         return TLSFile(path)

@@ -5,28 +5,22 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-@Suite("The handshake with a proxy")
-struct HTTPProxyTests {
-    static func proxy(
-        _ url: String = "http://p:3128",
+@Suite("The handshake with an HTTP proxy")
+struct ConnectHandshakeTests {
+    static func handshake(
         to host: String = "a.example",
-        port: UInt16 = 81
-    ) throws -> HTTPProxy {
-        try HTTPProxy(url, to: host, port: port)
+        port: UInt16 = 81,
+        user: String? = nil,
+        password: String? = nil
+    ) throws -> ConnectHandshake {
+        try ConnectHandshake(to: host, port: port, user: user, password: password)
     }
 
     /// The result of a proxy's answer, and the bytes behind it, which belong to the tunnel.
     static func answer(_ bytes: [UInt8], slice: Int = .max) throws -> (isOpen: Bool, rest: [UInt8]) {
-        var handshake = ProxyHandshake(try proxy())
-        var input = ByteBuffer()
-        var rest = bytes[...]
-        var isOpen = false
-        while !isOpen, !rest.isEmpty {
-            input.append(contentsOf: Array(rest.prefix(slice)))
-            rest = rest.dropFirst(slice)
-            isOpen = try handshake.next(&input)
-        }
-        return (isOpen, (input.bytes(at: 0, count: input.count) ?? []) + rest)
+        let result = try ProxyHandshakeRun(try handshake(), bytes, slice: slice)
+        #expect(result.sent == text("CONNECT a.example:81 HTTP/1.1\r\nHost: a.example:81\r\n\r\n"))
+        return (result.isOpen, result.rest)
     }
 
     @Test(
@@ -37,28 +31,14 @@ struct HTTPProxyTests {
         ] as [(String, UInt16, String)]
     )
     func request(host: String, port: UInt16, target: String) throws {
-        let request = try Self.proxy(to: host, port: port).request
+        let request = try Self.handshake(to: host, port: port).request
         #expect(request == "CONNECT \(target) HTTP/1.1\r\nHost: \(target)\r\n\r\n")
     }
 
     @Test("User and password become Basic credentials")
     func credentials() throws {
-        let proxy = try Self.proxy("http://Aladdin:open%20sesame@[::1]/")
-        #expect(proxy.host == "::1" && proxy.port == 80)
-        #expect(proxy.request.hasSuffix("\r\nProxy-Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n\r\n"))
-    }
-
-    @Test(
-        "An invalid URL is refused, and the error shows nothing of it",
-        arguments: [
-            "", "p:3128", "https://hunter2@p", "http://hunter2@p/path", "http://hunter2@p?a=b", "http://hunter2@p:x",
-            "http://a%3Ab:hunter2@p", "http://hunter2\r\n@p", "http://",
-        ]
-    )
-    func wrong(url: String) {
-        #expect(refusedKey { try Self.proxy(url) } == "proxy")
-        let error = #expect(throws: TransportError.self) { try Self.proxy(url) }
-        #expect(error?.description.contains("hunter2") == false)
+        let request = try Self.handshake(user: "Aladdin", password: "open sesame").request
+        #expect(request.hasSuffix("\r\nProxy-Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n\r\n"))
     }
 
     @Test(
@@ -66,7 +46,14 @@ struct HTTPProxyTests {
         arguments: ["a/b", "ü.example", "a@b", "a b", "a\r\nX: y"]
     )
     func host(host: String) {
-        #expect(refusedKey { try Self.proxy(to: host) } == "host")
+        #expect(refusedKey { try Self.handshake(to: host) } == "host")
+    }
+
+    @Test("An answer by TLS is recognized by its first byte", arguments: [1, .max])
+    func plainToTLS(slice: Int) {
+        // A fatal alert, "unexpected message".
+        let error = #expect(throws: TransportError.self) { try Self.answer([21, 3, 3, 0, 2, 2, 10], slice: slice) }
+        #expect(error?.code == .handshakeFailed && error?.reason.contains("https://") == true)
     }
 
     @Test(
@@ -89,7 +76,7 @@ struct HTTPProxyTests {
         arguments: [
             (407, .authenticationFailed), (403, .forbidden), (405, .unsupported), (501, .unsupported), (408, .timedOut),
             (504, .timedOut), (429, .tooManyRequests), (502, .unreachable), (503, .serverUnavailable),
-            (500, .serverUnavailable), (302, .handshakeFailed), (400, .handshakeFailed), (401, .handshakeFailed),
+            (500, .serverUnavailable), (302, .handshakeFailed), (400, .handshakeFailed), (401, .authenticationFailed),
         ] as [(Int, TransportError.Code)]
     )
     func refused(status: Int, code: TransportError.Code) throws {

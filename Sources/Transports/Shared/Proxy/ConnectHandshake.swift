@@ -1,0 +1,90 @@
+import Protocols
+import TransportAPI
+
+/// The handshake with an HTTP proxy (RFC 9110, section 9.3.6): a CONNECT request and its answer.
+struct ConnectHandshake: ProxyHandshake {
+    /// How many bytes a proxy may send before the tunnel begins.
+    static let maximumBytes = 16 << 10
+
+    /// The request for the tunnel.
+    let request: String
+    private var reader = HTTPHeadReader(maximumBytes: maximumBytes)
+
+    /// Creates the handshake for a tunnel to a server.
+    ///
+    /// - Throws: `.invalidConfiguration` that quotes no credentials.
+    init(to server: String, port: UInt16, user: String?, password: String?) throws(TransportError) {
+        // Includes the port in any case, because CONNECT has no default port (RFC 9112, section 3.2.3).
+        let target = HTTPSyntax.authority(host: server, port: port)
+        guard HTTPSyntax.isHost(target) else { throw .hostForProxy }
+        var credentials = ""
+        if let user {
+            credentials = "Proxy-Authorization: \(try HTTPHeader.basic(user: user, password: password ?? ""))\r\n"
+        }
+        request = "CONNECT \(target) HTTP/1.1\r\nHost: \(target)\r\n\(credentials)\r\n"
+    }
+
+    func start(_ output: inout ByteBuffer) {
+        output.append(utf8: request)
+    }
+
+    mutating func next(_ input: inout ByteBuffer, _: inout ByteBuffer) throws(TransportError) -> Bool {
+        while let head = try readHead(&input) {
+            guard let status = HTTPSyntax.status(head.startLine, atLeast: 0), status != 101 else {
+                throw .proxyFailed("does not answer with HTTP/1")
+            }
+            // Any success status opens the tunnel. Its answer ends with the head, even if that announces a body.
+            if (200...299).contains(status) { return true }
+            if status >= 200 {
+                let delay = head.headers.values("Retry-After").first.flatMap(HTTPSyntax.seconds)
+                throw .proxyStatus(status, retryAfter: delay)
+            }
+        }
+        return false
+    }
+
+    private mutating func readHead(_ input: inout ByteBuffer) throws(TransportError) -> HTTPHead? {
+        do throws(HTTPHeadError) {
+            return try reader.next(&input)
+        } catch {
+            switch error {
+            case .tooLarge: throw .proxyFailed("sent more than \(Self.maximumBytes) bytes before the tunnel was open")
+            // The type of an alert (RFC 8446, section 5.1), with which a TLS server refuses plain text.
+            case .malformed where input.byte(at: 0) == 0x15:
+                throw .proxyFailed("answers with TLS; write https:// in its URL")
+            case .malformed(let problem): throw .proxyFailed("sent a malformed answer: \(problem)")
+            }
+        }
+    }
+}
+
+extension TransportError {
+    /// The error for the host of a server whose name no proxy can resolve.
+    static let hostForProxy = TransportError.configuration(
+        "host",
+        "must be ASCII of at most 255 bytes, because a proxy resolves it (write internationalised names as Punycode)"
+    )
+
+    /// The error for the status with which a proxy refused a tunnel (RFC 9110, sections 9.3.6 and 15).
+    static func proxyStatus(_ status: Int, retryAfter: Duration? = nil) -> TransportError {
+        let (code, sentence): (Code, String) =
+            switch status {
+            // tinyproxy answers with 401, although that is the status of a server.
+            case 401, 407: (.authenticationFailed, "asks for other credentials")
+            case 403: (.forbidden, "forbids this connection")
+            case 405, 501: (.unsupported, "opens no tunnels")
+            case 408, 504: (.timedOut, "gave up waiting for the server")
+            case 429: (.tooManyRequests, "asks to slow down")
+            case 502: (.unreachable, "can't reach the server")
+            case 500...599: (.serverUnavailable, "is not able to open a tunnel now")
+            default: (.handshakeFailed, "refused the tunnel")
+            }
+        return TransportError(
+            code,
+            .connect,
+            "the proxy \(sentence): HTTP \(status)",
+            detail: status,
+            retryAfter: retryAfter
+        )
+    }
+}

@@ -1,0 +1,119 @@
+import TestSupport
+import Testing
+import TransportAPI
+
+@testable import Protocols
+@testable import Transports
+
+@Suite("Proxies of the environment")
+struct ProxyEnvironmentTests {
+    /// The host of the proxy that these variables name for a server.
+    static func host(
+        _ variables: [String: String],
+        to server: String = "a.example",
+        isEncrypted: Bool
+    ) throws -> String? {
+        try ProxyEnvironment { variables[$0] }.proxy(to: server, port: 443, isEncrypted: isEncrypted)?.host
+    }
+
+    @Test("Encrypted transports read HTTPS_PROXY, then ALL_PROXY, and plain ones read only ALL_PROXY")
+    func order() throws {
+        let all = ["HTTPS_PROXY": "http://https", "HTTP_PROXY": "http://http", "ALL_PROXY": "socks5://all"]
+        #expect(try Self.host(all, isEncrypted: true) == "https")
+        #expect(try Self.host(all, isEncrypted: false) == "all")
+        #expect(try Self.host(["ALL_PROXY": "https://all"], isEncrypted: true) == "all")
+        for name in ["HTTP_PROXY", "http_proxy"] {
+            #expect(try Self.host([name: "http://http"], isEncrypted: false) == nil)
+            #expect(try Self.host([name: "http://http"], isEncrypted: true) == nil)
+        }
+        #expect(try Self.host(["HTTPS_PROXY": "http://https"], isEncrypted: false) == nil)
+        #expect(try Self.host([:], isEncrypted: true) == nil)
+    }
+
+    @Test("The name in lower case has precedence, and an empty variable counts as missing")
+    func lowerCase() throws {
+        for name in ["https_proxy", "all_proxy"] {
+            let both = [name: "http://lower", name.uppercased(): "http://upper"]
+            #expect(try Self.host(both, isEncrypted: true) == "lower")
+            #expect(try Self.host(both.merging([name: ""]) { $1 }, isEncrypted: true) == "upper")
+        }
+        let variables = ["ALL_PROXY": "http://p", "NO_PROXY": "*", "no_proxy": "b.example"]
+        #expect(try Self.host(variables, isEncrypted: false) == "p")
+        #expect(try Self.host(variables, to: "b.example", isEncrypted: false) == nil)
+    }
+
+    @Test("A value without a scheme is an HTTP proxy")
+    func withoutScheme() throws {
+        let environment = ProxyEnvironment { ["all_proxy": "u:p@p:3128/"][$0] }
+        let proxy = try environment.proxy(to: "a.example", port: 1, isEncrypted: false)
+        #expect(proxy?.kind == .http && proxy?.host == "p" && proxy?.port == 3128 && proxy?.user == "u")
+    }
+
+    @Test("A wrong value is an error that names the variable and quotes nothing of it")
+    func wrong() {
+        for value in [
+            "ftp://u:hunter2@p", "socks5h://u:hunter2@p", "http://u:hunter2@p/x", "u:hunter2@p:x", "hunter2 p", "://",
+        ] {
+            #expect(refusedKey { try Self.host(["ALL_PROXY": value], isEncrypted: true) } == "ALL_PROXY")
+            #expect(refusedKey { try Self.host(["https_proxy": value], isEncrypted: true) } == "https_proxy")
+            let error = #expect(throws: TransportError.self) { try Self.host(["ALL_PROXY": value], isEncrypted: true) }
+            #expect(error?.description.contains("hunter2") == false)
+        }
+        let variables = ["ALL_PROXY": "http://p", "NO_PROXY": "hunter2/8"]
+        #expect(refusedKey { try Self.host(variables, isEncrypted: true) } == "NO_PROXY")
+    }
+
+    /// The route of a client's URL, with these variables in the environment.
+    static func route(
+        _ query: String,
+        _ variables: [String: String] = [:],
+        security: StreamSecurity? = nil
+    ) throws -> ProxyRoute? {
+        let options = try OptionReader(try Endpoint("tcp://a.example/?\(query)"), allowed: TransportOption.proxy)
+        return try .read(options, to: "a.example", port: 1, security: security, ProxyEnvironment { variables[$0] })
+    }
+
+    @Test("The environment is read only if the URL requests it")
+    func onRequest() throws {
+        let variables = ["ALL_PROXY": "socks5://p", "https_proxy": "https://q"]
+        #expect(try Self.route("", variables) == nil)
+        #expect(try Self.route("proxy=http://r", variables)?.proxy.host == "r")
+        #expect(try Self.route("proxy=environment", variables)?.proxy.host == "p")
+        let route = try Self.route("proxy=environment", variables, security: .openSSL)
+        #expect(route?.proxy.host == "q" && route?.tls != nil)
+        #expect(try Self.route("proxy=environment") == nil)
+    }
+
+    @Test("Only an https:// proxy can have authorities")
+    func authorities() throws {
+        #expect(try Self.route("proxy=https://p&proxy-ca=/ca.pem")?.tls != nil)
+        #expect(try Self.route("proxy=environment&proxy-ca=/ca.pem") == nil)
+        for query in ["proxy-ca=/ca.pem", "proxy=http://p&proxy-ca=/ca.pem", "proxy=https://p&proxy-ca="] {
+            #expect(refusedKey { try Self.route(query) } == "proxy-ca")
+        }
+    }
+
+    @Test("A connection goes through the proxy of the environment", .timeLimit(.minutes(1)), .ownThread)
+    func connection() async throws {
+        let server = try await TransportRegistry.standard.listen("tcp://127.0.0.1:0")
+        let proxy = try ProxyServer(.socks5(user: "ann", password: "secret"))
+        let recipes = StreamRecipes(
+            variants: ["tcp": .init(defaultPort: 1)],
+            keepalive: .seconds(60),
+            options: TransportOption.proxy,
+            client: { (_, _) throws(TransportError) in
+                let core = try FramedTCPCore(TCPConfiguration())
+                return { core }
+            },
+            redirect: StreamRecipes.nowhere,
+            environment: ProxyEnvironment { ["ALL_PROXY": "socks5://ann:secret@127.0.0.1:\(proxy.port)"][$0] }
+        )
+        var endpoint = server.endpoint
+        endpoint.options = [.init(name: "proxy", value: "environment")]
+        let connection = try await recipes.make(endpoint, .shared).connect(timeout: .seconds(60))
+        #expect(proxy.count == 1)
+        await connection.close()
+        await server.close()
+        proxy.stop()
+    }
+}
