@@ -52,7 +52,7 @@ struct ForeignProxyTests {
             try Proxy(Peers.squid, hasTLS: true, leadsGroup: true) { folder, port, securePort in
                 // The MD5 hash of "secret" in Apache's format.
                 let users = try folder.write("users", "ann:$apr1$abcdefgh$h9FWgUz3n9YxylKLlR5SQ/\n")
-                let server = try TrialTLS.credentials.get().server
+                let server = try TrialTLS.credentials.get()
                 let certificate = try folder.write("server.pem", server.certificate + server.key)
                 let text = """
                     http_port 127.0.0.1:\(port)

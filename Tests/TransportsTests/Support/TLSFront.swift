@@ -12,7 +12,7 @@ final class TLSFront: Sendable {
 
     init(to port: UInt16) async throws {
         let loop = EventLoop.shared
-        let context = try await TLSContexts(TrialTLS()).context(for: TLSSettings(.server), on: loop, deadline: .max)
+        let context = try await TLSContexts.shared.context(for: TLSSettings(.server), on: loop, deadline: .max)
         listener = try RawListener()
         listener.serve { _, client in
             guard let server = connectToLoopback(port) else {

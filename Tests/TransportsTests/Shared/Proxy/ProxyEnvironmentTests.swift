@@ -98,7 +98,8 @@ struct ProxyEnvironmentTests {
         let server = try await TransportRegistry.standard.listen("tcp://127.0.0.1:0")
         let proxy = try ProxyServer(.socks5(user: "ann", password: "secret"))
         let recipes = StreamRecipes(
-            variants: ["tcp": .init(defaultPort: 1)],
+            usual: .init(defaultPort: 1),
+            encrypted: [:],
             keepalive: .seconds(60),
             options: TransportOption.proxy,
             client: { (_, _) throws(TransportError) in
