@@ -10,9 +10,9 @@ final class TLSFront: Sendable {
 
     var port: UInt16 { listener.port }
 
-    init(to port: UInt16) async throws {
+    init(to port: UInt16, _ settings: TLSSettings = TLSSettings(.server)) async throws {
         let loop = EventLoop.shared
-        let context = try await TLSContexts.shared.context(for: TLSSettings(.server), on: loop, deadline: .max)
+        let context = try await TLSContexts.shared.context(for: settings, on: loop, deadline: .max)
         listener = try RawListener()
         listener.serve { _, client in
             guard let server = connectToLoopback(port) else {

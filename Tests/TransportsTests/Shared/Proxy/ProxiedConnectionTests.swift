@@ -205,8 +205,10 @@ struct ProxiedConnectionTests {
     @Test("An https:// proxy whose certificate is not trusted gets no request", .enabled(if: hasOpenSSL))
     func untrusted() async throws {
         let proxy = try ProxyServer()
-        let front = try await TLSFront(to: proxy.port)
-        // A transport of the standard registry trusts the authorities of the system.
+        let other = try ThrowAwayAuthority("another").issue(.init("proxy", names: ["IP:127.0.0.1"]))
+        var settings = TLSSettings(.server)
+        (settings.certificate, settings.key) = (TLSFile(other.certificate), TLSFile(other.key))
+        let front = try await TLSFront(to: proxy.port, settings)
         let url = "tcp://nowhere.invalid/?proxy=https://ann:hunter2@127.0.0.1:\(front.port)"
         let error = await #expect(throws: TransportError.self) {
             _ = try await TransportRegistry.standard.connect(url, timeout: .seconds(60))
