@@ -101,7 +101,7 @@ struct OutageRun: Sendable {
             try await server.open()
         case .slowReader:
             await loop.perform { server.record.value.beSlow(true) }
-            await proxy.set(PathFaults(bytesPerSecond: 2000))
+            await proxy.set(PathFaults(bytesPerSecond: 6000))
             await wait(timing.outage)
             await proxy.set(.none)
             await loop.perform { server.record.value.beSlow(false) }
@@ -240,7 +240,7 @@ struct OutageRun: Sendable {
         if row.duplicated > 0 { return "\(row.duplicated) acknowledged messages arrived twice" }
         if row.reordered > 0 { return "\(row.reordered) messages arrived out of order" }
         if row.acked == 0 { return "nothing was acknowledged" }
-        if fault.isBearable, row.detect != nil { return "the connection did not survive" }
+        if fault.isBearable, row.detect != nil { return "the connection did not survive" + (times.detection.map { ": \($0)" } ?? "") }
         // The latency of the loop itself.
         let slack = Duration.milliseconds(100)
         if fault.isSilent, let detect = row.detect, detect > timeToDetect + slack {
@@ -317,6 +317,8 @@ final class OutageWatch: SupervisorObserver {
     struct Times: Sendable {
         /// The time from which a loss counts.
         var faultAt: Int64?
+        /// Why the connection ended.
+        var detection: CloseReason?
         var detectedAt: Int64?
         /// When it last opened.
         var openAt: Int64?
@@ -340,8 +342,13 @@ final class OutageWatch: SupervisorObserver {
         let now = MonotonicClock.now()
         times.withLock { times in
             switch note {
-            case .attemptFailed, .connectionEnded:
+            case .attemptFailed:
                 if times.faultAt != nil, times.detectedAt == nil { times.detectedAt = now }
+            case .connectionEnded(_, let reason):
+                if times.faultAt != nil, times.detectedAt == nil {
+                    times.detectedAt = now
+                    times.detection = reason
+                }
             case .state(.open):
                 times.isOpen = true
                 times.openAt = now
