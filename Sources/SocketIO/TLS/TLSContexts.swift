@@ -56,7 +56,9 @@ package final class TLSContexts: Sendable {
         _ done: @escaping @Sendable (Result<any TLSContext, TLSSetupError>) -> Void
     ) {
         let stamps = FileStamp.stamps(of: settings)
-        if let entry = entries.withLock({ $0[settings] }), entry.stamps == stamps { return done(.success(entry.context)) }
+        if let entry = entries.withLock({ $0[settings] }), entry.stamps == stamps {
+            return done(.success(entry.context))
+        }
         guard provider.readsFiles else { return done(load(settings, stamps)) }
         do throws(SystemError) {
             try startThread("im-tls") { done(self.load(settings, stamps)) }
