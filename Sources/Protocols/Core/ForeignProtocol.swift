@@ -39,6 +39,16 @@ package enum ForeignProtocol: Sendable, Hashable {
             case .mqttWebSocket: "mqtt+ws://"
             }
         }
+
+        /// The scheme of the same protocol over TLS.
+        var encryptedScheme: String {
+            switch self {
+            case .framedTCP: "tls://"
+            case .webSocket: "wss://"
+            case .mqtt: "mqtts://"
+            case .mqttWebSocket: "mqtt+wss://"
+            }
+        }
     }
 
     /// How many bytes are read.
@@ -108,7 +118,8 @@ package enum ForeignProtocol: Sendable, Hashable {
         let here = role == .client ? "this client" : "this listener"
         return switch self {
         case .tls where role == .client:
-            "the server speaks TLS; this client speaks plain \(expected.name): use a port of the server without TLS"
+            "the server speaks TLS; this client speaks plain \(expected.name): use \(expected.encryptedScheme), or a port "
+                + "of the server without TLS"
         case .tls:
             "the client speaks TLS; this listener is plain: use \(expected.scheme)"
         case .httpResponse(let line):
@@ -161,8 +172,8 @@ package enum ForeignProtocol: Sendable, Hashable {
         let sentence = "this port speaks \(expected.name): use \(expected.scheme)"
         switch self {
         case .tls:
-            // A fatal alert: protocol_version (RFC 8446, section 6).
-            output.append(contentsOf: [0x15, 3, 1, 0, 2, 2, 70])
+            // A fatal alert: unexpected_message (RFC 8446, section 6). A TLS server answers a ClientHello with others.
+            output.append(contentsOf: [0x15, 3, 1, 0, 2, 2, 10])
         case .httpRequest:
             output.append(utf8: "HTTP/1.1 400 \(sentence)\r\nContent-Type: text/plain; charset=us-ascii\r\n")
             output.append(utf8: "Content-Length: \(sentence.utf8.count + 1)\r\nConnection: close\r\n\r\n\(sentence)\n")

@@ -5,7 +5,7 @@ package struct TLSFile: Sendable, Hashable, CustomStringConvertible {
     /// The kinds of files.
     enum Kind { case file, directory }
 
-    /// The beginning of every text in PEM format (RFC 7468).
+    /// The beginning of every block of a text in PEM format (RFC 7468).
     package static let textPrefix = "-----BEGIN "
 
     /// The path, or the text itself.
@@ -16,8 +16,9 @@ package struct TLSFile: Sendable, Hashable, CustomStringConvertible {
         self.text = text
     }
 
-    /// Whether this is the text itself.
-    var isText: Bool { text.hasPrefix(Self.textPrefix) }
+    /// Whether this is the text itself. Text before the first block is allowed, so only the name of a file must not
+    /// contain ``textPrefix``.
+    var isText: Bool { text.utf8.firstRange(of: Self.textPrefix.utf8) != nil }
 
     /// The path in quotes. A text can be secret, and is not shown.
     package var description: String { isText ? "a text in PEM format" : "'\(text)'" }

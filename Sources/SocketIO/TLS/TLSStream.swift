@@ -14,16 +14,32 @@ package final class TLSStream: ByteStream {
         case failed
     }
 
+    /// How far this side has ended its output.
+    private enum Ending {
+        case open
+        /// close_notify follows the output.
+        case requested
+        /// close_notify is in the output, and the end of the inner stream follows it.
+        case written
+        /// The inner stream was shut down.
+        case done
+    }
+
     /// The longest record: TLS 1.2 allows 2048 bytes more than the data (RFC 5246, section 6.2.3).
     static let longestRecord = 5 + 16384 + 2048
     /// How many records without data may come in a row. Peers send a few after the handshake.
     private static let emptyRecordsInARow = 32
+    /// The fatal alert unexpected_message, without its header of a record (RFC 8446, section 6.2).
+    private static let unexpectedMessage: [UInt8] = [2, 10]
     /// How many records without data one read processes at most, if it has found data too.
     private static let emptyRecordsAtOnce = 16
 
     private let inner: any ByteStream
     private let engine: any TLSEngine
     private let side: TLSSettings.Side
+    private let loop: EventLoop
+    /// The user of the stream, until it closes the stream.
+    private var handler: (any PollHandler)?
     // Unchecked exclusivity, because no other code runs while these change.
     @exclusivity(unchecked) private var state = State.handshake
     @exclusivity(unchecked) private var hasStarted = false
@@ -38,12 +54,16 @@ package final class TLSStream: ByteStream {
     @exclusivity(unchecked) private var output: RecordBuffer
     /// Whether the last read has emptied the inner stream, and no bytes were reported since.
     @exclusivity(unchecked) private var innerIsDrained = false
-    /// Whether close_notify was written.
-    @exclusivity(unchecked) private var hasEnded = false
-    /// Whether the inner stream is to be shut down once the output is empty.
-    @exclusivity(unchecked) private var endsAfterOutput = false
+    @exclusivity(unchecked) private var ending = Ending.open
+    /// Whether the engine has to read before it can write.
+    @exclusivity(unchecked) private var writingNeedsInput = false
+    /// Whether a write has found the failure. Otherwise the next read returns it, after the data before it.
+    @exclusivity(unchecked) private var isFailureOfWriting = false
     /// The failure of the inner stream or of TLS that the next read returns.
     @exclusivity(unchecked) private var failure: IOResult?
+    /// The error of the inner stream that all writes return. Reads continue, because the peer can have sent the reason
+    /// before it closed the stream.
+    @exclusivity(unchecked) private var writeError: SystemError?
     @exclusivity(unchecked) private var emptyRecords = 0
     /// Whether the engine has decrypted bytes that were not read, because the last read had no room for them.
     @exclusivity(unchecked) private var hasPending = false
@@ -65,6 +85,7 @@ package final class TLSStream: ByteStream {
         self.inner = inner
         self.engine = engine
         self.side = side
+        self.loop = loop
         input = RecordBuffer(on: loop)
         output = RecordBuffer(on: loop)
     }
@@ -83,6 +104,7 @@ package final class TLSStream: ByteStream {
     package var encryption: TLSDescription? { engine.description }
 
     package func attach(_ handler: any PollHandler) throws(SystemError) {
+        self.handler = handler
         try inner.attach(handler)
     }
 
@@ -101,7 +123,7 @@ package final class TLSStream: ByteStream {
             guard progress == .ready else { return progress }
             innerIsReady = true
         }
-        guard flush() else { return failure.map { .failed(takeFailure($0)) } ?? .waiting }
+        guard flush() || writeError != nil else { return failure == nil ? .waiting : failed() }
         var record = 0
         while hasStarted, !engineHasOutput {
             guard let length = nextRecord() else { return failed() }
@@ -109,12 +131,19 @@ package final class TLSStream: ByteStream {
             if record > 0 { break }
             switch fill(for: 0) {
             case .bytes: continue
-            case .wouldBlock: return .waiting
-            case .end:
+            case .wouldBlock where writeError == nil: return .waiting
+            case .end where writeError == nil:
                 fail(.truncated, "the \(peerName) ended the connection during the TLS handshake")
                 return failed()
-            case let other: return .failed(other)
+            case let other: return .failed(writeError.map { .failed($0) } ?? other)
             }
+        }
+        if !hasReceivedRecord, isAlertOfPlainServer(input.bytes(record)) {
+            fail(
+                .plainText,
+                "the server refused the TLS handshake by the alert that plain servers send: use the URL's plain scheme, or the port where the server speaks TLS"
+            )
+            return failed()
         }
         hasStarted = true
         let step = use { engine, output in engine.handshake(input.bytes(record), &output) }
@@ -130,8 +159,15 @@ package final class TLSStream: ByteStream {
             fail(.truncated, "the \(peerName) ended TLS during the handshake")
             return failed()
         case .needsOutput: return output.isEmpty ? .again : .waiting
-        case .needsInput, .failed: return nextRecord() ?? 1 > 0 || !innerIsDrained ? .again : .waiting
+        case .needsInput, .failed:
+            return nextRecord() ?? 1 > 0 || !innerIsDrained || writeError != nil ? .again : .waiting
         }
+    }
+
+    /// Whether the first record of a server is the alert unexpected_message. The plain servers of this package answer a
+    /// ClientHello with it. A TLS server has no reason to do so.
+    private func isAlertOfPlainServer(_ record: UnsafeRawBufferPointer) -> Bool {
+        side == .client && record.first == 21 && record.dropFirst(5).elementsEqual(Self.unexpectedMessage)
     }
 
     /// Calls the engine with room for its output, and takes what it has consumed from the input.
@@ -176,7 +212,11 @@ package final class TLSStream: ByteStream {
                 switch fill(for: target.count - filled) {
                 case .bytes: continue
                 case .wouldBlock: break
-                case .end: fail(.truncated, "the stream ended without close_notify: the \(peerName) has crashed, or bytes are missing")
+                case .end:
+                    fail(
+                        .truncated,
+                        "the stream ended without close_notify: the \(peerName) has crashed, or bytes are missing"
+                    )
                 case let other: failure = other
                 }
                 break
@@ -193,6 +233,7 @@ package final class TLSStream: ByteStream {
         shrinkInput()
         // After a record with data, the engine does this itself.
         if empty > 0, !hasPending { engine.rest() }
+        if writingNeedsInput { retryWriting() }
         if filled > 0 { return .bytes(filled) }
         if let failure { return takeFailure(failure) }
         return state == .ended ? .end : .wouldBlock
@@ -214,10 +255,19 @@ package final class TLSStream: ByteStream {
             flush()
             if output.count < ScratchPool.blockSize / 2 { return true }
             fail(.tooManyEmptyRecords, "the \(peerName) requests answers and does not read them")
-        case .ended: state = .ended
+        case .ended:
+            state = .ended
+            input.removeAll()
         case .failed: break
         }
         return false
+    }
+
+    /// Reports that the stream can be written, because the engine has read. The stream below reports only its own room.
+    private func retryWriting() {
+        writingNeedsInput = false
+        let bound = LoopBound(self, to: loop)
+        loop.execute { bound.value.handler?.ready(.write) }
     }
 
     /// Counts a record without data. Returns `false` if this read is to end.
@@ -225,7 +275,10 @@ package final class TLSStream: ByteStream {
         emptyRecords += 1
         empty += 1
         guard emptyRecords <= Self.emptyRecordsInARow else {
-            fail(.tooManyEmptyRecords, "the \(peerName) has sent more than \(Self.emptyRecordsInARow) records without data in a row")
+            fail(
+                .tooManyEmptyRecords,
+                "the \(peerName) has sent more than \(Self.emptyRecordsInARow) records without data in a row"
+            )
             return false
         }
         return !hasData || empty < Self.emptyRecordsAtOnce
@@ -235,7 +288,8 @@ package final class TLSStream: ByteStream {
         switch state {
         case .handshake, .ended: return false
         case .failed: return failure == nil && inner.isDrained(afterReading: count, of: capacity)
-        case .open: return count < capacity && failure == nil && innerIsDrained && !hasPending && nextRecord() == 0
+        case .open:
+            return count < capacity && failure == nil && innerIsDrained && !hasPending && nextRecord() == 0
         }
     }
 
@@ -268,14 +322,18 @@ package final class TLSStream: ByteStream {
             if hasReceivedRecord {
                 fail(.brokenRecord, "the \(peerName) has sent bytes that are no TLS record")
             } else {
-                fail(.plainText, plainTextSentence(bytes))
+                let sentence = plainTextSentence(bytes)
+                fail(.plainText, sentence, alert: side == .server ? Self.unexpectedMessage : [])
             }
             return nil
         }
         guard bytes.count >= 5 else { return 0 }
         let length = Int(bytes[3]) << 8 | Int(bytes[4])
         guard 5 + length <= Self.longestRecord else {
-            fail(.brokenRecord, "the \(peerName) has sent a record of \(length) bytes; at most \(Self.longestRecord - 5) are allowed")
+            fail(
+                .brokenRecord,
+                "the \(peerName) has sent a record of \(length) bytes; at most \(Self.longestRecord - 5) are allowed"
+            )
             return nil
         }
         return bytes.count >= 5 + length ? 5 + length : 0
@@ -298,11 +356,13 @@ package final class TLSStream: ByteStream {
 
     package func write(_ bytes: UnsafeRawBufferPointer) -> IOResult {
         if let failure {
-            if case .failed = failure { return takeFailure(failure) }
-            return .end
+            if case .insecure = failure, !isFailureOfWriting { return .end }
+            return takeFailure(failure)
         }
-        guard state == .open || state == .ended, !hasEnded else { return .end }
-        guard flush() else { return failure.map(takeFailure) ?? .wouldBlock }
+        if let writeError { return .failed(writeError) }
+        guard state == .open || state == .ended, case .open = ending else { return .end }
+        if writingNeedsInput { return .wouldBlock }
+        guard flush() else { return writeError.map { .failed($0) } ?? .wouldBlock }
         var taken = 0
         while taken < bytes.count {
             output.prepare()
@@ -310,12 +370,16 @@ package final class TLSStream: ByteStream {
                 let step = use { engine, output in engine.write(.init(rebasing: bytes[taken...]), &output) }
                 taken += step.count
                 dataBytes &+= UInt64(step.count)
-                if state == .failed { return taken > 0 ? .bytes(taken) : .end }
+                if state == .failed {
+                    isFailureOfWriting = true
+                    return taken > 0 ? .bytes(taken) : failure.map(takeFailure) ?? .end
+                }
+                if case .needsInput = step.end { writingNeedsInput = true }
                 if step.count == 0 { break }
             }
-            guard flush() else { break }
+            guard flush(), !writingNeedsInput else { break }
         }
-        return taken > 0 ? .bytes(taken) : failure.map(takeFailure) ?? .wouldBlock
+        return taken > 0 ? .bytes(taken) : writeError.map { .failed($0) } ?? .wouldBlock
     }
 
     /// The room that is left for answers to the peer's control messages, in bytes.
@@ -324,29 +388,61 @@ package final class TLSStream: ByteStream {
     /// Passes the output to the inner stream. Returns whether it took all of it.
     @discardableResult
     private func flush() -> Bool {
-        while !output.isEmpty {
-            switch inner.write(output.bytes) {
-            case .bytes(let count): output.consume(count)
-            case .wouldBlock, .end:
-                output.shrink()
-                return false
-            case let other:
-                if failure == nil { failure = other }
-                output.removeAll()
-                return false
+        if writeError != nil {
+            output.removeAll()
+            return false
+        }
+        repeat {
+            while !output.isEmpty {
+                switch inner.write(output.bytes) {
+                case .bytes(let count): output.consume(count)
+                case .wouldBlock, .end:
+                    output.shrink()
+                    return false
+                case .failed(let error):
+                    writeError = error
+                    output.removeAll()
+                    return false
+                case .insecure(let reason):
+                    // The inner stream is TLS too, to a proxy.
+                    if failure == nil { failure = .insecure(reason) }
+                    output.removeAll()
+                    return false
+                }
             }
-        }
+        } while writeEnd()
         output.shrink()
-        if endsAfterOutput {
-            endsAfterOutput = false
-            inner.shutdownWriting()
-        }
         return true
+    }
+
+    /// Writes close_notify, and then the end of the inner stream, if the output is to end. The output is empty before,
+    /// so there is room for close_notify. Returns whether the output has more bytes now.
+    private func writeEnd() -> Bool {
+        switch ending {
+        case .open, .done: return false
+        case .requested:
+            ending = .written
+            if state == .open || state == .ended { _ = use { engine, output in engine.end(&output) } }
+            return true
+        case .written:
+            ending = .done
+            inner.shutdownWriting()
+            return false
+        }
     }
 
     // MARK: The end
 
-    private func fail(_ problem: TLSProblem, _ sentence: String) {
+    /// Ends TLS, if the engine does not know about it. The peer gets an alert if there is one for it.
+    private func fail(_ problem: TLSProblem, _ sentence: String, alert: [UInt8] = []) {
+        if !alert.isEmpty {
+            let record = [21, 3, 1, 0, UInt8(truncatingIfNeeded: alert.count)] + alert
+            output.prepare()
+            if output.room >= record.count {
+                output.free.copyBytes(from: record)
+                output.added(record.count)
+            }
+        }
         fail(TLSFailure(problem, sentence))
     }
 
@@ -366,16 +462,13 @@ package final class TLSStream: ByteStream {
     }
 
     package func shutdownWriting() -> Bool {
-        if state == .open || state == .ended, !hasEnded {
-            hasEnded = true
-            _ = use { engine, output in engine.end(&output) }
-        }
-        endsAfterOutput = true
+        if case .open = ending { ending = .requested }
         flush()
         return true
     }
 
     package func close(abort: Bool) {
+        handler = nil
         input.removeAll()
         output.removeAll()
         inner.close(abort: abort)

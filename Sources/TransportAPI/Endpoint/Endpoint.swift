@@ -80,7 +80,7 @@ extension Endpoint.Option {
             return String(decoding: value.utf8.prefix { $0 != UInt8(ascii: ":") }, as: UTF8.self)
         case "ca", "certificate", "key", "crl", "proxy-ca":
             // A private key can be the value itself.
-            return value.hasPrefix("-----BEGIN ") ? "PEM" : value
+            return value.utf8.firstRange(of: "-----BEGIN ".utf8) == nil ? value : "PEM"
         case "proxy":
             guard let at = value.utf8.lastIndex(of: UInt8(ascii: "@")) else { return value }
             // Other text before "://" can be a part of a password.

@@ -77,7 +77,7 @@ struct ForeignProtocolTests {
                 "HTTP/1.1 400 this port speaks framed TCP: use tcp://\r\n"
             )
         )
-        #expect(try framed(.server, [0x16, 3, 1, 0, 5, 1]).1 == [0x15, 3, 1, 0, 2, 2, 70])
+        #expect(try framed(.server, [0x16, 3, 1, 0, 5, 1]).1 == [0x15, 3, 1, 0, 2, 2, 10])
     }
 
     @Test("A first message that is too large is reported as that")

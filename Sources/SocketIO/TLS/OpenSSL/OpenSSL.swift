@@ -21,12 +21,15 @@ package final class OpenSSL: TLSProvider, @unchecked Sendable {
     /// Loads the first library of these names. Returns a provider that says what to install if there is none.
     package static func provider(_ names: [String]) -> any TLSProvider {
         guard let library = names.lazy.compactMap({ dlopen($0, RTLD_NOW | RTLD_LOCAL) }).first else {
-            return MissingTLS(sentence: MissingTLS.advice("OpenSSL 3 (\(names.joined(separator: ", "))) is not installed"))
+            return MissingTLS(
+                sentence: MissingTLS.advice("OpenSSL 3 (\(names.joined(separator: ", "))) is not installed")
+            )
         }
         let functions = UnsafeMutablePointer<csocketio_openssl>.allocate(capacity: 1)
         if let missing = csocketio_load_openssl(library, functions) {
             functions.deallocate()
-            let sentence = "the installed OpenSSL is not version 3 or is incomplete: it lacks \(String(cString: missing))"
+            let sentence =
+                "the installed OpenSSL is not version 3 or is incomplete: it lacks \(String(cString: missing))"
             return MissingTLS(sentence: MissingTLS.advice(sentence))
         }
         // OpenSSL frees its state at exit by default, while other threads can still use it.

@@ -83,13 +83,22 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
                 pointer,
                 { connection, selected, length, offered, count, _ in
                     guard let engine = OpenSSL.engine(of: connection), let offered else { return 2 }
-                    return engine.selectProtocol(UnsafeBufferPointer(start: offered, count: Int(count)), selected, length)
+                    return engine.selectProtocol(
+                        UnsafeBufferPointer(start: offered, count: Int(count)),
+                        selected,
+                        length
+                    )
                 },
                 nil
             )
         } else {
             let list = settings.protocols.flatMap { [UInt8(truncatingIfNeeded: $0.utf8.count)] + $0.utf8 }
             if !list.isEmpty { _ = functions.SSL_CTX_set_alpn_protos(pointer, list, UInt32(list.count)) }
+            // OpenSSL calls this if the server requests a certificate and there is none for it.
+            functions.SSL_CTX_set_client_cert_cb(pointer) { connection, _, _ in
+                OpenSSL.engine(of: connection)?.hasSentNoCertificate = true
+                return 0
+            }
             guard settings.resumesSessions else { return }
             _ = functions.SSL_CTX_ctrl(pointer, setSessionCacheMode, clientSessions, nil)
             functions.SSL_CTX_sess_set_new_cb(pointer) { connection, session in
@@ -106,7 +115,8 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
         let functions = library.functions.pointee
         let asksForCertificate = isServer ? settings.clientCertificates != .off : settings.verifiesServer
         guard asksForCertificate else { return }
-        let mode = isServer && settings.clientCertificates == .required ? verifyPeer | failWithoutCertificate : verifyPeer
+        let mode =
+            isServer && settings.clientCertificates == .required ? verifyPeer | failWithoutCertificate : verifyPeer
         functions.SSL_CTX_set_verify(pointer, mode) { isValid, verification in
             guard let engine = OpenSSL.engine(verifying: verification), let verification else { return 0 }
             return engine.verify(isValid != 0, verification) ? 1 : 0
@@ -161,8 +171,9 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
             if isFirst {
                 if functions.SSL_CTX_use_certificate(pointer, certificate) != 1 { problem = library.errorText() }
                 functions.X509_free(certificate)
-            } else {
-                _ = functions.SSL_CTX_ctrl(pointer, addToChain, 0, certificate)
+            } else if functions.SSL_CTX_ctrl(pointer, addToChain, 0, certificate) != 1 {
+                if problem == nil { problem = library.errorText() }
+                functions.X509_free(certificate)
             }
             isFirst = false
         }
@@ -249,7 +260,8 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
         let kinds = ["ca": "certificate", "crl": "revocation list", "key": "private key"]
         let reason =
             isEmpty
-            ? "contains no \(kinds[setting] ?? "certificate") in PEM format" : "cannot be used: \(library.errorText(last: true))"
+            ? "contains no \(kinds[setting] ?? "certificate") in PEM format"
+            : "cannot be used: \(library.errorText(last: true))"
         return .setting(setting, "has \(source), which \(reason)")
     }
 }

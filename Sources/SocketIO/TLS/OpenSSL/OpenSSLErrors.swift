@@ -4,8 +4,8 @@ import Primitives
 enum OpenSSLErrors {
     /// X509_V_ERR_UNABLE_TO_GET_CRL.
     static let noRevocationList: Int32 = 3
-    /// X509_V_ERR_APPLICATION_VERIFICATION.
-    static let rejectedByApplication: Int32 = 50
+    /// X509_V_ERR_CERT_REJECTED, which the peer receives as the alert bad_certificate.
+    static let rejectedByApplication: Int32 = 28
 
     /// Returns why a certificate was rejected.
     ///
@@ -35,7 +35,11 @@ enum OpenSSLErrors {
             case 62: (.wrongHost, "the certificate is not for \(host), but for \(names(certificate))")
             case 64: (.wrongAddress, "the certificate is not for the address \(host), but for \(names(certificate))")
             case 18: (.selfSigned, "\(own) has signed itself and is not trusted; to trust it, name its file with ca")
-            case 19: (.selfSigned, "the authority in the chain of \(owner) is not trusted; to trust it, name its file with ca")
+            case 19:
+                (
+                    .selfSigned,
+                    "the authority in the chain of \(owner) is not trusted; to trust it, name its file with ca"
+                )
             case 2, 20, 21:
                 unknownIssuer(own, issuer, isIncomplete: depth == 0 && certificate?.namesIssuerFile == true)
             case 23: (.revoked, "the issuer has revoked \(own)")
@@ -49,13 +53,20 @@ enum OpenSSLErrors {
 
     private static func unknownIssuer(_ own: String, _ issuer: String, isIncomplete: Bool) -> (TLSProblem, String) {
         isIncomplete
-            ? (.incompleteChain, "\(own) was sent without the certificate of its issuer '\(issuer)': the peer must send its whole chain")
-            : (.unknownIssuer, "the issuer of \(own), '\(issuer)', is not trusted: name the file of its authority with ca, or let the peer send its whole chain")
+            ? (
+                .incompleteChain,
+                "\(own) was sent without the certificate of its issuer '\(issuer)': the peer must send its whole chain"
+            )
+            : (
+                .unknownIssuer,
+                "the issuer of \(own), '\(issuer)', is not trusted: name the file of its authority with ca, or let the peer send its whole chain"
+            )
     }
 
     private static func names(_ certificate: OpenSSLCertificate?) -> String {
         let names = certificate?.names ?? ""
-        return names.isEmpty ? "no name (it has no subject alternative names, and the common name does not count)" : names
+        return names.isEmpty
+            ? "no name (it has no subject alternative names, and the common name does not count)" : names
     }
 
     private static func facts(_ certificate: OpenSSLCertificate?) -> String {
@@ -65,28 +76,53 @@ enum OpenSSLErrors {
     }
 
     /// Returns the failure for a number in the error queue of a broken connection.
-    static func failure(_ number: UInt, _ settings: TLSSettings, _ text: String) -> TLSFailure {
+    ///
+    /// - Parameters:
+    ///   - number: the first number in the queue.
+    ///   - settings: the settings of this side.
+    ///   - text: OpenSSL's sentence.
+    ///   - hasSentNoCertificate: whether the server has requested a certificate, and this side has sent none.
+    static func failure(
+        _ number: UInt,
+        _ settings: TLSSettings,
+        _ text: String,
+        hasSentNoCertificate: Bool
+    ) -> TLSFailure {
         let isClient = settings.side == .client
         let peer = isClient ? "server" : "client"
         // ERR_GET_REASON of openssl/err.h.
         let reason = Int(number & 0x7f_ffff)
-        if (1000...1255).contains(reason) { return alert(reason - 1000, peer) }
+        if (1000...1255).contains(reason) { return alert(reason - 1000, peer, hasSentNoCertificate) }
         let version = settings.minimumVersion.rawValue
         return switch reason {
         case 258, 267, 396, 191, 292:
-            TLSFailure(.protocolVersion, "the \(peer) does not speak TLS \(version) or later, which is the oldest version allowed")
+            TLSFailure(
+                .protocolVersion,
+                "the \(peer) does not speak TLS \(version) or later, which is the oldest version allowed"
+            )
         case 199: TLSFailure(.certificateRequired, "the client has sent no certificate, and this server requires one")
         case 193, 118, 101, 253, 359:
-            TLSFailure(.noCommonAlgorithm, "there is no cipher or signature algorithm in common with the \(peer) (\(text))")
-        case 235: TLSFailure(.noCommonProtocol, "the \(peer) offers no application protocol (ALPN) that this side speaks")
+            TLSFailure(
+                .noCommonAlgorithm,
+                "there is no cipher or signature algorithm in common with the \(peer) (\(text))"
+            )
+        case 235:
+            TLSFailure(.noCommonProtocol, "the \(peer) offers no application protocol (ALPN) that this side speaks")
         case 281, 129, 130, 147: TLSFailure(.brokenRecord, "a record of the \(peer) cannot be decrypted (\(text))")
         default: TLSFailure(.brokenRecord, "the \(peer) broke the TLS protocol (\(text))")
         }
     }
 
     /// Returns the failure for an alert of the peer (RFC 8446, section 6.2).
-    private static func alert(_ number: Int, _ peer: String) -> TLSFailure {
+    private static func alert(_ number: Int, _ peer: String, _ hasSentNoCertificate: Bool) -> TLSFailure {
         switch number {
+        // TLS 1.2 has no alert of its own for a missing certificate. Servers send handshake_failure or bad_certificate.
+        case 116,
+            40 where hasSentNoCertificate, 42 where hasSentNoCertificate:
+            TLSFailure(
+                .certificateRequired,
+                "the \(peer) requires a certificate of this side: set certificate and key (TLS alert \(number))"
+            )
         case 40, 71:
             TLSFailure(
                 .noCommonAlgorithm,
@@ -99,10 +135,18 @@ enum OpenSSLErrors {
                 "the \(peer) does not allow the TLS versions of this side"
                     + (peer == "server" ? ", or its port speaks no TLS" : "") + " (TLS alert 70)"
             )
-        case 42...46, 48, 49, 113, 114: TLSFailure(.certificateRefused, "the \(peer) does not accept the certificate of this side (TLS alert \(number))")
-        case 116: TLSFailure(.certificateRequired, "the \(peer) requires a certificate of this side: set certificate and key (TLS alert 116)")
-        case 120: TLSFailure(.noCommonProtocol, "the \(peer) speaks none of the offered application protocols (ALPN, TLS alert 120)")
-        case 10, 20, 22, 47, 50, 51: TLSFailure(.brokenRecord, "the \(peer) reports a broken record (TLS alert \(number))")
+        case 42...46, 48, 49, 113, 114:
+            TLSFailure(
+                .certificateRefused,
+                "the \(peer) does not accept the certificate of this side (TLS alert \(number))"
+            )
+        case 120:
+            TLSFailure(
+                .noCommonProtocol,
+                "the \(peer) speaks none of the offered application protocols (ALPN, TLS alert 120)"
+            )
+        case 10, 20, 22, 47, 50, 51:
+            TLSFailure(.brokenRecord, "the \(peer) reports a broken record (TLS alert \(number))")
         default: TLSFailure(.other, "the \(peer) ended the connection with TLS alert \(number)")
         }
     }

@@ -54,6 +54,8 @@ package final class ThrowAwayAuthority {
     private var lastSerial: UInt64
     /// The certificate of the authority, in PEM format.
     package let certificate: String
+    /// The serial number of that certificate.
+    package let serial: UInt64
 
     /// Makes an authority.
     ///
@@ -65,10 +67,19 @@ package final class ThrowAwayAuthority {
         guard let library = OpenSSL.shared as? OpenSSL else { throw Failure(description: "OpenSSL 3 is not installed") }
         self.library = library
         let key = try Self.makeKey(isWeak ? .rsa(1024) : .ec, library)
-        lastSerial = UInt64.random(in: 1...1 << 40)
+        serial = UInt64.random(in: 1...1 << 40)
+        lastSerial = serial
         let own: UnsafeMutableRawPointer
         do throws(Failure) {
-            own = try Self.sign(Request(commonName), key, lastSerial, isAuthority: true, issuer: parent?.own, parent?.key ?? key, library)
+            own = try Self.sign(
+                Request(commonName),
+                key,
+                serial,
+                isAuthority: true,
+                issuer: parent?.own,
+                parent?.key ?? key,
+                library
+            )
         } catch {
             library.functions.pointee.EVP_PKEY_free(key)
             throw error
@@ -101,6 +112,22 @@ package final class ThrowAwayAuthority {
                 return functions.PEM_write_bio_PKCS8PrivateKey($0, subjectKey, cipher, password, count, nil, nil)
             },
             serial: lastSerial
+        )
+    }
+
+    /// Makes a certificate that no authority has issued: it has signed itself.
+    package static func selfSigned(_ request: Request) throws(Failure) -> Issued {
+        guard let library = OpenSSL.shared as? OpenSSL else { throw Failure(description: "OpenSSL 3 is not installed") }
+        let functions = library.functions.pointee
+        let key = try makeKey(request.key, library)
+        defer { functions.EVP_PKEY_free(key) }
+        let serial = UInt64.random(in: 1...1 << 40)
+        let made = try sign(request, key, serial, isAuthority: false, issuer: nil, key, library)
+        defer { functions.X509_free(made) }
+        return Issued(
+            certificate: text(library) { functions.PEM_write_bio_X509($0, made) },
+            key: text(library) { functions.PEM_write_bio_PKCS8PrivateKey($0, key, nil, nil, 0, nil, nil) },
+            serial: serial
         )
     }
 

@@ -296,7 +296,9 @@ extension ConnectionDriver {
             share.end = 0
             while phase == .opening || phase == .open, mayRead {
                 borrowInput()
-                guard case .bytes = channel.read(into: &reading.input, atMost: reading.size) else { break }
+                let result = channel.read(into: &reading.input, atMost: reading.size)
+                if case .insecure(let failure) = result { brokenByTLS(failure) }
+                guard case .bytes = result else { break }
                 pumpMuch()
             }
             share.isRunning = false

@@ -9,6 +9,8 @@ struct StreamSecurity: Sendable {
     var contexts: TLSContexts
     /// The application protocols that clients offer and servers accept.
     var protocols: [String] = []
+    /// How often a server checks its files. It checks them when a client connects.
+    var checkInterval: Duration = .seconds(1)
 
     /// TLS by the system's OpenSSL.
     static let openSSL = StreamSecurity(contexts: .shared)
@@ -98,13 +100,12 @@ struct ClientTLS: Sendable {
 
 /// TLS of a server. It loads its certificate again when the files have changed. Lives on its loop.
 package final class ServerTLS {
-    /// How often the files are checked, in nanoseconds. They are checked when a client connects.
-    private static let checkInterval: Int64 = 1_000_000_000
     /// How long loading may take, in nanoseconds.
     private static let loadTime: Int64 = 10_000_000_000
 
     private let contexts: TLSContexts
     private let settings: TLSSettings
+    private let checkInterval: Int64
     private let loop: EventLoop
     private var context: any TLSContext
     private var lastCheck: Int64
@@ -113,8 +114,9 @@ package final class ServerTLS {
     /// Called with the reason when changed files cannot be loaded. The former certificate stays in use.
     var onFailure: ((TransportError) -> Void)?
 
-    private init(_ contexts: TLSContexts, _ settings: TLSSettings, _ context: any TLSContext, _ loop: EventLoop) {
-        (self.contexts, self.settings, self.context, self.loop) = (contexts, settings, context, loop)
+    private init(_ security: StreamSecurity, _ settings: TLSSettings, _ context: any TLSContext, _ loop: EventLoop) {
+        (contexts, checkInterval) = (security.contexts, security.checkInterval.wholeNanoseconds)
+        (self.settings, self.context, self.loop) = (settings, context, loop)
         lastCheck = MonotonicClock.now()
     }
 
@@ -133,7 +135,7 @@ package final class ServerTLS {
         } catch {
             throw TransportError(error)
         }
-        return LoopBound(ServerTLS(security.contexts, settings, context, loop), to: loop)
+        return LoopBound(ServerTLS(security, settings, context, loop), to: loop)
     }
 
     /// Returns TLS over an accepted connection, or `nil` without memory.
@@ -143,7 +145,7 @@ package final class ServerTLS {
     }
 
     private func checkFiles() {
-        guard !isLoading, loop.now - lastCheck >= Self.checkInterval else { return }
+        guard !isLoading, loop.now - lastCheck >= checkInterval else { return }
         lastCheck = loop.now
         isLoading = true
         let bound = LoopBound(self, to: loop)

@@ -15,13 +15,21 @@ extension TransportOption {
             "a file, or a text in PEM format",
             "this side's certificate, followed by those between it and its authority (none; a server needs one)"
         ),
-        TransportOption("key", "a file, or a text in PEM format", "the private key of the certificate (in the file of certificate)"),
+        TransportOption(
+            "key",
+            "a file, or a text in PEM format",
+            "the private key of the certificate (in the file of certificate)"
+        ),
         TransportOption(
             "pin",
             "sha256/ and 44 characters of Base64",
             "a public key that must be in the server's chain; may be repeated, then one of them must (none)"
         ),
-        TransportOption("crl", "a file, or a text in PEM format", "the revocation lists that certificates are checked with (none)"),
+        TransportOption(
+            "crl",
+            "a file, or a text in PEM format",
+            "the revocation lists that certificates are checked with (none)"
+        ),
         TransportOption("min-tls", "1.2 or 1.3", "the oldest TLS version that is accepted (1.2)"),
         TransportOption("alpn", "a name", "offered application protocol; may be repeated (http/1.1 for WebSocket)"),
         TransportOption(
@@ -91,7 +99,9 @@ extension TLSSettings {
     /// Reads an option that is a file, or a text in PEM format.
     static func file(_ options: OptionReader, _ name: String) throws(TransportError) -> TLSFile? {
         guard let path = try options.string(name) else { return nil }
-        guard !path.isEmpty, !path.utf8.contains(0) else { throw .configuration(name, "must be the path of a file, or a text in PEM format") }
+        guard !path.isEmpty, !path.utf8.contains(0) else {
+            throw .configuration(name, "must be the path of a file, or a text in PEM format")
+        }
         return TLSFile(path)
     }
 

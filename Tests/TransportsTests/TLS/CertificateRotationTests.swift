@@ -1,0 +1,218 @@
+import Foundation
+import TestSupport
+import Testing
+import TransportAPI
+
+@testable import SocketIO
+@testable import Transports
+
+/// Servers whose certificate is replaced while they run.
+@Suite("Replaced certificates", .enabled(if: hasOpenSSL), .timeLimit(.minutes(2)), .ownThread)
+struct CertificateRotationTests {
+    /// OpenSSL, and how often it has loaded certificates.
+    private final class CountingTLS: TLSProvider {
+        let loads = Locked(0)
+        var readsFiles: Bool { true }
+
+        func makeContext(
+            _ settings: TLSSettings,
+            password: (@Sendable (String) -> String?)?
+        ) throws(TLSSetupError) -> any TLSContext {
+            if settings.side == .server { loads.withLock { $0 += 1 } }
+            return try OpenSSL.shared.makeContext(settings, password: password)
+        }
+    }
+
+    private let folder = FileManager.default.temporaryDirectory.appending(path: "tls-\(UUID().uuidString)")
+    private let authority: ThrowAwayAuthority
+    private let provider = CountingTLS()
+    private let registry: TransportRegistry
+    private let events = ObservedEvents()
+    private var file: String { folder.appending(path: "server.pem").path }
+
+    init() throws {
+        authority = try ThrowAwayAuthority("Test authority")
+        registry = .over(provider, checkInterval: .zero)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    }
+
+    private func issue(_ name: String) throws -> ThrowAwayAuthority.Issued {
+        try authority.issue(.init(name, names: ["IP:127.0.0.1"]))
+    }
+
+    /// Replaces a file by an atomic rename.
+    private func write(_ text: String, to name: String = "server.pem") throws {
+        try text.write(to: folder.appending(path: name), atomically: true, encoding: .utf8)
+    }
+
+    private func connect(_ listener: any Listener, _ options: URLOptions = [:]) async throws -> any Connection {
+        // A continued session would show the certificate of the session.
+        let all: URLOptions = ["ca": authority.certificate, "resumption": "off"] + options
+        return try await registry.connect(tlsURL("wss", port: listener.endpoint.port, all))
+    }
+
+    /// Connects until the server has the certificate with this name. The time limit of the suite ends it.
+    private func wait(for name: String, at listener: any Listener) async throws {
+        while true {
+            let connection = try await connect(listener)
+            let seen = connection.encryption?.peer?.commonName
+            await connection.close()
+            if seen == name { return }
+        }
+    }
+
+    private func echo(_ client: any Connection, _ server: any Connection) async throws {
+        #expect(await client.send(bytes("to the server")).isSuccess)
+        #expect(try await server.receive()?.string == "to the server")
+        #expect(await server.send(bytes("to the client")).isSuccess)
+        #expect(try await client.receive()?.string == "to the client")
+    }
+
+    @Test("New connections get a replaced certificate, and old ones go on")
+    func replaced() async throws {
+        let first = try issue("first")
+        try write(first.certificate + first.key)
+        let listener = try await registry.listen(
+            tlsURL("wss", port: 0, ["certificate": file]),
+            observer: events.observer
+        )
+        async let accepted = listener.accept()
+        let old = try await connect(listener)
+        let oldServer = try #require(try await accepted)
+        #expect(old.encryption?.peer?.commonName == "first")
+        // Connections that are not accepted would fill the queue of the listener.
+        let accepting = Task { while try await listener.accept() != nil {} }
+        for name in ["second", "third"] {
+            let next = try issue(name)
+            try write(next.certificate + next.key)
+            try await wait(for: name, at: listener)
+            try await echo(old, oldServer)
+        }
+        #expect(provider.loads.withLock { $0 } == 3)
+        #expect(events.all.allSatisfy { $0.reason.error == nil })
+        await old.close()
+        await listener.close()
+        try await accepting.value
+        try FileManager.default.removeItem(at: folder)
+    }
+
+    @Test("A replaced file that is broken keeps the old certificate, and is reported once")
+    func broken() async throws {
+        let first = try issue("first")
+        try write(first.certificate + first.key)
+        let listener = try await registry.listen(
+            tlsURL("wss", port: 0, ["certificate": file]),
+            observer: events.observer
+        )
+        let accepting = Task { while try await listener.accept() != nil {} }
+        try write("no certificate")
+        let before = provider.loads.withLock { $0 }
+        while provider.loads.withLock({ $0 }) < before + 5 {
+            let connection = try await connect(listener)
+            #expect(connection.encryption?.peer?.commonName == "first")
+            await connection.close()
+        }
+        let failures = events.all.filter { $0.reason.error != nil }
+        #expect(failures.count == 1)
+        let event = try #require(failures.first)
+        #expect(event.client == nil && !event.wasOpen && event.count == 0)
+        #expect(event.reason.error?.code == .invalidConfiguration)
+        #expect(event.reason.error?.reason.contains("'\(file)', which contains no certificate in PEM format") == true)
+        // Another problem is reported too, and so is the same one after a good file.
+        try FileManager.default.removeItem(atPath: file)
+        while events.all.count(where: { $0.reason.error != nil }) < 2 {
+            await (try await connect(listener)).close()
+        }
+        #expect(
+            events.all.last { $0.reason.error != nil }?.reason.error?.reason.contains("No such file or directory")
+                == true
+        )
+        let second = try issue("second")
+        try write(second.certificate + second.key)
+        try await wait(for: "second", at: listener)
+        #expect(events.all.count(where: { $0.reason.error != nil }) == 2)
+        await listener.close()
+        try await accepting.value
+        try FileManager.default.removeItem(at: folder)
+    }
+
+    @Test("Certificate and key that are replaced one after the other are used when they belong together")
+    func twoFiles() async throws {
+        let (first, second) = (try issue("first"), try issue("second"))
+        try write(first.certificate)
+        try write(first.key, to: "key.pem")
+        let key = folder.appending(path: "key.pem").path
+        let listener = try await registry.listen(
+            tlsURL("wss", port: 0, ["certificate": file, "key": key]),
+            observer: events.observer
+        )
+        let accepting = Task { while try await listener.accept() != nil {} }
+        try write(second.certificate)
+        while events.all.allSatisfy({ $0.reason.error == nil }) {
+            let connection = try await connect(listener)
+            #expect(connection.encryption?.peer?.commonName == "first")
+            await connection.close()
+        }
+        let error = try await events.firstError()
+        #expect(error.reason.contains("does not belong to the certificate"))
+        try write(second.key, to: "key.pem")
+        try await wait(for: "second", at: listener)
+        await listener.close()
+        try await accepting.value
+        try FileManager.default.removeItem(at: folder)
+    }
+
+    @Test("The list of revoked clients is replaced too")
+    func revokedClient() async throws {
+        let own = try issue("first")
+        let ann = try authority.issue(.init("ann"))
+        try write(own.certificate + own.key)
+        try write(try authority.revoke([]), to: "crl.pem")
+        let listener = try await registry.listen(
+            tlsURL(
+                "wss",
+                port: 0,
+                [
+                    "certificate": file, "ca": authority.certificate, "client-certificates": "required",
+                    "crl": folder.appending(path: "crl.pem").path,
+                ]
+            ),
+            observer: events.observer
+        )
+        let accepting = Task { while try await listener.accept() != nil {} }
+        let asAnn: URLOptions = ["certificate": ann.certificate, "key": ann.key]
+        await (try await connect(listener, asAnn)).close()
+        try write(try authority.revoke([ann.serial]), to: "crl.pem")
+        var refusal: TransportError?
+        while refusal == nil {
+            do throws(TransportError) {
+                let all: URLOptions = ["ca": authority.certificate, "resumption": "off"] + asAnn
+                await (try await registry.connect(tlsURL("wss", port: listener.endpoint.port, all))).close()
+            } catch {
+                refusal = error
+            }
+        }
+        #expect(refusal?.tlsProblem == .certificateRefused)
+        #expect(try await events.firstError().tlsProblem == .revoked)
+        await listener.close()
+        try await accepting.value
+        try FileManager.default.removeItem(at: folder)
+    }
+
+    @Test("Files that have not changed are not loaded again")
+    func unchanged() async throws {
+        let own = try issue("first")
+        try write(own.certificate + own.key)
+        let listener = try await registry.listen(tlsURL("wss", port: 0, ["certificate": file]))
+        let accepting = Task { while try await listener.accept() != nil {} }
+        for _ in 0..<10 { await (try await connect(listener)).close() }
+        #expect(provider.loads.withLock { $0 } == 1)
+        // A second server of the same files shares the loaded certificate.
+        let other = try await registry.listen(tlsURL("tls", port: 0, ["certificate": file, "alpn": "http/1.1"]))
+        #expect(provider.loads.withLock { $0 } == 1)
+        await other.close()
+        await listener.close()
+        try await accepting.value
+        try FileManager.default.removeItem(at: folder)
+    }
+}
