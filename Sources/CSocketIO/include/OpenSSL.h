@@ -35,6 +35,7 @@
     F(int, SSL_CTX_set_alpn_protos, (void *context, const unsigned char *list, unsigned int count)) \
     F(void, SSL_CTX_set_alpn_select_cb, (void *context, int (*callback)(void *, const unsigned char **, unsigned char *, \
         const unsigned char *, unsigned int, void *), void *argument)) \
+    F(void, SSL_CTX_set_client_cert_cb, (void *context, int (*callback)(void *, void **, void **))) \
     F(void, SSL_CTX_sess_set_new_cb, (void *context, int (*callback)(void *, void *))) \
     F(int, SSL_CTX_set_session_id_context, (void *context, const unsigned char *identifier, unsigned int count)) \
     F(int, SSL_CTX_set_num_tickets, (void *context, size_t count)) \
@@ -49,6 +50,7 @@
     F(int, SSL_write_ex, (void *connection, const void *bytes, size_t size, size_t *count)) \
     F(int, SSL_pending, (const void *connection)) \
     F(int, SSL_shutdown, (void *connection)) \
+    F(void, SSL_set_shutdown, (void *connection, int mode)) \
     F(int, SSL_get_error, (const void *connection, int result)) \
     F(long, SSL_ctrl, (void *connection, int command, long number, void *pointer)) \
     F(int, SSL_set_ex_data, (void *connection, int index, void *data)) \
@@ -67,6 +69,7 @@
     F(int, SSL_set_session, (void *connection, void *session)) \
     F(int, SSL_SESSION_is_resumable, (const void *session)) \
     F(int, SSL_SESSION_get_protocol_version, (const void *session)) \
+    F(int, SSL_SESSION_up_ref, (void *session)) \
     F(void, SSL_SESSION_free, (void *session)) \
     /* Certificates */ \
     F(int, X509_STORE_CTX_get_error, (const void *verification)) \

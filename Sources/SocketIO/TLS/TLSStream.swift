@@ -40,6 +40,8 @@ package final class TLSStream: ByteStream {
     @exclusivity(unchecked) private var innerIsDrained = false
     /// Whether close_notify was written.
     @exclusivity(unchecked) private var hasEnded = false
+    /// The length of close_notify, once it was written.
+    @exclusivity(unchecked) private var closingBytes = 0
     /// Whether the inner stream is to be shut down once the output is empty.
     @exclusivity(unchecked) private var endsAfterOutput = false
     /// The failure of the inner stream or of TLS that the next read returns.
@@ -75,7 +77,8 @@ package final class TLSStream: ByteStream {
     package var bytesSent: UInt64 { inner.bytesSent }
     package var bytesReceived: UInt64 { inner.bytesReceived }
     package var segmentCounts: SegmentCounts? { inner.segmentCounts }
-    package var unacknowledgedBytes: Int { output.count + inner.unacknowledgedBytes }
+    /// The bytes of close_notify are the last ones. They carry no data, so they do not count.
+    package var unacknowledgedBytes: Int { max(0, output.count + inner.unacknowledgedBytes - closingBytes) }
     package var bufferedBytes: Int { input.ownMemory + output.ownMemory + inner.bufferedBytes }
     /// The round trips of the TLS handshake count too.
     package var roundTripsToConnect: Int { inner.roundTripsToConnect + roundTrips }
@@ -366,7 +369,10 @@ package final class TLSStream: ByteStream {
     package func shutdownWriting() -> Bool {
         if state == .open || state == .ended, !hasEnded {
             hasEnded = true
-            _ = use { engine, output in engine.end(&output) }
+            _ = use { engine, output in
+                defer { closingBytes = output.count }
+                return engine.end(&output)
+            }
         }
         endsAfterOutput = true
         flush()

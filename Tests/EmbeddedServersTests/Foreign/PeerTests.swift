@@ -16,6 +16,7 @@ struct PeerTests {
         #expect(Peers.mosquittoPasswd != nil && Peers.protoc != nil)
         #expect(Peers.pythonWithWebSockets != nil && Peers.pythonWithProtobuf != nil)
         #expect(Peers.pythonWithPaho != nil && Peers.chromium != nil && Peers.nginx != nil)
+        #expect(Peers.openssl != nil && hasOpenSSL)
         // The command is not installed but built with the tests. Some peers are tested with it.
         #expect(Peers.imbench != nil)
     }

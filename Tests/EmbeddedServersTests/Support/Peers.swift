@@ -13,6 +13,7 @@ enum Peers {
     static let pythonWithPaho = python(importing: "paho.mqtt.client")
     static let chromium = path("chromium")
     static let nginx = path("nginx")
+    static let openssl = path("openssl")
     /// The built command, which is in the folder of the tests.
     static let imbench = beside("imbench")
     /// The program of `Tests/CloseAndExit`, which sends, closes and exits. It is in the folder of the tests.
@@ -166,7 +167,7 @@ final class Peer: @unchecked Sendable {
 }
 
 /// A folder that is removed at the end of the test.
-final class ScratchFolder {
+final class ScratchFolder: Sendable {
     let path = NSTemporaryDirectory() + "im-transports-" + UUID().uuidString
 
     init() throws {

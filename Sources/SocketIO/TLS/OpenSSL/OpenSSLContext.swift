@@ -90,6 +90,11 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
         } else {
             let list = settings.protocols.flatMap { [UInt8(truncatingIfNeeded: $0.utf8.count)] + $0.utf8 }
             if !list.isEmpty { _ = functions.SSL_CTX_set_alpn_protos(pointer, list, UInt32(list.count)) }
+            // OpenSSL calls this if the server requests a certificate and there is none for it.
+            functions.SSL_CTX_set_client_cert_cb(pointer) { connection, _, _ in
+                OpenSSL.engine(of: connection)?.hasSentNoCertificate = true
+                return 0
+            }
             guard settings.resumesSessions else { return }
             _ = functions.SSL_CTX_ctrl(pointer, setSessionCacheMode, clientSessions, nil)
             functions.SSL_CTX_sess_set_new_cb(pointer) { connection, session in

@@ -7,6 +7,8 @@ private let errorOfLibrary: Int32 = 1
 private let wantsRead: Int32 = 2
 private let wantsWrite: Int32 = 3
 private let zeroReturn: Int32 = 6
+/// SSL_SENT_SHUTDOWN and SSL_RECEIVED_SHUTDOWN.
+private let bothShutdowns: Int32 = 3
 /// X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS and X509_CHECK_FLAG_NEVER_CHECK_SUBJECT (RFC 9525, sections 6.3 and 2).
 private let nameFlags: UInt32 = 0x4 | 0x20
 
@@ -20,6 +22,8 @@ final class OpenSSLEngine: TLSEngine {
     private let server: OpenSSLSessions.Server
     /// Why the peer's certificate was rejected.
     private var rejection: TLSFailure?
+    /// Whether the server has requested a certificate, and this side has sent none.
+    var hasSentNoCertificate = false
     private(set) var description: TLSDescription?
     // Unchecked exclusivity, because no other code runs while it changes.
     @exclusivity(unchecked) private var isComplete = false
@@ -55,6 +59,9 @@ final class OpenSSLEngine: TLSEngine {
     }
 
     deinit {
+        // Without this, OpenSSL would not continue the session of a connection that was cut. TLS no longer requires that
+        // (RFC 5246, section 7.2.1). After a failure of TLS itself, OpenSSL has dropped the session already.
+        functions.pointee.SSL_set_shutdown(connection, bothShutdowns)
         functions.pointee.SSL_free(connection)
         records.deallocate()
     }
@@ -141,7 +148,13 @@ final class OpenSSLEngine: TLSEngine {
     }
 
     private func failure() -> TLSFailure {
-        rejection ?? OpenSSLErrors.failure(functions.pointee.ERR_peek_error(), context.settings, context.library.errorText())
+        rejection
+            ?? OpenSSLErrors.failure(
+                functions.pointee.ERR_peek_error(),
+                context.settings,
+                context.library.errorText(),
+                hasSentNoCertificate: hasSentNoCertificate
+            )
     }
 
     // MARK: The handshake

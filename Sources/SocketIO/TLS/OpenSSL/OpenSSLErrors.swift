@@ -65,12 +65,23 @@ enum OpenSSLErrors {
     }
 
     /// Returns the failure for a number in the error queue of a broken connection.
-    static func failure(_ number: UInt, _ settings: TLSSettings, _ text: String) -> TLSFailure {
+    ///
+    /// - Parameters:
+    ///   - number: the first number in the queue.
+    ///   - settings: the settings of this side.
+    ///   - text: OpenSSL's sentence.
+    ///   - hasSentNoCertificate: whether the server has requested a certificate, and this side has sent none.
+    static func failure(
+        _ number: UInt,
+        _ settings: TLSSettings,
+        _ text: String,
+        hasSentNoCertificate: Bool
+    ) -> TLSFailure {
         let isClient = settings.side == .client
         let peer = isClient ? "server" : "client"
         // ERR_GET_REASON of openssl/err.h.
         let reason = Int(number & 0x7f_ffff)
-        if (1000...1255).contains(reason) { return alert(reason - 1000, peer) }
+        if (1000...1255).contains(reason) { return alert(reason - 1000, peer, hasSentNoCertificate) }
         let version = settings.minimumVersion.rawValue
         return switch reason {
         case 258, 267, 396, 191, 292:
@@ -85,12 +96,18 @@ enum OpenSSLErrors {
     }
 
     /// Returns the failure for an alert of the peer (RFC 8446, section 6.2).
-    private static func alert(_ number: Int, _ peer: String) -> TLSFailure {
+    private static func alert(_ number: Int, _ peer: String, _ hasSentNoCertificate: Bool) -> TLSFailure {
         switch number {
+        // TLS 1.2 has no alert of its own for a missing certificate. Servers send handshake_failure or bad_certificate.
+        case 116,
+            40 where hasSentNoCertificate, 42 where hasSentNoCertificate:
+            TLSFailure(
+                .certificateRequired,
+                "the \(peer) requires a certificate of this side: set certificate and key (TLS alert \(number))"
+            )
         case 40, 71: TLSFailure(.noCommonAlgorithm, "the \(peer) finds no cipher or signature algorithm in common (TLS alert \(number))")
         case 70: TLSFailure(.protocolVersion, "the \(peer) does not allow the TLS versions of this side (TLS alert 70)")
         case 42...46, 48, 49, 113, 114: TLSFailure(.certificateRefused, "the \(peer) does not accept the certificate of this side (TLS alert \(number))")
-        case 116: TLSFailure(.certificateRequired, "the \(peer) requires a certificate of this side: set certificate and key (TLS alert 116)")
         case 120: TLSFailure(.noCommonProtocol, "the \(peer) speaks none of the offered application protocols (ALPN, TLS alert 120)")
         case 10, 20, 22, 47, 50, 51: TLSFailure(.brokenRecord, "the \(peer) reports a broken record (TLS alert \(number))")
         default: TLSFailure(.other, "the \(peer) ended the connection with TLS alert \(number)")
