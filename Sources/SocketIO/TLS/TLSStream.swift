@@ -59,6 +59,8 @@ package final class TLSStream: ByteStream {
     @exclusivity(unchecked) private var writingNeedsInput = false
     /// Whether a write has found the failure. Otherwise the next read returns it, after the data before it.
     @exclusivity(unchecked) private var isFailureOfWriting = false
+    /// The length of close_notify, once it was written.
+    @exclusivity(unchecked) private var closingBytes = 0
     /// The failure of the inner stream or of TLS that the next read returns.
     @exclusivity(unchecked) private var failure: IOResult?
     /// The error of the inner stream that all writes return. Reads continue, because the peer can have sent the reason
@@ -96,7 +98,8 @@ package final class TLSStream: ByteStream {
     package var bytesSent: UInt64 { inner.bytesSent }
     package var bytesReceived: UInt64 { inner.bytesReceived }
     package var segmentCounts: SegmentCounts? { inner.segmentCounts }
-    package var unacknowledgedBytes: Int { output.count + inner.unacknowledgedBytes }
+    /// The bytes of close_notify are the last ones. They carry no data, so they do not count.
+    package var unacknowledgedBytes: Int { max(0, output.count + inner.unacknowledgedBytes - closingBytes) }
     package var bufferedBytes: Int { input.ownMemory + output.ownMemory + inner.bufferedBytes }
     /// The round trips of the TLS handshake count too.
     package var roundTripsToConnect: Int { inner.roundTripsToConnect + roundTrips }
@@ -423,6 +426,7 @@ package final class TLSStream: ByteStream {
         case .requested:
             ending = .written
             if state == .open || state == .ended { _ = use { engine, output in engine.end(&output) } }
+            closingBytes = output.count
             return true
         case .written:
             ending = .done

@@ -17,6 +17,7 @@ struct PeerTests {
         #expect(Peers.pythonWithWebSockets != nil && Peers.pythonWithProtobuf != nil)
         #expect(Peers.pythonWithPaho != nil && Peers.chromium != nil && Peers.nginx != nil)
         #expect(Peers.tinyproxy != nil && Peers.squid != nil && Peers.microsocks != nil && Peers.danted != nil)
+        #expect(Peers.openssl != nil && hasOpenSSL)
         // The command is not installed but built with the tests. Some peers are tested with it.
         #expect(Peers.imbench != nil)
     }

@@ -17,6 +17,7 @@ enum Peers {
     static let squid = path("squid")
     static let microsocks = path("microsocks")
     static let danted = path("danted")
+    static let openssl = path("openssl")
     /// The built command, which is in the folder of the tests.
     static let imbench = beside("imbench")
     /// The program of `Tests/CloseAndExit`, which sends, closes and exits. It is in the folder of the tests.
@@ -170,7 +171,7 @@ final class Peer: @unchecked Sendable {
 }
 
 /// A folder that is removed at the end of the test.
-final class ScratchFolder {
+final class ScratchFolder: Sendable {
     let path = NSTemporaryDirectory() + "im-transports-" + UUID().uuidString
 
     init() throws {

@@ -8,7 +8,7 @@ function expect(isTrue, sentence) {
 
 function open(path, protocols = []) {
     return new Promise((resolve, reject) => {
-        const socket = new WebSocket(`ws://127.0.0.1:${parameters.get("port")}${path}`, protocols)
+        const socket = new WebSocket(`${parameters.get("scheme") ?? "ws"}://127.0.0.1:${parameters.get("port")}${path}`, protocols)
         socket.binaryType = "arraybuffer"
         socket.waiting = []
         socket.messages = []
