@@ -24,6 +24,7 @@ package final class TLSStream: ByteStream {
     private let inner: any ByteStream
     private let engine: any TLSEngine
     private let side: TLSSettings.Side
+    private let loop: EventLoop
     // Unchecked exclusivity, because no other code runs while these change.
     @exclusivity(unchecked) private var state = State.handshake
     @exclusivity(unchecked) private var hasStarted = false
@@ -59,6 +60,7 @@ package final class TLSStream: ByteStream {
         self.inner = inner
         self.engine = engine
         self.side = side
+        self.loop = loop
         input = RecordBuffer(on: loop)
         output = RecordBuffer(on: loop)
     }
@@ -166,6 +168,7 @@ package final class TLSStream: ByteStream {
                 switch fill(for: target.count - filled) {
                 case .bytes: continue
                 case .wouldBlock: break
+                case .end where loop.acceptsTruncation: state = .ended
                 case .end: fail(.truncated, "the stream ended without close_notify: the \(peerName) has crashed, or bytes are missing")
                 case let other: failure = other
                 }

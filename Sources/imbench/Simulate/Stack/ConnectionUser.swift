@@ -1,3 +1,4 @@
+import Primitives
 import Simulation
 import SocketIO
 import TransportAPI
@@ -125,12 +126,31 @@ final class ConnectionUser: @unchecked Sendable {
         let reason = await connection.closed()
         run.checker.leaves(name)
         run.world.trace.note(32, number, 0, "\(name) ended: \(reason)")
-        if !process.isDead, run.plan.isCalm, !run.isOver, let error = reason.error { check(error) }
+        if !process.isDead, !run.isOver { check(reason) }
         run.checker.end(operation)
     }
 
-    /// Fails if a connection ended with an error that no fault and no app explains.
+    /// Fails if a connection ended in a way that no fault and no app explains.
+    private func check(_ reason: CloseReason) {
+        guard let error = reason.error else { return checkNotice() }
+        if error.detail == TLSProblem.brokenRecord.rawValue, !run.wasDamaged {
+            run.checker.fail("\(name) ended without damage: \(error)")
+        }
+        if run.plan.isCalm { check(error) }
+    }
+
+    /// Fails if the end of an encrypted stream counts as the broker's without its close_notify. A broker has no other way
+    /// to say that it closes the connection.
+    private func checkNotice() {
+        guard run.plan.carrier.isBroker, !isClosing, let encryption = connection.encryption,
+            run.plan.carrier != .mqttWebSocket, !run.tls.hasEnded(encryption)
+        else { return }
+        run.checker.fail("\(name) ended without close_notify, and without an error")
+    }
+
+    /// Fails if a connection ended in a calm schedule with an error that no app explains.
     private func check(_ error: TransportError) {
+        if error.detail == TLSProblem.truncated.rawValue { run.checker.fail("\(name) ended without close_notify") }
         // A server ends a client that reads nothing. An app that closes ends both peers.
         let isSilent = [run.plan.client, run.plan.server].contains {
             $0.appetite == .never || $0.appetite == .answering
