@@ -37,6 +37,8 @@ package final class TLSStream: ByteStream {
     @exclusivity(unchecked) private var input: RecordBuffer
     /// Records that the inner stream has not taken.
     @exclusivity(unchecked) private var output: RecordBuffer
+    /// The bytes of records that a broken inner stream did not take.
+    @exclusivity(unchecked) private var lostBytes = 0
     /// Whether the last read has emptied the inner stream, and no bytes were reported since.
     @exclusivity(unchecked) private var innerIsDrained = false
     /// Whether close_notify was written.
@@ -71,7 +73,7 @@ package final class TLSStream: ByteStream {
     package var bytesSent: UInt64 { inner.bytesSent }
     package var bytesReceived: UInt64 { inner.bytesReceived }
     package var segmentCounts: SegmentCounts? { inner.segmentCounts }
-    package var unacknowledgedBytes: Int { output.count + inner.unacknowledgedBytes }
+    package var unacknowledgedBytes: Int { output.count + lostBytes + inner.unacknowledgedBytes }
     package var bufferedBytes: Int { input.ownMemory + output.ownMemory + inner.bufferedBytes }
     /// The round trips of the TLS handshake count too.
     package var roundTripsToConnect: Int { inner.roundTripsToConnect + roundTrips }
@@ -320,6 +322,7 @@ package final class TLSStream: ByteStream {
                 return false
             case let other:
                 if failure == nil { failure = other }
+                lostBytes += output.count
                 output.removeAll()
                 return false
             }

@@ -110,15 +110,25 @@ final class ConnectionUser: @unchecked Sendable {
         // there.
         let isAnswered = run.world.now - began < 5_000_000_000
         run.checker.end(operation)
+        let hasEnded = connection.encryption.map { run.tls.hasEnded($0) } ?? true
         if exits, !run.isOver { run.world.kill(process) }
         let reason = run.defect == .earlyClose ? .user : await connection.closed()
         // An open connection that reads everything receives all written messages.
         guard undelivered == 0, isAnswered, reason.error == nil, !isServer, !run.isOver, !run.wasKilled else { return }
+        if !hasEnded, run.plan.isCalm, mustEndTLS {
+            run.checker.fail("\(name) has closed, and the server has sent no close_notify")
+        }
         let server = run.plan.server
         guard [.tcp, .webSocket].contains(run.plan.carrier), server.closesAfter == nil, server.appetite != .never,
             server.appetite != .answering, run.plan.maximumBuffered == 0
         else { return }
         run.checker.expect(before)
+    }
+
+    /// Whether the server has sent everything when it answers the close. A broker drops messages for a client that leaves.
+    private var mustEndTLS: Bool {
+        guard run.plan.carrier.isBroker else { return true }
+        return isSubscriber && app.closesAfter == nil && run.plan.clients == 1 && run.checker.bytesSent < 500_000
     }
 
     private func waitForEnd() async {

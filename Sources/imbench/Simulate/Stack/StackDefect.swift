@@ -23,6 +23,8 @@ enum StackDefect: String, Sendable, CaseIterable {
     case unboundedSum = "unbounded-sum"
     /// The end of an encrypted stream without close_notify counts as the peer's own end.
     case acceptedTruncation = "accepted-truncation"
+    /// An encrypted connection ends without close_notify.
+    case silentEnd = "silent-end"
     /// A client does not check whether it trusts the authority of an encrypted server.
     case anyAuthority = "any-authority"
 }

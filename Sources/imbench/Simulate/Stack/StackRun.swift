@@ -63,7 +63,7 @@ final class StackRun: @unchecked Sendable {
         world = SimulatedWorld(seed: seed)
         world.trace.print = print
         plan = StackPlan(seed: seed)
-        tls = ToyTLS(seed: seed)
+        tls = ToyTLS(seed: seed, endsSilently: defect == .silentEnd)
         registry = plan.isEncrypted ? .encrypted(by: tls) : .standard
         random = SimulationRandom(seed: seed, stream: 5)
         world.kernel.conditions = plan.conditions
