@@ -70,7 +70,10 @@ let package = Package(
                 "TransportContract", "TestSupport",
             ]
         ),
-        .testTarget(name: "SimulationTests", dependencies: ["Simulation", "EmbeddedServers", "Transports"]),
+        .testTarget(
+            name: "SimulationTests",
+            dependencies: ["Simulation", "EmbeddedServers", "Transports", "SocketIO", "Primitives"]
+        ),
         .testTarget(
             name: "EmbeddedServersTests",
             dependencies: ["EmbeddedServers", "Transports", "Protocols", "TestSupport"],

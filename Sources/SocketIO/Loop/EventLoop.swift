@@ -37,6 +37,8 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     package var hasEndlessTicks = false
     /// Whether a tick did not end in that mode.
     package var isInEndlessTick = false
+    /// For simulations: TLS takes an end of the stream without close_notify for the peer's own end.
+    package var acceptsTruncation = false
     /// Whether the owner is a caller's thread that runs one operation inline.
     @exclusivity(unchecked) var isInline = false
     /// Calls of user code that are queued for the loop's own thread.

@@ -52,6 +52,8 @@ package final class TLSStream: ByteStream {
     @exclusivity(unchecked) private var input: RecordBuffer
     /// Records that the inner stream has not taken.
     @exclusivity(unchecked) private var output: RecordBuffer
+    /// The bytes of records that a broken inner stream did not take.
+    @exclusivity(unchecked) private var lostBytes = 0
     /// Whether the last read has emptied the inner stream, and no bytes were reported since.
     @exclusivity(unchecked) private var innerIsDrained = false
     @exclusivity(unchecked) private var ending = Ending.open
@@ -99,7 +101,7 @@ package final class TLSStream: ByteStream {
     package var bytesReceived: UInt64 { inner.bytesReceived }
     package var segmentCounts: SegmentCounts? { inner.segmentCounts }
     /// The bytes of close_notify are the last ones. They carry no data, so they do not count.
-    package var unacknowledgedBytes: Int { max(0, output.count + inner.unacknowledgedBytes - closingBytes) }
+    package var unacknowledgedBytes: Int { max(0, output.count + lostBytes + inner.unacknowledgedBytes - closingBytes) }
     package var bufferedBytes: Int { input.ownMemory + output.ownMemory + inner.bufferedBytes }
     /// The round trips of the TLS handshake count too.
     package var roundTripsToConnect: Int { inner.roundTripsToConnect + roundTrips }
@@ -215,6 +217,7 @@ package final class TLSStream: ByteStream {
                 switch fill(for: target.count - filled) {
                 case .bytes: continue
                 case .wouldBlock: break
+                case .end where loop.acceptsTruncation: state = .ended
                 case .end:
                     fail(
                         .truncated,
@@ -404,11 +407,13 @@ package final class TLSStream: ByteStream {
                     return false
                 case .failed(let error):
                     writeError = error
+                    lostBytes += output.count
                     output.removeAll()
                     return false
                 case .insecure(let reason):
                     // The inner stream is TLS too, to a proxy.
                     if failure == nil { failure = .insecure(reason) }
+                    lostBytes += output.count
                     output.removeAll()
                     return false
                 }

@@ -130,10 +130,11 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         return Identity(certificate.commonName ?? certificate.subject, claims: ["subject": certificate.subject])
     }
 
-    /// Limits the time of a client's TLS handshake at a server.
+    /// Limits the time of the TLS handshake. At a client, the deadline of the whole attempt is set already.
     private func beginSecureTimeout() {
-        guard owner != nil, phaseDeadline == nil else { return tellMemory() }
-        phaseDeadline = Instant(nanoseconds: started).advanced(by: limits.secureTimeout).nanoseconds
+        if owner != nil, phaseDeadline == nil {
+            phaseDeadline = Instant(nanoseconds: started).advanced(by: limits.secureTimeout).nanoseconds
+        }
         armTimer()
         tellMemory()
     }

@@ -252,7 +252,10 @@ extension ConnectionDriver {
     }
 
     private func inputEnded() {
-        guard phase != .draining else { return close(abort: false) }
+        if phase == .draining {
+            // The flush that `end` has requested sends the last bytes. Then `finishDraining` reads this end again.
+            return writing.flush == .none ? close(abort: false) : ()
+        }
         guard phase != .closed else { return }
         enterCore()
         do throws(TransportError) {

@@ -1,3 +1,4 @@
+import Primitives
 import Simulation
 import SocketIO
 import TransportAPI
@@ -109,10 +110,14 @@ final class ConnectionUser: @unchecked Sendable {
         // there.
         let isAnswered = run.world.now - began < 5_000_000_000
         run.checker.end(operation)
+        let hasEnded = connection.encryption.map { run.tls.hasEnded($0) } ?? true
         if exits, !run.isOver { run.world.kill(process) }
         let reason = run.defect == .earlyClose ? .user : await connection.closed()
         // An open connection that reads everything receives all written messages.
         guard undelivered == 0, isAnswered, reason.error == nil, !isServer, !run.isOver, !run.wasKilled else { return }
+        if !hasEnded, run.plan.isCalm, mustEndTLS {
+            run.checker.fail("\(name) has closed, and the server has sent no close_notify")
+        }
         let server = run.plan.server
         guard [.tcp, .webSocket].contains(run.plan.carrier), server.closesAfter == nil, server.appetite != .never,
             server.appetite != .answering, run.plan.maximumBuffered == 0
@@ -120,17 +125,42 @@ final class ConnectionUser: @unchecked Sendable {
         run.checker.expect(before)
     }
 
+    /// Whether the server has sent everything when it answers the close. A broker drops messages for a client that leaves.
+    private var mustEndTLS: Bool {
+        guard run.plan.carrier.isBroker else { return true }
+        return isSubscriber && app.closesAfter == nil && run.plan.clients == 1 && run.checker.bytesSent < 500_000
+    }
+
     private func waitForEnd() async {
         let operation = run.checker.begin("\(name): closed")
         let reason = await connection.closed()
         run.checker.leaves(name)
         run.world.trace.note(32, number, 0, "\(name) ended: \(reason)")
-        if !process.isDead, run.plan.isCalm, !run.isOver, let error = reason.error { check(error) }
+        if !process.isDead, !run.isOver { check(reason) }
         run.checker.end(operation)
     }
 
-    /// Fails if a connection ended with an error that no fault and no app explains.
+    /// Fails if a connection ended in a way that no fault and no app explains.
+    private func check(_ reason: CloseReason) {
+        guard let error = reason.error else { return checkNotice() }
+        if error.detail == TLSProblem.brokenRecord.rawValue, !run.wasDamaged {
+            run.checker.fail("\(name) ended without damage: \(error)")
+        }
+        if run.plan.isCalm { check(error) }
+    }
+
+    /// Fails if the end of an encrypted stream counts as the broker's without its close_notify. A broker has no other way
+    /// to say that it closes the connection.
+    private func checkNotice() {
+        guard run.plan.carrier.isBroker, !isClosing, let encryption = connection.encryption,
+            run.plan.carrier != .mqttWebSocket, !run.tls.hasEnded(encryption)
+        else { return }
+        run.checker.fail("\(name) ended without close_notify, and without an error")
+    }
+
+    /// Fails if a connection ended in a calm schedule with an error that no app explains.
     private func check(_ error: TransportError) {
+        if error.detail == TLSProblem.truncated.rawValue { run.checker.fail("\(name) ended without close_notify") }
         // A server ends a client that reads nothing. An app that closes ends both peers.
         let isSilent = [run.plan.client, run.plan.server].contains {
             $0.appetite == .never || $0.appetite == .answering
