@@ -105,7 +105,7 @@ package final class TLSStream: ByteStream {
     package var bufferedBytes: Int { input.ownMemory + output.ownMemory + inner.bufferedBytes }
     /// The round trips of the TLS handshake count too.
     package var roundTripsToConnect: Int { inner.roundTripsToConnect + roundTrips }
-    package var tlsBytesSent: UInt64 { recordBytes - dataBytes }
+    package var tlsBytesSent: UInt64 { inner.tlsBytesSent + recordBytes - dataBytes }
     package var encryption: TLSDescription? { engine.description }
 
     package func attach(_ handler: any PollHandler) throws(SystemError) {

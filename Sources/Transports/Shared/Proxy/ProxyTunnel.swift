@@ -224,6 +224,7 @@ final class ProxyTunnel: StreamChannel, PollHandler, ScheduledHandler {
     /// Bytes exchanged with the proxy count too.
     var bytesSent: UInt64 { stream.bytesSent }
     var bytesReceived: UInt64 { stream.bytesReceived }
+    var tlsBytesSent: UInt64 { stream.tlsBytesSent }
     /// The round trips to the proxy, and those of the request for the tunnel.
     var roundTripsToConnect: Int { stream.roundTripsToConnect + roundTrips }
 }
