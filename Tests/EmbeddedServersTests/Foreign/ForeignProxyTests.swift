@@ -7,9 +7,6 @@ import TransportAPI
 
 @testable import Transports
 
-/// Skips tests on a machine without OpenSSL.
-private let hasOpenSSL = OpenSSL.shared is OpenSSL
-
 /// Connects through proxies of other projects.
 @Suite("Proxies of other projects", .serialized, .timeLimit(.minutes(5)), .ownThread)
 struct ForeignProxyTests {
