@@ -258,7 +258,8 @@ private final class ToyEngine: TLSEngine {
             for _ in 0..<random.int(0...2) { flight.append(ticket()) }
             phase = .open
         case (_, .alert): throw refused(body)
-        default: throw alert(.unexpectedMessage, .brokenRecord, "the \(peerName) broke the order of the handshake", &output)
+        default:
+            throw alert(.unexpectedMessage, .brokenRecord, "the \(peerName) broke the order of the handshake", &output)
         }
     }
 
@@ -366,7 +367,9 @@ private final class ToyEngine: TLSEngine {
         guard answerUpdate(&output) else { return TLSStep(.needsOutput, consumed: consumed) }
         let count = min(pending, target.count)
         guard count > 0 else { return TLSStep(.needsInput, consumed: consumed) }
-        unread.withUnsafeBytes { target.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[readCount..<readCount + count])) }
+        unread.withUnsafeBytes {
+            target.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[readCount..<readCount + count]))
+        }
         readCount += count
         return TLSStep(.done, consumed: consumed, count: count)
     }
@@ -414,7 +417,8 @@ private final class ToyEngine: TLSEngine {
     /// The failure for an alert of the peer.
     private func refused(_ body: [UInt8]) -> TLSFailure {
         switch body.first.flatMap({ Alert(rawValue: $0) }) {
-        case .unknownAuthority: TLSFailure(.certificateRefused, "the \(peerName) does not accept the certificate of this side")
+        case .unknownAuthority:
+            TLSFailure(.certificateRefused, "the \(peerName) does not accept the certificate of this side")
         case .noProtocol: TLSFailure(.noCommonProtocol, "the \(peerName) speaks none of the offered protocols")
         case .badRecord, .unexpectedMessage: TLSFailure(.brokenRecord, "the \(peerName) reports a broken record")
         case .closeNotify, nil: TLSFailure(.other, "the \(peerName) has sent an unknown alert")

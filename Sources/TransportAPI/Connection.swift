@@ -1,6 +1,6 @@
-@_exported import enum Primitives.TLSProblem
 @_exported import struct Primitives.TLSCertificate
 @_exported import struct Primitives.TLSDescription
+@_exported import enum Primitives.TLSProblem
 
 /// One open connection to a peer. It never reconnects. After it has ended, every `send` is rejected, and the caller
 /// gets a new connection from the ``Transport``.

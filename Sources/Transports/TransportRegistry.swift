@@ -173,7 +173,8 @@ public struct TransportRegistry: Sendable {
             throw .configuration("scheme", "is \"\(name)\"; here it is \(own)://")
         }
         if ["dtls", "udps"].contains(name) {
-            let sentence = "\(name):// needs DTLS, which this version does not support; encrypted are wss://, tls:// and mqtts://"
+            let sentence =
+                "\(name):// needs DTLS, which this version does not support; encrypted are wss://, tls:// and mqtts://"
             throw TransportError(.unsupported, .configure, sentence)
         }
         let known = SettingFormat.word(of: transports.map(\.name))

@@ -130,7 +130,9 @@ struct SimulatedWorldTests {
                     let connection = try await registry.connect(url, on: clientLoop)
                     let began = world.now
                     // The header of a record, of which the rest does not come.
-                    if beginsRecord { _ = await connection.send(Payload([3, 0x40, 0] + [UInt8](repeating: 7, count: 0x1600))) }
+                    if beginsRecord {
+                        _ = await connection.send(Payload([3, 0x40, 0] + [UInt8](repeating: 7, count: 0x1600)))
+                    }
                     _ = await connection.closed()
                     shared.closeTook = world.now - began
                     await echo.stop()

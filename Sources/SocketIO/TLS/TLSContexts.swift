@@ -100,7 +100,8 @@ package final class TLSContexts: Sendable {
         do throws(TLSSetupError) {
             let context = try provider.makeContext(settings, password: password)
             state.withLock { state in
-                if state.entries.count >= Self.limit, state.entries[settings] == nil, let any = state.entries.keys.first {
+                if state.entries.count >= Self.limit, state.entries[settings] == nil, let any = state.entries.keys.first
+                {
                     state.entries[any] = nil
                 }
                 state.entries[settings] = Entry(stamps: stamps, context: context)

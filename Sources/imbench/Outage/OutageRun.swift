@@ -240,7 +240,9 @@ struct OutageRun: Sendable {
         if row.duplicated > 0 { return "\(row.duplicated) acknowledged messages arrived twice" }
         if row.reordered > 0 { return "\(row.reordered) messages arrived out of order" }
         if row.acked == 0 { return "nothing was acknowledged" }
-        if fault.isBearable, row.detect != nil { return "the connection did not survive" + (times.detection.map { ": \($0)" } ?? "") }
+        if fault.isBearable, row.detect != nil {
+            return "the connection did not survive" + (times.detection.map { ": \($0)" } ?? "")
+        }
         // The latency of the loop itself.
         let slack = Duration.milliseconds(100)
         if fault.isSilent, let detect = row.detect, detect > timeToDetect + slack {

@@ -61,7 +61,9 @@ extension RunResults {
     private static func layerChart(_ rows: [ResultRow], _ size: Int) -> BarChart {
         BarChart(
             title: "\(size) bytes of text: bytes on the wire",
-            legend: [(.first, "text"), (.second, "codec"), (.third, "framing and TLS"), (.fourth, "TCP or UDP, and IP")],
+            legend: [
+                (.first, "text"), (.second, "codec"), (.third, "framing and TLS"), (.fourth, "TCP or UDP, and IP"),
+            ],
             rows: rows.compactMap { row in
                 guard let bytes = row.bytesPerMessage else { return nil }
                 let layers: [(BarChart.Kind, Double)] = [

@@ -77,7 +77,8 @@ struct SpellingTests {
     @Test(
         "Another name of a transport gets the right scheme",
         arguments: [
-            ("http", "ws"), ("https", "wss"), ("ssl", "tls"), ("tcps", "tls"), ("tcp+tls", "tls"), ("mqtt+ssl", "mqtts"),
+            ("http", "ws"), ("https", "wss"), ("ssl", "tls"), ("tcps", "tls"), ("tcp+tls", "tls"),
+            ("mqtt+ssl", "mqtts"),
         ]
     )
     func otherNames(scheme: String, right: String) throws {

@@ -33,10 +33,13 @@ struct TLSConnectionTests {
             #expect(outcome.isSuccess)
             #expect(try await received?.bytes == bytes)
         }
-        #expect(await client.statistics().handshakeRoundTrips == [
-            // TCP, TLS, and the handshakes of WebSocket and MQTT with its subscription.
-            "tls": 2, "wss": 3, "mqtts": 4, "mqtt+wss": 5,
-        ][scheme])
+        #expect(
+            await client.statistics().handshakeRoundTrips
+                == [
+                    // TCP, TLS, and the handshakes of WebSocket and MQTT with its subscription.
+                    "tls": 2, "wss": 3, "mqtts": 4, "mqtt+wss": 5,
+                ][scheme]
+        )
         let left = await client.close()
         #expect(left == 0)
         let reason = await server.closed()

@@ -20,7 +20,9 @@ struct MosquittoClientTLSTests {
         files = try CertificateFiles()
     }
 
-    private func words(_ port: UInt16, _ pair: CertificateFiles.Pair?, _ arguments: String, ca: String? = nil) -> [String] {
+    private func words(_ port: UInt16, _ pair: CertificateFiles.Pair?, _ arguments: String, ca: String? = nil)
+        -> [String]
+    {
         let own = pair.map { ["--cert", $0.certificate, "--key", $0.key] } ?? []
         return ["-h", "127.0.0.1", "-p", "\(port)", "--cafile", ca ?? files.authority] + own
             + arguments.split(separator: " ").map(String.init)
@@ -74,10 +76,12 @@ struct MosquittoClientTLSTests {
         #expect(lines == (0...2).map { "got=\($0)=chat/room=hello\($0)" } + ["got=1=chat/room=ours"])
         await own.close()
         // A client that disconnects ends without an error.
-        #expect(try await aside {
-            subscriber.signal(SIGINT)
-            return try subscriber.finish()
-        } == 0)
+        #expect(
+            try await aside {
+                subscriber.signal(SIGINT)
+                return try subscriber.finish()
+            } == 0
+        )
         var ends = events.makeAsyncIterator()
         for _ in 0..<5 {
             let event = try #require(await ends.next())

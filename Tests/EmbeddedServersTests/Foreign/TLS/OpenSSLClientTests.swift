@@ -111,7 +111,10 @@ struct OpenSSLClientTests {
         await listener.close()
     }
 
-    @Test("A client that expects another name, or trusts another authority, does not connect", arguments: TLSVersion.allCases)
+    @Test(
+        "A client that expects another name, or trusts another authority, does not connect",
+        arguments: TLSVersion.allCases
+    )
     func untrusting(version: TLSVersion) async throws {
         let (events, sink) = AsyncStream.makeStream(of: ServerEvent.self)
         let listener = try await listen(observer: { sink.yield($0) })
@@ -130,7 +133,10 @@ struct OpenSSLClientTests {
         await listener.close()
     }
 
-    @Test("A client with an old TLS version is refused", arguments: [("-tls1_1", "1.2"), ("-tls1", "1.2"), ("-tls1_2", "1.3")])
+    @Test(
+        "A client with an old TLS version is refused",
+        arguments: [("-tls1_1", "1.2"), ("-tls1", "1.2"), ("-tls1_2", "1.3")]
+    )
     func oldClient(version: String, minimum: String) async throws {
         let (events, sink) = AsyncStream.makeStream(of: ServerEvent.self)
         let listener = try await listen("u32", "&min-tls=\(minimum)", observer: { sink.yield($0) })

@@ -92,7 +92,14 @@ struct OpenSSLServerTests {
 
     @Test("A client sends its certificate to a server that requires one", arguments: TLSVersion.allCases)
     func clientCertificate(version: TLSVersion) async throws {
-        let (server, port) = try await start(version, "-Verify", "1", "-CAfile", files.authority, "-verify_return_error")
+        let (server, port) = try await start(
+            version,
+            "-Verify",
+            "1",
+            "-CAfile",
+            files.authority,
+            "-verify_return_error"
+        )
         let url = "tls://127.0.0.1:\(port)/?framing=u32&\(files.client(files.ann))"
         let connection = try await TransportRegistry.standard.connect(url)
         #expect(await connection.send(Payload(text: "hello\n")).isSuccess)

@@ -22,9 +22,16 @@ struct RestartedBrokerTLSTests {
     )
     func restarted(version: TLSVersion) async throws {
         let files = try CertificateFiles()
-        let broker = try await MosquittoWithTLS(files, version, settings: PersistentMosquitto.roomy + ["max_queued_messages 0"])
+        let broker = try await MosquittoWithTLS(
+            files,
+            version,
+            settings: PersistentMosquitto.roomy + ["max_queued_messages 0"]
+        )
         let handshakes = Handshakes()
-        let publisher = try supervisor(broker.url("mqtts", "publish=chat&client-id=publisher&\(files.client())"), handshakes)
+        let publisher = try supervisor(
+            broker.url("mqtts", "publish=chat&client-id=publisher&\(files.client())"),
+            handshakes
+        )
         let subscriber = try supervisor(
             broker.url("mqtts", "subscribe=chat&client-id=subscriber&\(files.client())"),
             handshakes

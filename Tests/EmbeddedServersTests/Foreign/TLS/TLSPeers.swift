@@ -116,7 +116,8 @@ final class MosquittoWithTLS {
         reservedForWebSocket = try ReservedPort(isDatagram: false)
         folder = try ScratchFolder()
         let common =
-            ["cafile \(files.authority)", "certfile \(files.server.certificate)", "keyfile \(files.server.key)"] + listening
+            ["cafile \(files.authority)", "certfile \(files.server.certificate)", "keyfile \(files.server.key)"]
+            + listening
         // The output is not read, so it must fit into a pipe. These types do not report each client.
         let text = """
             \(getuid() == 0 ? "user root" : "")
