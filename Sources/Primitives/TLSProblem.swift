@@ -1,4 +1,4 @@
-/// What is wrong with the encryption of a connection. Its raw value is the ``TransportError/detail`` of the error, and
+/// The problem with the encryption of a connection. Its raw value is the ``TransportError/detail`` of the error, and
 /// differs from all other numbers that a detail can be.
 public enum TLSProblem: Int, Sendable, Hashable, CaseIterable {
     // The peer's certificate (RFC 5280, section 6; RFC 9525)
@@ -36,7 +36,7 @@ public enum TLSProblem: Int, Sendable, Hashable, CaseIterable {
     /// The peer has not accepted the certificate of this side.
     case certificateRefused = 9021
 
-    // What both sides have in common
+    // The parameters that both sides need in common
 
     /// The two sides have no TLS version in common.
     case protocolVersion = 9030

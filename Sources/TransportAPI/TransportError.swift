@@ -96,7 +96,7 @@ public struct TransportError: Error, Sendable, Hashable {
     public var fault: Fault { code.row.fault }
     /// Whether another attempt, with nothing changed, can succeed.
     public var isRetryable: Bool { code.row.retryable || tlsProblem == .notYetValid }
-    /// What is wrong with the encryption; `nil` if the error has another cause.
+    /// The problem with the encryption; `nil` if the error has another cause.
     public var tlsProblem: TLSProblem? { detail.flatMap(TLSProblem.init) }
 }
 

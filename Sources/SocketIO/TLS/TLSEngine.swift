@@ -109,7 +109,7 @@ package struct TLSOutput {
     }
 }
 
-/// What one call of an engine did.
+/// The result of one call of an engine.
 package struct TLSStep {
     /// How the call ended.
     package enum End {

@@ -40,7 +40,7 @@ package struct TLSFile: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// What tells whether the content of a file has changed.
+/// The properties of a file that change with its content.
 struct FileStamp: Hashable, Sendable {
     private var device: UInt64
     private var number: UInt64

@@ -247,7 +247,7 @@ package final class TLSStream: ByteStream {
 
     /// Decrypts one record into the rest of `target`. Returns `false` if nothing more is to be read.
     private func decrypt(_ record: Int, into target: UnsafeMutableRawBufferPointer, _ filled: inout Int) -> Bool {
-        // What an earlier record has left is read before the next record.
+        // The rest of an earlier record is read before the next record.
         let length = hasPending ? 0 : record
         let wanted = target.count - filled
         let step = use { engine, output in

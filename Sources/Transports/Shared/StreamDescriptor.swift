@@ -110,7 +110,7 @@ extension TransportDescriptor {
 
 /// Makes the recipes of one transport's connections.
 struct StreamRecipes: Sendable {
-    /// What differs between the schemes of one protocol.
+    /// The differences between the schemes of one protocol.
     struct Variant: Sendable {
         /// The port of a URL without a port.
         var defaultPort: UInt16

@@ -1,9 +1,9 @@
 import CSocketIO
 import Primitives
 
-/// An authority that exists for one run, for tests and measurements. Nobody else trusts it, and its key is in no file.
+/// An authority that exists for one run, for tests and measurements. No other process trusts it, and its key is in no file.
 package final class ThrowAwayAuthority {
-    /// What a certificate contains.
+    /// The content of a certificate.
     package struct Request: Sendable {
         /// The kinds of keys.
         package enum Key: Sendable, Hashable {
@@ -44,7 +44,7 @@ package final class ThrowAwayAuthority {
 
     /// OpenSSL could not make a certificate.
     package struct Failure: Error, CustomStringConvertible {
-        /// What failed.
+        /// The call that failed, and the reason.
         package var description: String
     }
 

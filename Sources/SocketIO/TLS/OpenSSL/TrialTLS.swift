@@ -4,7 +4,7 @@ import CSocketIO
 /// for this process and its child processes. Clients trust that authority in addition to others.
 ///
 /// It takes the place of plain OpenSSL in processes that have the environment variable ``variable``, which the tests and
-/// imbench set. Nobody can use it to read along: the key of the authority is in no file.
+/// imbench set. It does not help an attacker, because the key of the authority is in no file.
 package struct TrialTLS: TLSProvider {
     /// The variable. Its value is any text, or the credentials of the parent process.
     package static let variable = "IM_TRIAL_TLS"
@@ -19,7 +19,7 @@ package struct TrialTLS: TLSProvider {
         package var key: String
 
         fileprivate static func make() throws(ThrowAwayAuthority.Failure) -> Credentials {
-            // Two authorities of the same name could not be told apart.
+            // OpenSSL finds an authority by its name, so each one has a name of its own.
             let number = UInt64.random(in: 0 ... .max)
             let authority = try ThrowAwayAuthority("Throw-away authority \(String(number, radix: 36))")
             let names = ["DNS:localhost", "IP:127.0.0.1", "IP:0:0:0:0:0:0:0:1"]

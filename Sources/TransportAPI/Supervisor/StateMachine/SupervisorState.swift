@@ -82,7 +82,7 @@ public enum SupervisorEvent: Sendable, Hashable {
     /// An attempt has failed.
     case attemptFailed(Endpoint, TransportError)
     /// An encrypted connection has opened. If its ``/Primitives/TLSDescription/isVerified`` is `false`, the certificate of
-    /// the server was not checked, because the URL turns that off, and anybody on the path can read along.
+    /// the server was not checked, because the URL turns that off. Then an attacker on the path can read along.
     case encrypted(Endpoint, TLSDescription)
     /// A connection has ended.
     case connectionEnded(Endpoint, CloseReason)

@@ -51,7 +51,7 @@ extension TransportOption {
         TransportOption(
             "dangerously-trust-any-certificate",
             "on or off",
-            "whether a client skips all checks of the server's certificate, so that anybody can read along (off)"
+            "whether a client skips all checks of the server's certificate, so that an attacker can read along (off)"
         ),
     ]
 }

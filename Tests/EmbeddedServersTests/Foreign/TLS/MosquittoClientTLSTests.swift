@@ -110,7 +110,7 @@ struct MosquittoClientTLSTests {
         let server = try await EmbeddedServer.startBroker(url, observer: { sink.yield($0) })
         let port = try #require(server.endpoint.port)
         var ends = events.makeAsyncIterator()
-        for (pair, problem) in [(nil, TLSProblem.certificateRequired), (files.stranger, .unknownIssuer)] {
+        for (pair, problem) in [(nil, TLSProblem.certificateRequired), (files.untrusted, .unknownIssuer)] {
             #expect(try await publish(port, version, pair, "-q 1 -t t -m x") != 0)
             let event = try #require(await ends.next())
             #expect(!event.wasOpen && event.reason.error?.tlsProblem == problem, "\(event)")

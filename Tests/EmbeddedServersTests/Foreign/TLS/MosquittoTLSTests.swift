@@ -109,7 +109,7 @@ struct MosquittoTLSTests {
     func missingCertificate(version: TLSVersion, scheme: String) async throws {
         let broker = try await MosquittoWithTLS(files, version, listening: ["require_certificate true"])
         let wrong: [(CertificateFiles.Pair?, TLSProblem)] = [
-            (nil, .certificateRequired), (files.stranger, .certificateRefused),
+            (nil, .certificateRequired), (files.untrusted, .certificateRefused),
         ]
         for (pair, problem) in wrong {
             // The error must not depend on which of the two ends of the connection is noticed first.

@@ -131,7 +131,7 @@ struct NginxTLSTests {
     }
 
     @Test(
-        "A reload and a restart of nginx end a connection with an error that a retry can mend",
+        "A reload and a restart of nginx end a connection with an error that a retry can fix",
         arguments: TLSVersion.allCases
     )
     func restart(version: TLSVersion) async throws {

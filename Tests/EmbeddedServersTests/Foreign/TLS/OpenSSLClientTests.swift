@@ -119,11 +119,11 @@ struct OpenSSLClientTests {
         let (events, sink) = AsyncStream.makeStream(of: ServerEvent.self)
         let listener = try await listen(observer: { sink.yield($0) })
         var ends = events.makeAsyncIterator()
-        let strangers: [(String, String, String)] = [
+        let untrusted: [(String, String, String)] = [
             ("chat.example", files.authority, "hostname mismatch"),
             ("localhost", files.otherAuthority, "unable to get local issuer certificate"),
         ]
-        for (name, authority, problem) in strangers {
+        for (name, authority, problem) in untrusted {
             let client = try start(listener, version.option, name: name, ["-CAfile", authority])
             try await wait(for: problem, of: client)
             #expect(try await aside { try client.finish() } != 0)

@@ -34,7 +34,7 @@ final class CertificateFiles: Sendable {
     /// The certificate of the client `ann`.
     let ann: Pair
     /// The certificate of a client that the other authority has issued.
-    let stranger: Pair
+    let untrusted: Pair
     private let folder: ScratchFolder
 
     init() throws {
@@ -52,7 +52,7 @@ final class CertificateFiles: Sendable {
         otherAuthority = try folder.write("other.pem", other.certificate)
         server = try issue("localhost", by: authority, ["DNS:localhost", "IP:127.0.0.1"])
         ann = try issue("ann", by: authority)
-        stranger = try issue("stranger", by: other)
+        untrusted = try issue("untrusted", by: other)
         for version in TLSVersion.allCases {
             let settings = """
                 openssl_conf = all
