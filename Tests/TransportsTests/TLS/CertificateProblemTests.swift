@@ -25,7 +25,7 @@ struct CertificateProblemTests {
     /// Checks that the client refuses the server for this reason, and that the server learns that it was refused.
     private func expectRefusal(
         _ host: TLSHost,
-        _ options: URLOptions,
+        _ options: EndpointOptions,
         name: String? = CertificateProblemTests.host,
         _ problem: TLSProblem,
         _ parts: String...,
@@ -68,8 +68,8 @@ struct CertificateProblemTests {
         let host = try await TLSHost(try authority.issue(request { ($0.from, $0.to) = (3600, 7200) }))
         var configuration = SupervisorConfiguration()
         configuration.backoff = .fixed(.seconds(3600))
-        let url = tlsURL("wss", port: host.port, ["ca": authority.certificate, "server-name": Self.host])
-        let (supervisor, recorder) = try Supervisor.recorded([try Endpoint(url)], configuration)
+        let endpoint = tlsEndpoint("wss", port: host.port, ["ca": authority.certificate, "server-name": Self.host])
+        let (supervisor, recorder) = try Supervisor.recorded([endpoint], configuration)
         supervisor.connect()
         await recorder.wait { $0.contains { if case .state(.waiting) = $0 { true } else { false } } }
         await supervisor.close()
@@ -87,7 +87,7 @@ struct CertificateProblemTests {
     func notRetried() async throws {
         let authority = try authority()
         let host = try await TLSHost(try authority.issue(request()))
-        let (supervisor, recorder) = try Supervisor.recorded([try Endpoint(tlsURL("wss", port: host.port))])
+        let (supervisor, recorder) = try Supervisor.recorded([tlsEndpoint("wss", port: host.port)])
         supervisor.connect()
         await recorder.wait { $0.contains { if case .state(.closed) = $0 { true } else { false } } }
         #expect(
@@ -277,7 +277,7 @@ struct CertificateProblemTests {
     func revoked() async throws {
         let authority = try authority()
         let (bad, good) = (try authority.issue(request()), try authority.issue(request()))
-        let options: URLOptions = ["ca": authority.certificate, "crl": try authority.revoke([bad.serial, 12345])]
+        let options: EndpointOptions = ["ca": authority.certificate, "crl": try authority.revoke([bad.serial, 12345])]
         let accepting = try await TLSHost(good)
         let (client, _) = try await accepting.pair(options + ["server-name": Self.host])
         await client.close()
@@ -354,7 +354,7 @@ struct CertificateProblemTests {
     func pins() async throws {
         let authority = try authority()
         let host = try await TLSHost(try authority.issue(request()))
-        let trusting: URLOptions = ["ca": authority.certificate, "server-name": Self.host]
+        let trusting: EndpointOptions = ["ca": authority.certificate, "server-name": Self.host]
         let (first, _) = try await host.pair(trusting)
         let own = try #require(first.encryption?.peer?.pin)
         await first.close()
@@ -363,7 +363,7 @@ struct CertificateProblemTests {
         let seen = error.reason.matches(of: /[A-Za-z0-9+\/]{43}=/).map { "sha256/\($0.output)" }
         #expect(seen.count == 2 && seen.first == own)
         let ofAuthority = try #require(seen.last)
-        for pins: URLOptions in [["pin": own], ["pin": ofAuthority], ["pin": other, "pin": own]] {
+        for pins: EndpointOptions in [["pin": own], ["pin": ofAuthority], ["pin": other, "pin": own]] {
             let (client, _) = try await host.pair(trusting + pins)
             await client.close()
         }

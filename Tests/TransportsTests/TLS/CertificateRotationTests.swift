@@ -45,10 +45,10 @@ struct CertificateRotationTests {
         try text.write(to: folder.appending(path: name), atomically: true, encoding: .utf8)
     }
 
-    private func connect(_ listener: any Listener, _ options: URLOptions = [:]) async throws -> any Connection {
+    private func connect(_ listener: any Listener, _ options: EndpointOptions = [:]) async throws -> any Connection {
         // A continued session would show the certificate of the session.
-        let all: URLOptions = ["ca": authority.certificate, "resumption": "off"] + options
-        return try await registry.connect(tlsURL("wss", port: listener.endpoint.port, all))
+        let all: EndpointOptions = ["ca": authority.certificate, "resumption": "off"] + options
+        return try await registry.connect(tlsEndpoint("wss", port: listener.endpoint.port, all))
     }
 
     /// Connects until the server has the certificate with this name. The time limit of the suite ends it.
@@ -73,7 +73,7 @@ struct CertificateRotationTests {
         let first = try issue("first")
         try write(first.certificate + first.key)
         let listener = try await registry.listen(
-            tlsURL("wss", port: 0, ["certificate": file]),
+            tlsEndpoint("wss", port: 0, ["certificate": file]),
             observer: events.observer
         )
         async let accepted = listener.accept()
@@ -101,7 +101,7 @@ struct CertificateRotationTests {
         let first = try issue("first")
         try write(first.certificate + first.key)
         let listener = try await registry.listen(
-            tlsURL("wss", port: 0, ["certificate": file]),
+            tlsEndpoint("wss", port: 0, ["certificate": file]),
             observer: events.observer
         )
         let accepting = Task { while try await listener.accept() != nil {} }
@@ -143,7 +143,7 @@ struct CertificateRotationTests {
         try write(first.key, to: "key.pem")
         let key = folder.appending(path: "key.pem").path
         let listener = try await registry.listen(
-            tlsURL("wss", port: 0, ["certificate": file, "key": key]),
+            tlsEndpoint("wss", port: 0, ["certificate": file, "key": key]),
             observer: events.observer
         )
         let accepting = Task { while try await listener.accept() != nil {} }
@@ -169,7 +169,7 @@ struct CertificateRotationTests {
         try write(own.certificate + own.key)
         try write(try authority.revoke([]), to: "crl.pem")
         let listener = try await registry.listen(
-            tlsURL(
+            tlsEndpoint(
                 "wss",
                 port: 0,
                 [
@@ -180,14 +180,14 @@ struct CertificateRotationTests {
             observer: events.observer
         )
         let accepting = Task { while try await listener.accept() != nil {} }
-        let asAnn: URLOptions = ["certificate": ann.certificate, "key": ann.key]
+        let asAnn: EndpointOptions = ["certificate": ann.certificate, "key": ann.key]
         await (try await connect(listener, asAnn)).close()
         try write(try authority.revoke([ann.serial]), to: "crl.pem")
         var refusal: TransportError?
         while refusal == nil {
             do throws(TransportError) {
-                let all: URLOptions = ["ca": authority.certificate, "resumption": "off"] + asAnn
-                await (try await registry.connect(tlsURL("wss", port: listener.endpoint.port, all))).close()
+                let all: EndpointOptions = ["ca": authority.certificate, "resumption": "off"] + asAnn
+                await (try await registry.connect(tlsEndpoint("wss", port: listener.endpoint.port, all))).close()
             } catch {
                 refusal = error
             }
@@ -203,12 +203,12 @@ struct CertificateRotationTests {
     func unchanged() async throws {
         let own = try issue("first")
         try write(own.certificate + own.key)
-        let listener = try await registry.listen(tlsURL("wss", port: 0, ["certificate": file]))
+        let listener = try await registry.listen(tlsEndpoint("wss", port: 0, ["certificate": file]))
         let accepting = Task { while try await listener.accept() != nil {} }
         for _ in 0..<10 { await (try await connect(listener)).close() }
         #expect(provider.loads.withLock { $0 } == 1)
         // A second server of the same files shares the loaded certificate.
-        let other = try await registry.listen(tlsURL("tls", port: 0, ["certificate": file, "alpn": "http/1.1"]))
+        let other = try await registry.listen(tlsEndpoint("tls", port: 0, ["certificate": file, "alpn": "http/1.1"]))
         #expect(provider.loads.withLock { $0 } == 1)
         await other.close()
         await listener.close()

@@ -19,8 +19,8 @@ struct ClientCertificateTests {
         client = try authority.issue(.init("ann", names: ["DNS:phone.ann.example"]))
     }
 
-    private var trusting: URLOptions { ["ca": authority] }
-    private var asAnn: URLOptions { ["ca": authority, "certificate": client.certificate, "key": client.key] }
+    private var trusting: EndpointOptions { ["ca": authority] }
+    private var asAnn: EndpointOptions { ["ca": authority, "certificate": client.certificate, "key": client.key] }
 
     private func host(
         _ scheme: String = "wss",

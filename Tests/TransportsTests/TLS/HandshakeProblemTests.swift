@@ -78,8 +78,10 @@ struct HandshakeProblemTests {
         let certificates = try Certificates()
         guard let server = try ForeignTLSServer(certificates.server, "-tls1_2") else { return }
         defer { server.stop() }
-        let url = tlsURL("wss", port: server.port, ["ca": certificates.authority, "min-tls": "1.3"])
-        let error = await #expect(throws: TransportError.self) { try await TransportRegistry.standard.connect(url) }
+        let endpoint = tlsEndpoint("wss", port: server.port, ["ca": certificates.authority, "min-tls": "1.3"])
+        let error = await #expect(throws: TransportError.self) {
+            try await TransportRegistry.standard.connect(endpoint)
+        }
         expect(try #require(error), .protocolVersion, .secureHandshakeFailed)
     }
 
@@ -176,7 +178,9 @@ struct HandshakeProblemTests {
         (request.from, request.to) = (-7200, -3600)
         let client = try authority.issue(request)
         let host = try await TLSHost(server, ["ca": authority.certificate, "client-certificates": "required"])
-        let options: URLOptions = ["ca": authority.certificate, "certificate": client.certificate, "key": client.key]
+        let options: EndpointOptions = [
+            "ca": authority.certificate, "certificate": client.certificate, "key": client.key,
+        ]
         expect(try await host.refusal(options), .certificateRefused, .authenticationFailed)
         expect(
             try await host.events.firstError(),
@@ -198,8 +202,10 @@ struct HandshakeProblemTests {
     func plainServer(client: String, server: String) async throws {
         let events = ObservedEvents()
         let listener = try await TransportRegistry.standard.listen("\(server)://127.0.0.1:0", observer: events.observer)
-        let url = tlsURL(client, port: listener.endpoint.port, topics(of: client))
-        let error = await #expect(throws: TransportError.self) { try await TransportRegistry.standard.connect(url) }
+        let endpoint = tlsEndpoint(client, port: listener.endpoint.port, topics(of: client))
+        let error = await #expect(throws: TransportError.self) {
+            try await TransportRegistry.standard.connect(endpoint)
+        }
         expect(try #require(error), .plainText, .secureHandshakeFailed, "use the URL's plain scheme")
         let seen = try await events.firstError()
         #expect(seen.reason == "the client speaks TLS; this listener is plain: use \(server)://")
@@ -210,8 +216,10 @@ struct HandshakeProblemTests {
     func plainForeignServer() async throws {
         let server = try AnsweringServer(Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8))
         defer { server.stop() }
-        let url = tlsURL("wss", port: server.port)
-        let error = await #expect(throws: TransportError.self) { try await TransportRegistry.standard.connect(url) }
+        let endpoint = tlsEndpoint("wss", port: server.port)
+        let error = await #expect(throws: TransportError.self) {
+            try await TransportRegistry.standard.connect(endpoint)
+        }
         expect(try #require(error), .plainText, .secureHandshakeFailed, "plain text (\"HTTP/1.1 400 Bad\")")
     }
 
@@ -259,8 +267,10 @@ struct HandshakeProblemTests {
     func cutByServer() async throws {
         let server = try AnsweringServer([])
         defer { server.stop() }
-        let url = tlsURL("wss", port: server.port)
-        let error = await #expect(throws: TransportError.self) { try await TransportRegistry.standard.connect(url) }
+        let endpoint = tlsEndpoint("wss", port: server.port)
+        let error = await #expect(throws: TransportError.self) {
+            try await TransportRegistry.standard.connect(endpoint)
+        }
         expect(
             try #require(error),
             .truncated,
@@ -304,7 +314,10 @@ struct HandshakeProblemTests {
         let server = try RawServer(.silent)
         defer { server.stop() }
         let error = await #expect(throws: TransportError.self) {
-            try await TransportRegistry.standard.connect(tlsURL("wss", port: server.port), timeout: .milliseconds(200))
+            try await TransportRegistry.standard.connect(
+                tlsEndpoint("wss", port: server.port),
+                timeout: .milliseconds(200)
+            )
         }
         #expect(error?.code == .timedOut && error?.phase == .secure && error?.isRetryable == true)
     }

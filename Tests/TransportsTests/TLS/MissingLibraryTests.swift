@@ -30,7 +30,7 @@ struct MissingLibraryTests {
         let silent = try RawServer(.silent)
         defer { silent.stop() }
         let error = await #expect(throws: TransportError.self) {
-            try await registry.connect(tlsURL(scheme, port: silent.port, topics(of: scheme)))
+            try await registry.connect(tlsEndpoint(scheme, port: silent.port, topics(of: scheme)))
         }
         expect(try #require(error))
     }

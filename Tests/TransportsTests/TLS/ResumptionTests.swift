@@ -14,8 +14,8 @@ struct ResumptionTests {
         let listener: any Listener
         private let resumed = Locked<[Bool]>([])
 
-        init(_ scheme: String, _ registry: TransportRegistry, _ options: URLOptions = [:]) async throws {
-            let listener = try await registry.listen(tlsURL(scheme, port: 0, options))
+        init(_ scheme: String, _ registry: TransportRegistry, _ options: EndpointOptions = [:]) async throws {
+            let listener = try await registry.listen(tlsEndpoint(scheme, port: 0, options))
             self.listener = listener
             Task { [resumed] in
                 while let connection = try await listener.accept() {
@@ -64,15 +64,15 @@ struct ResumptionTests {
     private func handshakes(
         _ scheme: String,
         _ cut: FaultProxy.Cut,
-        _ options: URLOptions = [:],
-        server: URLOptions = [:],
+        _ options: EndpointOptions = [:],
+        server: EndpointOptions = [:],
         _ registry: TransportRegistry = .trial
     ) async throws -> [Bool] {
         let greeter = try await Greeter(scheme, registry, server)
         let proxy = try await FaultProxy.start(to: greeter.listener.endpoint, seed: 1, registry: registry)
-        let url = tlsURL(scheme, port: proxy.endpoint.port, topics(of: scheme) + options)
+        let endpoint = tlsEndpoint(scheme, port: proxy.endpoint.port, topics(of: scheme) + options)
         let recorder = Recorder()
-        let whole = TransportConfiguration(endpoints: [try Endpoint(url)], supervisor: .quick)
+        let whole = TransportConfiguration(endpoints: [endpoint], supervisor: .quick)
         let supervisor = try Supervisor(whole, registry: registry) { $0.observer = recorder }
         supervisor.connect()
         var messages = supervisor.messages.makeAsyncIterator()
@@ -100,7 +100,7 @@ struct ResumptionTests {
         let ca = authority.certificate
         let host = try await TLSHost(issued, ["ca": ca, "client-certificates": "optional"])
 
-        func isResumed(_ options: URLOptions) async throws -> Bool {
+        func isResumed(_ options: EndpointOptions) async throws -> Bool {
             let (client, server) = try await host.pair(options)
             let isResumed = try #require(server.encryption).isResumed
             #expect(client.encryption?.isResumed == isResumed)
@@ -108,12 +108,12 @@ struct ResumptionTests {
             return isResumed
         }
 
-        let base: URLOptions = ["ca": ca, "server-name": "a.example"]
+        let base: EndpointOptions = ["ca": ca, "server-name": "a.example"]
         let (first, _) = try await host.pair(base)
         let pin = try #require(first.encryption?.peer?.pin)
         await first.close()
         #expect(try await isResumed(base))
-        let others: [URLOptions] = [
+        let others: [EndpointOptions] = [
             ["ca": ca, "server-name": "b.example"],
             ["ca": ca],
             ["ca": ca + (try ThrowAwayAuthority("Other").certificate), "server-name": "a.example"],
@@ -126,9 +126,9 @@ struct ResumptionTests {
             base + ["crl": try authority.revoke([])],
             ["dangerously-trust-any-certificate": "on", "server-name": "a.example"],
         ]
-        for options in others { #expect(try await !isResumed(options), "\(options.query.prefix(40))") }
+        for options in others { #expect(try await !isResumed(options), "\(options.list)") }
         // Each of them has a session of its own now.
-        for options in others { #expect(try await isResumed(options), "\(options.query.prefix(40))") }
+        for options in others { #expect(try await isResumed(options), "\(options.list)") }
         #expect(try await isResumed(base))
         await host.stop()
     }
@@ -172,7 +172,7 @@ struct ResumptionTests {
             }
             return resumed
         }
-        let options: URLOptions = ["ca": authority.certificate]
+        let options: EndpointOptions = ["ca": authority.certificate]
         for _ in 0..<3 {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for _ in 0..<20 {

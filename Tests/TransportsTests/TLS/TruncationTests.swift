@@ -118,7 +118,7 @@ struct TruncationTests {
         let engines = try RawEngines()
         let server = try serve(engines) { $0.write([0, 0, 0, 2, 1, 2, 0, 0, 0, 5, 1]) }
         let client = try await TransportRegistry.standard.connect(
-            tlsURL("tls", port: server.port, ["ca": engines.authority])
+            tlsEndpoint("tls", port: server.port, ["ca": engines.authority])
         )
         #expect(try await client.receive()?.bytes == [1, 2])
         let error = await #expect(throws: TransportError.self) { try await client.receive() }
@@ -133,7 +133,7 @@ struct TruncationTests {
         let engines = try RawEngines()
         let server = try serve(engines) { $0.write([0, 0, 0, 1, 7] + Self.closeFrame) }
         let client = try await TransportRegistry.standard.connect(
-            tlsURL("tls", port: server.port, ["ca": engines.authority])
+            tlsEndpoint("tls", port: server.port, ["ca": engines.authority])
         )
         #expect(try await client.receive()?.bytes == [7])
         #expect(try await client.receive() == nil)
@@ -153,7 +153,7 @@ struct TruncationTests {
             if answers { connection.write(Self.closeFrame) }
         }
         let client = try await TransportRegistry.standard.connect(
-            tlsURL("tls", port: server.port, ["ca": engines.authority])
+            tlsEndpoint("tls", port: server.port, ["ca": engines.authority])
         )
         #expect(await client.close() == 0)
         let reason = await client.closed()
@@ -189,7 +189,7 @@ struct TruncationTests {
         let proxy = try await FaultProxy.start(to: host.listener.endpoint, seed: 1)
         async let accepted = host.listener.accept()
         let client = try await TransportRegistry.standard.connect(
-            tlsURL(scheme, port: proxy.endpoint.port, topics(of: scheme) + ["ca": engines.authority])
+            tlsEndpoint(scheme, port: proxy.endpoint.port, topics(of: scheme) + ["ca": engines.authority])
         )
         let server = try #require(try await accepted)
         #expect(await client.send(bytes("hello")).isSuccess)

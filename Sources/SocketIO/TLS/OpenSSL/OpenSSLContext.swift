@@ -20,6 +20,8 @@ private let clientSessions = 0x301
 private let addToChain: Int32 = 89
 /// PEM_R_NO_START_LINE.
 private let noStartLine: UInt = 108
+/// ERR_R_UNSUPPORTED, the error of a text without a private key.
+private let unsupported: UInt = 0x8_010c
 /// X509_V_FLAG_CRL_CHECK and X509_V_FLAG_CRL_CHECK_ALL.
 private let checkRevocation: UInt = 0x4 | 0x8
 
@@ -256,7 +258,8 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
     }
 
     private func wrong(_ setting: String, _ source: TLSFile) -> TLSSetupError {
-        let isEmpty = library.functions.pointee.ERR_peek_last_error() & 0x7f_ffff == noStartLine
+        let problem = library.functions.pointee.ERR_peek_last_error() & 0x7f_ffff
+        let isEmpty = problem == noStartLine || setting == "key" && problem == unsupported
         let kinds = ["ca": "certificate", "crl": "revocation list", "key": "private key"]
         let reason =
             isEmpty

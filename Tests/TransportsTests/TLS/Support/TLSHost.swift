@@ -6,36 +6,41 @@ import TransportAPI
 
 @testable import Transports
 
-/// Options of a URL, in order. A name can occur several times.
-struct URLOptions: Sendable, ExpressibleByDictionaryLiteral {
-    private let pairs: [(name: String, value: String)]
+/// Options of an endpoint, in order. A name can occur several times.
+struct EndpointOptions: Sendable, ExpressibleByDictionaryLiteral {
+    let list: [Endpoint.Option]
 
     init(dictionaryLiteral pairs: (String, String)...) {
-        self.pairs = pairs.map { (name: $0.0, value: $0.1) }
+        list = pairs.map { Endpoint.Option(name: $0, value: $1) }
     }
 
-    private init(_ pairs: [(name: String, value: String)]) {
-        self.pairs = pairs
+    private init(_ list: [Endpoint.Option]) {
+        self.list = list
     }
 
-    static func + (left: URLOptions, right: URLOptions) -> URLOptions { URLOptions(left.pairs + right.pairs) }
-
-    /// The query of a URL, with its question mark. Empty without options.
-    var query: String {
-        let texts = pairs.map {
-            "\($0.name)=\($0.value.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? "")"
-        }
-        return texts.isEmpty ? "" : "?" + texts.joined(separator: "&")
+    static func + (left: EndpointOptions, right: EndpointOptions) -> EndpointOptions {
+        EndpointOptions(left.list + right.list)
     }
 }
 
-/// Returns a URL of this machine.
-func tlsURL(_ scheme: String, port: UInt16?, _ options: URLOptions = [:]) -> String {
-    "\(scheme)://127.0.0.1:\(port ?? 0)/\(options.query)"
+/// Returns an endpoint on this machine. A text in PEM format cannot be in a URL, because it has several lines.
+func tlsEndpoint(_ scheme: String, port: UInt16?, _ options: EndpointOptions = [:]) -> Endpoint {
+    Endpoint(scheme: scheme, host: "127.0.0.1", port: port ?? 0, path: "", options: options.list)
+}
+
+extension TransportRegistry {
+    /// Listens at an endpoint.
+    func listen(
+        _ endpoint: Endpoint,
+        observer: ServerObserver? = nil,
+        decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)? = nil
+    ) async throws(TransportError) -> any Listener {
+        try await listen(at: endpoint, on: .shared, Serving(observer: observer, decide: decide))
+    }
 }
 
 /// The options of a topic that a client of this scheme sends to and receives from; none for most schemes.
-func topics(of scheme: String) -> URLOptions {
+func topics(of scheme: String) -> EndpointOptions {
     scheme.hasPrefix("mqtt") ? ["subscribe": "loopback/tls", "publish": "loopback/tls"] : [:]
 }
 
@@ -97,15 +102,15 @@ final class TLSHost: Sendable {
         _ scheme: String,
         _ issued: ThrowAwayAuthority.Issued,
         chain: [String] = [],
-        _ options: URLOptions = [:],
+        _ options: EndpointOptions = [:],
         registry: TransportRegistry = .standard,
         decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)? = nil
     ) async throws {
         self.scheme = scheme
         self.registry = registry
-        let own: URLOptions = ["certificate": ([issued.certificate] + chain).joined(), "key": issued.key]
+        let own: EndpointOptions = ["certificate": ([issued.certificate] + chain).joined(), "key": issued.key]
         listener = try await registry.listen(
-            tlsURL(scheme, port: 0, own + options),
+            tlsEndpoint(scheme, port: 0, own + options),
             observer: events.observer,
             decide: decide
         )
@@ -115,7 +120,7 @@ final class TLSHost: Sendable {
     convenience init(
         _ issued: ThrowAwayAuthority.Issued,
         chain: [String] = [],
-        _ options: URLOptions = [:],
+        _ options: EndpointOptions = [:],
         registry: TransportRegistry = .standard
     ) async throws {
         try await self.init("wss", issued, chain: chain, options, registry: registry)
@@ -125,15 +130,15 @@ final class TLSHost: Sendable {
 
     /// Connects with these options.
     func connect(
-        _ options: URLOptions,
+        _ options: EndpointOptions,
         registry: TransportRegistry? = nil
     ) async throws(TransportError) -> any Connection {
-        try await (registry ?? self.registry).connect(tlsURL(scheme, port: port, topics(of: scheme) + options))
+        try await (registry ?? self.registry).connect(tlsEndpoint(scheme, port: port, topics(of: scheme) + options))
     }
 
     /// Connects with these options, and returns both sides.
     func pair(
-        _ options: URLOptions,
+        _ options: EndpointOptions,
         registry: TransportRegistry? = nil
     ) async throws -> (client: any Connection, server: any Connection) {
         async let accepted = listener.accept()
@@ -143,7 +148,7 @@ final class TLSHost: Sendable {
 
     /// The error of an attempt with these options, or of the connection. With TLS 1.3, a server checks its client after the
     /// client's own handshake.
-    func refusal(_ options: URLOptions, registry: TransportRegistry? = nil) async throws -> TransportError {
+    func refusal(_ options: EndpointOptions, registry: TransportRegistry? = nil) async throws -> TransportError {
         let connection: any Connection
         do throws(TransportError) {
             connection = try await connect(options, registry: registry)
