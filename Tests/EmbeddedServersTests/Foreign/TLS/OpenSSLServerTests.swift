@@ -26,7 +26,7 @@ struct OpenSSLServerTests {
             + ["-key", files.server.key] + options
         return try await aside {
             // Otherwise, the C library would buffer some of the output, because it goes to a pipe.
-            let peer = try Peer("/usr/bin/stdbuf", ["-o0", try #require(Peers.openssl)] + words)
+            let peer = try Peer("/usr/bin/stdbuf", ["-oL", try #require(Peers.openssl)] + words)
             // ACCEPT 127.0.0.1:46493
             while let line = peer.line() {
                 if line.hasPrefix("ACCEPT"), let port = line.split(separator: ":").last { return (peer, String(port)) }

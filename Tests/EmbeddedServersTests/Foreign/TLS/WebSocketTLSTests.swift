@@ -49,7 +49,9 @@ struct WebSocketTLSTests {
         #expect(await closing.send(Payload(text: "close")) == .written)
         let reason = await closing.closed()
         #expect(reason.initiator == .peer && reason.code == 4002 && reason.text == "by the server", "\(reason)")
-        #expect(try await aside { server.line() } == "\(version.rawValue) 4002 by the server")
+        // Our client answers a close frame with its code and without its text.
+        let line = try await aside { server.line() }
+        #expect(line == "\(version.rawValue) 4002 ")
 
         for wrong in ["ca=\(files.otherAuthority)", "\(files.client())&server-name=chat.example"] {
             let error = await #expect(throws: TransportError.self) {
