@@ -70,10 +70,7 @@ let package = Package(
                 "TransportContract", "TestSupport",
             ]
         ),
-        .testTarget(
-            name: "SimulationTests",
-            dependencies: ["Simulation", "EmbeddedServers", "Transports", "SocketIO", "Primitives"]
-        ),
+        .testTarget(name: "SimulationTests", dependencies: ["Simulation", "EmbeddedServers", "Transports"]),
         .testTarget(
             name: "EmbeddedServersTests",
             dependencies: ["EmbeddedServers", "Transports", "Protocols", "TestSupport"],

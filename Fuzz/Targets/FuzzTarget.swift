@@ -40,7 +40,6 @@ struct FuzzTarget: Sendable {
         FuzzTarget(name: "json", run: fuzzJSON),
         FuzzTarget(name: "protobuf", run: fuzzProtobuf),
         FuzzTarget(name: "netlink", run: fuzzNetlink),
-        FuzzTarget(name: "tls", run: fuzzTLS),
         FuzzTarget(name: "stream-pairs", run: fuzzStreamPairs),
     ]
 }

@@ -121,8 +121,7 @@ enum OptionTable {
     typealias Row = OptionRow
 
     static let rows =
-        subject + encryption + serve + chat + load + waking + proxy + storm + outage + crowd + simulate + report
-        + general
+        subject + encryption + serve + chat + load + waking + proxy + storm + outage + crowd + simulate + report + general
 
     /// The rows of a command.
     static func rows(of command: Command) -> [Row] { rows.filter { $0.commands.contains(command) } }
@@ -601,14 +600,14 @@ enum OptionTable {
                 .with(standard: "the worlds of --from and --seeds"),
             Row(
                 switch: "stack",
-                "the whole stack: transports, TLS, supervisors and servers over a simulated kernel",
+                "the whole stack: transports, supervisors and servers over a simulated kernel",
                 \.simulation.isStack,
                 shown: ("yes", nil)
             ),
             Row(
                 "defect",
                 "NAME",
-                "add a known defect, and succeed if the checks find it",
+                "bring a former defect back, and succeed if the checks find it",
                 .word,
                 optional: \.simulation.defect,
                 requires: "stack"

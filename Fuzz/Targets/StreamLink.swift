@@ -1,1 +1,0 @@
-../../Tests/SocketIOTests/TLS/Support/StreamLink.swift
