@@ -1,4 +1,4 @@
-/// The problem with the encryption of a connection. Its raw value is the ``TransportError/detail`` of the error, and
+/// The problem with the encryption of a connection. Its raw value is the `TransportError.detail` of the error, and
 /// differs from all other numbers that a detail can be.
 public enum TLSProblem: Int, Sendable, Hashable, CaseIterable {
     // The peer's certificate (RFC 5280, section 6; RFC 9525)
