@@ -121,7 +121,8 @@ enum OptionTable {
     typealias Row = OptionRow
 
     static let rows =
-        subject + encryption + serve + chat + load + waking + proxy + storm + outage + crowd + simulate + report + general
+        subject + encryption + serve + chat + load + waking + proxy + storm + outage + crowd + simulate + report
+        + general
 
     /// The rows of a command.
     static func rows(of command: Command) -> [Row] { rows.filter { $0.commands.contains(command) } }
