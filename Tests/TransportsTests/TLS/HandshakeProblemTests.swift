@@ -73,18 +73,6 @@ struct HandshakeProblemTests {
         await host.stop()
     }
 
-    @Test("A client refuses a server of another program with TLS 1.2 only")
-    func foreignOldServer() async throws {
-        let certificates = try Certificates()
-        guard let server = try ForeignTLSServer(certificates.server, "-tls1_2") else { return }
-        defer { server.stop() }
-        let endpoint = tlsEndpoint("wss", port: server.port, ["ca": certificates.authority, "min-tls": "1.3"])
-        let error = await #expect(throws: TransportError.self) {
-            try await TransportRegistry.standard.connect(endpoint)
-        }
-        expect(try #require(error), .protocolVersion, .secureHandshakeFailed)
-    }
-
     @Test("Two sides without a common cipher fail with that reason")
     func noCommonCipher() async throws {
         let certificates = try Certificates()
