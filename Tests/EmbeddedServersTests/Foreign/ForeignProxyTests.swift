@@ -10,7 +10,7 @@ import TransportAPI
 /// Connects through proxies of other projects.
 @Suite("Proxies of other projects", .serialized, .timeLimit(.minutes(5)), .ownThread)
 struct ForeignProxyTests {
-    private static let schemes = TransportRegistry.trial.transports.filter {
+    private static let schemes = TransportRegistry.available.transports.filter {
         $0.options.contains { $0.name == "proxy" }
     }
     .map(\.name)
@@ -113,7 +113,7 @@ struct ForeignProxyTests {
             endpoint.options += try options(proxy)
             while true {
                 do throws(TransportError) {
-                    return try await TransportRegistry.trial.connect(endpoint, timeout: timeout)
+                    return try await TransportRegistry.available.connect(endpoint, timeout: timeout)
                 } catch {
                     let isStarting = error.code == .refused && error.reason.hasPrefix("the proxy: ")
                     guard isStarting, !Task.isCancelled else { throw error }
@@ -129,10 +129,10 @@ struct ForeignProxyTests {
         /// Sends messages of every transport to an echo server and back.
         func echo(_ proxy: String) async throws {
             for scheme in schemes {
-                let server = try await EmbeddedServer.start("\(scheme)://127.0.0.1:0", registry: .trial)
+                let server = try await EmbeddedServer.start("\(scheme)://127.0.0.1:0", registry: .available)
                 var endpoint = server.endpoint
                 endpoint.host = "localhost"
-                endpoint.options = try TransportRegistry.trial.transport(named: scheme).loopback("proxied")
+                endpoint.options = try TransportRegistry.available.transport(named: scheme).loopback("proxied")
                 let connection = try await connect(endpoint, proxy)
                 for size in [0, 5, 300_000] {
                     let sent = [UInt8](repeating: 7, count: size)
@@ -237,7 +237,7 @@ struct ForeignProxyTests {
     @Test("A proxy that is down, or that never answers, ends the attempt", .enabled(if: Peers.microsocks != nil))
     func noAnswer() async throws {
         let (endpoint, reserved) = try Self.away()
-        let registry = TransportRegistry.trial
+        let registry = TransportRegistry.available
         for scheme in ["http", "https", "socks5"] {
             let url = "\(endpoint)/?proxy=\(scheme)://127.0.0.1:\(reserved.port)"
             let error = await #expect(throws: TransportError.self) { _ = try await registry.connect(url) }

@@ -14,7 +14,7 @@ struct TLSConnectionTests {
 
     @Test("An encrypted connection carries messages in both directions and closes cleanly", arguments: schemes)
     func echo(scheme: String) async throws {
-        let registry = TransportRegistry.trial
+        let registry = TransportRegistry.available
         let listener = try await registry.listen("\(scheme)://localhost:0")
         var endpoint = listener.endpoint
         endpoint.options = try registry.transport(named: scheme).loopback("echo")

@@ -206,17 +206,3 @@ extension TransportError {
         self.init(code, phase, failure.sentence, detail: failure.problem.rawValue)
     }
 }
-
-extension TransportRegistry {
-    /// Returns the transports of ``standard``, of which the encrypted ones use another TLS library.
-    package static func encrypted(by provider: any TLSProvider) -> TransportRegistry {
-        let contexts = TLSContexts(provider)
-        let security = StreamSecurity(contexts: contexts)
-        let securityForHTTP = StreamSecurity(contexts: contexts, protocols: ["http/1.1"])
-        let encrypted: [TransportDescriptor] = [
-            .tcp(security), .webSocket(compressor: ZLib.shared, securityForHTTP), .mqtt(security),
-            .mqttWebSocket(securityForHTTP),
-        ]
-        return TransportRegistry(standard.transports.filter { !$0.isEncrypted } + encrypted)
-    }
-}

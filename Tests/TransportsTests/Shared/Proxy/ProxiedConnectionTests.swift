@@ -8,9 +8,9 @@ import TransportAPI
 
 @Suite("Connections through a proxy", .timeLimit(.minutes(5)), .ownThread)
 struct ProxiedConnectionTests {
-    private let registry = TransportRegistry.trial
+    private let registry = TransportRegistry.available
     /// The schemes of the transports over a byte stream.
-    private static let schemes = TransportRegistry.trial.transports.filter {
+    private static let schemes = TransportRegistry.available.transports.filter {
         $0.options.contains { $0.name == "proxy" }
     }
     .map(\.name)
