@@ -62,7 +62,10 @@ let package = Package(
             name: "ProtocolsTests",
             dependencies: ["Protocols", "TransportAPI", "SocketIO", "Transports", "TestSupport"]
         ),
-        .testTarget(name: "SocketIOTests", dependencies: ["SocketIO", "CSocketIO", "Primitives", "CTestWidth"]),
+        .testTarget(
+            name: "SocketIOTests",
+            dependencies: ["SocketIO", "CSocketIO", "Primitives", "TestSupport", "CTestWidth"]
+        ),
         .testTarget(
             name: "TransportsTests",
             dependencies: [
@@ -70,7 +73,10 @@ let package = Package(
                 "TransportContract", "TestSupport",
             ]
         ),
-        .testTarget(name: "SimulationTests", dependencies: ["Simulation", "EmbeddedServers", "Transports"]),
+        .testTarget(
+            name: "SimulationTests",
+            dependencies: ["Simulation", "EmbeddedServers", "Transports", "SocketIO", "Primitives"]
+        ),
         .testTarget(
             name: "EmbeddedServersTests",
             dependencies: ["EmbeddedServers", "Transports", "Protocols", "TestSupport"],

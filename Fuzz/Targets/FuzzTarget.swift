@@ -40,6 +40,7 @@ struct FuzzTarget: Sendable {
         FuzzTarget(name: "json", run: fuzzJSON),
         FuzzTarget(name: "protobuf", run: fuzzProtobuf),
         FuzzTarget(name: "netlink", run: fuzzNetlink),
+        FuzzTarget(name: "tls", run: fuzzTLS),
         FuzzTarget(name: "stream-pairs", run: fuzzStreamPairs),
     ]
 }

@@ -26,6 +26,11 @@ struct ByteQueue {
         dropFirst(moved)
     }
 
+    /// Changes one bit of the byte at `index`.
+    mutating func flip(_ index: Int, bit: Int) {
+        bytes[head + index] ^= 1 << bit
+    }
+
     mutating func removeAll() {
         bytes = []
         head = 0

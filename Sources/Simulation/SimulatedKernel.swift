@@ -132,6 +132,15 @@ package final class SimulatedKernel {
         for entry in ready { schedule(after: drawLatency(path)) { entry.action() } }
     }
 
+    /// Changes one bit of the bytes that arrive now between two hosts, if the path damages them. They are the last `count`
+    /// bytes of `queue`.
+    func damage(_ count: Int, of queue: inout ByteQueue, between one: UInt32, _ other: UInt32) {
+        let key = Self.key(one, other)
+        guard count > 0, paths[key]?.isDamaging == true else { return }
+        paths[key]?.isDamaging = false
+        queue.flip(queue.count - count + random.int(0...count - 1), bit: random.int(0...7))
+    }
+
     private func drawLatency(_ path: SimulatedPath) -> Int64 {
         Int64(random.int(path.latency))
     }

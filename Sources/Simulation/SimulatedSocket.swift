@@ -199,6 +199,7 @@ final class SimulatedStream: SimulatedSocket {
         let room = max(0, outgoing.receiveRoom - outgoing.arrived.count)
         let count = min(outgoing.unsent.count, room, kernel.path(process.host, peer.process.host).segment)
         if count > 0 { outgoing.unsent.move(count, to: &outgoing.arrived) }
+        kernel.damage(count, of: &outgoing.arrived, between: process.host, peer.process.host)
         let ends = outgoing.isEnded && outgoing.unsent.isEmpty && (count == 0 || kernel.drawTogether())
         if ends { outgoing.endArrived = true }
         if count > 0 || ends {

@@ -601,14 +601,14 @@ enum OptionTable {
                 .with(standard: "the worlds of --from and --seeds"),
             Row(
                 switch: "stack",
-                "the whole stack: transports, supervisors and servers over a simulated kernel",
+                "the whole stack: transports, TLS, supervisors and servers over a simulated kernel",
                 \.simulation.isStack,
                 shown: ("yes", nil)
             ),
             Row(
                 "defect",
                 "NAME",
-                "bring a former defect back, and succeed if the checks find it",
+                "add a known defect, and succeed if the checks find it",
                 .word,
                 optional: \.simulation.defect,
                 requires: "stack"

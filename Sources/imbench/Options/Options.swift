@@ -81,7 +81,7 @@ enum Command: String, Sendable, Hashable, CaseIterable {
             [
                 ("imbench simulate --seeds 100000", "the supervisor"),
                 ("imbench simulate --stack --seed 7 --verbose", "every event of one world"),
-                ("imbench simulate --stack --defect squatting", "a former defect, which must be found"),
+                ("imbench simulate --stack --defect squatting", "a known defect, which must be found"),
             ]
         case .work:
             [

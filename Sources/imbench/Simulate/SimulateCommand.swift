@@ -10,7 +10,7 @@ struct SimulateOptions: Sendable, Equatable {
     var isVerbose = false
     /// Whether the whole stack is simulated, and not the supervisor's machine alone.
     var isStack = false
-    /// A defect that the simulation of the whole stack brings back.
+    /// A defect that the simulation of the whole stack has.
     var defect: StackDefect?
 }
 
@@ -101,7 +101,7 @@ struct SimulateResults: Sendable {
     /// The events of that world.
     var log: [String] = []
 
-    /// A defect that was brought back must be found.
+    /// An added defect must be found.
     var status: Int32 { (result.failed == 0) == (options.defect == nil) ? ExitStatus.good : ExitStatus.failed }
 
     var report: Report {

@@ -1,4 +1,5 @@
 import CSocketIO
+import TestSupport
 import Testing
 
 @testable import SocketIO

@@ -5,9 +5,6 @@ import TransportAPI
 
 @testable import Transports
 
-/// Skips tests on a machine without OpenSSL.
-let hasOpenSSL = OpenSSL.shared is OpenSSL
-
 @Suite("Encrypted connections", .enabled(if: hasOpenSSL), .timeLimit(.minutes(2)))
 struct TLSConnectionTests {
     static let schemes = ["wss", "tls", "mqtts", "mqtt+wss"]

@@ -1,3 +1,4 @@
+import Primitives
 import Simulation
 import SocketIO
 import TransportAPI
@@ -107,12 +108,18 @@ final class ConnectionUser: @unchecked Sendable {
         }
         // Without an answer in time, `close` only reports that the other host has all bytes. A reset may still destroy them
         // there.
-        let isAnswered = run.world.now - began < 5_000_000_000
+        let closeTook = run.world.now - began
+        let isAnswered = closeTook < 5_000_000_000
         run.checker.end(operation)
+        let hasEnded = connection.encryption.map { run.tls.hasEnded($0) } ?? true
         if exits, !run.isOver { run.world.kill(process) }
         let reason = run.defect == .earlyClose ? .user : await connection.closed()
         // An open connection that reads everything receives all written messages.
         guard undelivered == 0, isAnswered, reason.error == nil, !isServer, !run.isOver, !run.wasKilled else { return }
+        // A server resets a client that takes its last bytes slowly.
+        if !hasEnded, run.plan.isCalm, closeTook < 2_000_000_000, mustEndTLS {
+            run.checker.fail("\(name) has closed, and the server has sent no close_notify")
+        }
         let server = run.plan.server
         guard [.tcp, .webSocket].contains(run.plan.carrier), server.closesAfter == nil, server.appetite != .never,
             server.appetite != .answering, run.plan.maximumBuffered == 0
@@ -120,17 +127,44 @@ final class ConnectionUser: @unchecked Sendable {
         run.checker.expect(before)
     }
 
+    /// Whether the server ends TLS after the client has closed in time. A server over its limit resets clients. A broker
+    /// drops messages for a client that leaves, within a record if one is incomplete.
+    private var mustEndTLS: Bool {
+        guard run.plan.carrier.isBroker else { return run.plan.maximumBuffered == 0 }
+        return isSubscriber && app.appetite != .answering && app.closesAfter == nil && app.cancelled == 0
+            && run.plan.clients == 1 && run.checker.bytesSent < 500_000
+    }
+
     private func waitForEnd() async {
         let operation = run.checker.begin("\(name): closed")
         let reason = await connection.closed()
         run.checker.leaves(name)
         run.world.trace.note(32, number, 0, "\(name) ended: \(reason)")
-        if !process.isDead, run.plan.isCalm, !run.isOver, let error = reason.error { check(error) }
+        if !process.isDead, !run.isOver { check(reason) }
         run.checker.end(operation)
     }
 
-    /// Fails if a connection ended with an error that no fault and no app explains.
+    /// Fails if a connection ended in a way that no fault and no app explains.
+    private func check(_ reason: CloseReason) {
+        guard let error = reason.error else { return checkNotice() }
+        if error.detail == TLSProblem.brokenRecord.rawValue, !run.wasDamaged {
+            run.checker.fail("\(name) ended without damage: \(error)")
+        }
+        if run.plan.isCalm { check(error) }
+    }
+
+    /// Fails if the end of an encrypted stream counts as the broker's without its close_notify. A broker has no other way
+    /// to say that it closes the connection.
+    private func checkNotice() {
+        guard run.plan.carrier.isBroker, !isClosing, let encryption = connection.encryption,
+            run.plan.carrier != .mqttWebSocket, !run.tls.hasEnded(encryption)
+        else { return }
+        run.checker.fail("\(name) ended without close_notify, and without an error")
+    }
+
+    /// Fails if a connection ended in a calm schedule with an error that no app explains.
     private func check(_ error: TransportError) {
+        if error.detail == TLSProblem.truncated.rawValue { run.checker.fail("\(name) ended without close_notify") }
         // A server ends a client that reads nothing. An app that closes ends both peers.
         let isSilent = [run.plan.client, run.plan.server].contains {
             $0.appetite == .never || $0.appetite == .answering

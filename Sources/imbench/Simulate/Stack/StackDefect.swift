@@ -1,6 +1,7 @@
 import TransportAPI
 
-/// A defect that this package once had. A simulation brings one back to prove that its checks find it.
+/// A defect that this package once had, or that a change could easily bring. A simulation has one to prove that its checks
+/// find it.
 enum StackDefect: String, Sendable, CaseIterable {
     /// A tick of the loop ends only when no handler is left, and a full connection requests another flush.
     case endlessTick = "endless-tick"
@@ -20,6 +21,12 @@ enum StackDefect: String, Sendable, CaseIterable {
     case unboundedRoom = "unbounded-room"
     /// A server has no limit on the buffers of all clients together.
     case unboundedSum = "unbounded-sum"
+    /// The end of an encrypted stream without close_notify counts as the peer's own end.
+    case acceptedTruncation = "accepted-truncation"
+    /// An encrypted connection ends without close_notify.
+    case silentEnd = "silent-end"
+    /// A client does not check whether it trusts the authority of an encrypted server.
+    case anyAuthority = "any-authority"
 }
 
 /// A transport whose connections do not complete the pending sends of earlier ones (``StackDefect/keptForgotten``).

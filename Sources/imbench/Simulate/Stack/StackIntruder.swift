@@ -2,7 +2,7 @@ import Simulation
 import SocketIO
 import TransportAPI
 
-/// A client that attacks the memory or the session limit of a session server or of a room.
+/// A client that attacks the memory or the limits of a server.
 final class StackIntruder: @unchecked Sendable {
     // Unchecked, because only the thread of the simulation uses it.
 
@@ -13,6 +13,8 @@ final class StackIntruder: @unchecked Sendable {
         case squatter
         /// It is a member of a room, disconnects for a while, and acknowledges no message.
         case idler
+        /// It connects to an encrypted server and does not complete the handshake.
+        case mute
     }
 
     /// The limits of the server while there is an intruder.
@@ -20,6 +22,8 @@ final class StackIntruder: @unchecked Sendable {
     static let maximumEarlyBytes = 65_536
     /// How many messages a room has in flight to a member that acknowledges none.
     private static let maximumInFlight = 2
+    /// How long an encrypted server may keep a client in its handshake: its limit, and some time for the path.
+    private static let handshakeTime: Int64 = 15_000_000_000
 
     private let run: StackRun
     private let kind: Kind
@@ -35,6 +39,7 @@ final class StackIntruder: @unchecked Sendable {
         switch kind {
         case .hoarder: await enter(0) { connection, _ in await hoard(connection) }
         case .idler: await idle()
+        case .mute: await keepSilent()
         case .squatter: for number in 0..<3 * Self.maximumSessions where !run.isOver { await enter(number) { _, _ in } }
         }
     }
@@ -91,6 +96,29 @@ final class StackIntruder: @unchecked Sendable {
                 )
             }
         }
+    }
+
+    /// Connects without TLS. Sends nothing, or the beginning of a record: the length of the message is the header's.
+    private func keepSilent() async {
+        let connection: any Connection
+        do throws(TransportError) {
+            connection = try await run.registry.connect(url, on: loop)
+        } catch {
+            return run.world.trace.note(40, 0, 0, "intruder: \(error)")
+        }
+        let box = EnderBox()
+        box.id = run.whenOver { await connection.close() }
+        let start = run.world.now
+        if run.chance(50) {
+            _ = await connection.send(Payload([3, 0x40, 0] + [UInt8](repeating: 7, count: 0x1603 - 3)))
+        }
+        let reason = await connection.closed()
+        let time = run.world.now - start
+        run.world.trace.note(41, 0, 0, "intruder: ended after \(time / 1_000_000) ms: \(reason)")
+        if run.plan.isCalm, !run.isOver, time > Self.handshakeTime {
+            run.checker.fail("a client without a TLS handshake was connected for \(time / 1_000_000_000) s")
+        }
+        run.isDone(box.id)
     }
 
     private func hoard(_ connection: any Connection) async {

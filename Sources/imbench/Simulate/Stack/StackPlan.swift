@@ -13,6 +13,7 @@ struct StackPlan {
         case ordered = "udp-ordered"
         case unordered = "udp-unordered"
 
+        /// The scheme of the transport without encryption.
         var scheme: String {
             switch self {
             case .tcp: "tcp"
@@ -20,6 +21,17 @@ struct StackPlan {
             case .mqtt0, .mqtt1, .mqtt2: "mqtt"
             case .mqttWebSocket: "mqtt+ws"
             case .datagrams, .ordered, .unordered: "udp"
+            }
+        }
+
+        /// The scheme of the encrypted transport.
+        var encryptedScheme: String {
+            switch scheme {
+            case "tcp": "tls"
+            case "ws": "wss"
+            case "mqtt": "mqtts"
+            case "mqtt+ws": "mqtt+wss"
+            default: scheme
             }
         }
 
@@ -84,6 +96,8 @@ struct StackPlan {
         /// The server, or a client, does not run for this time.
         case pause(isServer: Bool, Int64)
         case reset
+        /// One bit of the next bytes changes on the way.
+        case damage
         /// The number of descriptors is limited to the open ones, for this time.
         case descriptors(isServer: Bool, Int64)
         /// The server, or a client, is killed. Another one starts in its place after this time.
@@ -91,6 +105,8 @@ struct StackPlan {
     }
 
     var carrier: Carrier
+    /// Whether the transport is encrypted.
+    var isEncrypted = false
     var style = Style.plain
     var clients = 1
     /// How often each client connects.
@@ -110,6 +126,8 @@ struct StackPlan {
     var isShared = false
     /// The apps acknowledge each message once they have processed it.
     var acknowledges = false
+    /// Whether the last client does not trust the authority of the server.
+    var hasDoubter = false
     /// Whether the first client sends without end and reads nothing.
     var hasBully = false
     /// The limits of unread and of unsent bytes at the server's connection; 0 if they are not checked.
@@ -118,15 +136,21 @@ struct StackPlan {
     var maximumBuffered = 0
     /// How many messages may wait for a member of a room.
     var roomOutbox = 1000
-    /// An attacker that connects to a session server or to a room; `nil` if there is none.
+    /// An attacker that connects to the server; `nil` if there is none.
     var intruder: StackIntruder.Kind?
 
     /// Whether the network and the processes work all the time.
     var isCalm: Bool { faults.isEmpty }
 
+    /// The scheme of the server's URL.
+    var scheme: String { isEncrypted ? carrier.encryptedScheme : carrier.scheme }
+
     init(seed: UInt64) {
         var random = SimulationRandom(seed: seed, stream: 4)
         carrier = random.one(of: Carrier.allCases)
+        // Drawn on its own, so that all other parameters of a seed are those without encryption.
+        var encryption = SimulationRandom(seed: seed, stream: 6)
+        isEncrypted = carrier.scheme != "udp" && encryption.chance(40)
         maximumMessage = 1
         drawStyle(&random)
         drawOptions(&random)
@@ -136,6 +160,7 @@ struct StackPlan {
         drawNetwork(&random)
         drawFaults(&random)
         drawCompany(&random)
+        if isEncrypted { drawDangers(&encryption) }
     }
 
     private mutating func drawStyle(_ random: inout SimulationRandom) {
@@ -181,6 +206,8 @@ struct StackPlan {
                 // call.
                 let framed = maximumMessage + 14
                 bound = (min(inbox * framed, 4 << 20) + 3 * framed + 131_072, buffer + 2 * framed)
+                // TLS has a block of records in each direction.
+                if isEncrypted { bound = (bound.received + 65_536, bound.unsent + 65_536) }
             }
         }
     }
@@ -228,6 +255,22 @@ struct StackPlan {
         client.messages = max(client.messages, 20)
     }
 
+    /// The faults and the clients that only encryption makes harmless.
+    private mutating func drawDangers(_ random: inout SimulationRandom) {
+        if !faults.isEmpty, random.chance(20) {
+            faults.append((Int64(random.magnitude(10_000...10_000_000_000)), .damage))
+        }
+        guard style == .plain else { return }
+        hasDoubter = clients > 1 && random.chance(20)
+        if maximumBuffered == 0, random.chance(20) {
+            intruder = .mute
+            bound = (0, 0)
+        }
+    }
+
+    /// Whether a client does not trust the server.
+    func isDoubter(_ number: Int) -> Bool { hasDoubter && number == clients - 1 }
+
     /// The largest message that a client accepts and sends.
     func limit(ofClient number: Int) -> Int {
         isShared && number > 0 ? max(64, maximumMessage / 2) : maximumMessage
@@ -259,7 +302,8 @@ struct StackPlan {
         // Small segments would need thousands of steps.
         path.segment = max(path.segment, maximumMessage / 16)
         // Through a small buffer, or in small pieces, a handshake on a long path would exceed its time limit.
-        if small == 64 || path.segment < 64 {
+        let least = isEncrypted ? 1024 : 64
+        if small <= least || path.segment < least {
             path.latency = min(low, 5_000_000)...min(path.latency.upperBound, 10_000_000)
         }
         conditions.buffers =
@@ -296,11 +340,12 @@ struct StackPlan {
     /// The plan as text.
     var summary: String {
         var text =
-            "\(carrier.rawValue) \(style.rawValue), \(clients) clients with \(connections) connections, \(options.joined(separator: "&"))"
+            "\(carrier.rawValue)\(isEncrypted ? " over TLS" : "") \(style.rawValue), \(clients) clients with \(connections) connections, \(options.joined(separator: "&"))"
         text += "&max-message=\(maximumMessage)"
         if exits { text += ", which exit" }
         if acknowledges { text += ", which acknowledge after processing" }
         if isShared { text += ", on one topic" }
+        if hasDoubter { text += ", the last without trust" }
         if hasBully { text += ", the first a bully" }
         if let intruder { text += ", and a \(intruder)" }
         if roomOutbox < 1000 { text += ", for each of which at most \(roomOutbox) messages wait" }

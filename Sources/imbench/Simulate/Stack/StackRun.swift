@@ -20,7 +20,8 @@ final class StackRun: @unchecked Sendable {
     let plan: StackPlan
     let defect: StackDefect?
     let checker = StackChecker()
-    let registry = TransportRegistry.standard
+    let tls: ToyTLS
+    let registry: TransportRegistry
     private(set) var server: SimulatedProcess
     private(set) var serverLoop: EventLoop
     private var clients: [(process: SimulatedProcess, loop: EventLoop)] = []
@@ -38,7 +39,9 @@ final class StackRun: @unchecked Sendable {
     /// How many clients have sent all, or could not connect.
     private var silent = 0
     /// A reset may destroy bytes that had reached a host, also those that a connection there had read and not delivered.
+    /// Damage does the same, and breaks records.
     private var wasReset = false
+    private(set) var wasDamaged = false
     private var intrusion = false
     /// The number of clients that have not ended.
     private var living = 0
@@ -60,6 +63,8 @@ final class StackRun: @unchecked Sendable {
         world = SimulatedWorld(seed: seed)
         world.trace.print = print
         plan = StackPlan(seed: seed)
+        tls = ToyTLS(seed: seed, endsSilently: defect == .silentEnd)
+        registry = plan.isEncrypted ? .encrypted(by: TLSContexts(tls)) : .standard
         random = SimulationRandom(seed: seed, stream: 5)
         world.kernel.conditions = plan.conditions
         server = world.startProcess("server")
@@ -79,6 +84,7 @@ final class StackRun: @unchecked Sendable {
     ) -> EventLoop {
         let loop = world.makeLoop(in: process, hasEdges: plan.hasEdges)
         loop.hasEndlessTicks = defect == .endlessTick
+        loop.acceptsTruncation = defect == .acceptedTruncation
         return loop
     }
 
@@ -188,11 +194,11 @@ final class StackRun: @unchecked Sendable {
     /// Fails if the server's only connection buffers more between kernel and app than its limits.
     private func checkMemory() {
         guard watchesMemory, served == 1, serving == 1, !wasKilled, plan.bound.received > 0 else { return }
-        let received = server.bytesReceived - taken
+        let received = server.bytesReceived - tls.overhead.received - taken
         if received > plan.bound.received {
             checker.fail("the server buffers \(received) received bytes, above \(plan.bound.received)")
         }
-        let unsent = accepted - server.bytesSent
+        let unsent = accepted - (server.bytesSent - tls.overhead.sent)
         if unsent > plan.bound.unsent {
             checker.fail("the server buffers \(unsent) unsent bytes, above \(plan.bound.unsent)")
         }
@@ -203,7 +209,8 @@ final class StackRun: @unchecked Sendable {
         guard watchesMemory, plan.maximumBuffered > 0, !wasKilled else { return }
         let kept =
             plan.style == .session
-            ? acknowledged - taken : max(0, server.bytesReceived - taken) + max(0, accepted - server.bytesSent)
+            ? acknowledged - taken
+            : max(0, server.bytesReceived - tls.overhead.received - taken) + max(0, accepted - server.bytesSent)
         // The rest is two blocks of one read call, and for each client a message in transit to the app.
         let most = plan.maximumBuffered + 131_072 + plan.clients * (plan.maximumMessage + 14)
         if kept > most { checker.fail("the server buffers \(kept) bytes for all its clients, above \(most)") }
@@ -273,6 +280,11 @@ final class StackRun: @unchecked Sendable {
         case .reset:
             wasReset = true
             world.kernel.resetConnections(client.host, server.host)
+        case .damage:
+            (wasReset, wasDamaged) = (true, true)
+            var path = world.kernel.path(client.host, server.host)
+            path.isDamaging = true
+            world.kernel.setPath(client.host, server.host, path)
         case .descriptors(let isServer, let length):
             let process = isServer ? server : client
             process.descriptorLimit = process.openDescriptors
@@ -311,8 +323,10 @@ final class StackRun: @unchecked Sendable {
         let process = world.startProcess("intruder")
         let loop = Self.loop(of: process, in: world, plan, nil)
         world.kernel.setPath(process.host, server.host, plan.path)
+        let options = plan.carrier.options + ["max-message=\(plan.maximumMessage)"]
         let url =
-            "\(endpoint)?\((plan.carrier.options + ["max-message=\(plan.maximumMessage)"]).joined(separator: "&"))"
+            kind == .mute
+            ? "tcp://\(server.hostName):\(port)?framing=u16" : "\(endpoint)?\(options.joined(separator: "&"))"
         intrusion = true
         world.run(in: process) {
             _ = Task(executorPreference: loop) {
@@ -416,7 +430,7 @@ final class StackRun: @unchecked Sendable {
         if plan.style == .plain, plan.maximumBuffered > 0, defect != .unboundedSum {
             options.append("max-buffered=\(plan.maximumBuffered)")
         }
-        let url = "\(plan.carrier.scheme)://\(process.hostName):\(port)?\(options.joined(separator: "&"))"
+        let url = "\(plan.scheme)://\(process.hostName):\(port)?\(options.joined(separator: "&"))"
         world.run(in: process) {
             _ = Task(executorPreference: loop) {
                 while !process.isDead {
@@ -438,7 +452,7 @@ final class StackRun: @unchecked Sendable {
 
     private func serve(_ url: String, _ start: Int, on loop: EventLoop, _ process: SimulatedProcess) async throws {
         if plan.carrier.isBroker {
-            let broker = try await EmbeddedServer.startBroker(url, on: loop)
+            let broker = try await EmbeddedServer.start(url, on: loop, registry: registry)
             opened(broker.endpoint)
             endsWithSchedule { await broker.stop() }
             return
@@ -482,7 +496,7 @@ final class StackRun: @unchecked Sendable {
             limits.outboxCount = plan.roomOutbox
             limits.boundsMessagesInFlight = defect != .unboundedRoom
             let room = ChatRoom(limits, on: loop)
-            let chat = try await ChatServer.start(url, room: room)
+            let chat = try await ChatServer.start(url, room: room, registry: registry)
             opened(chat.endpoint)
             endsWithSchedule { await chat.stop() }
         }
@@ -500,7 +514,7 @@ final class StackRun: @unchecked Sendable {
 
     private func opened(_ endpoint: Endpoint) {
         port = endpoint.port ?? port
-        self.endpoint = "\(plan.carrier.scheme)://\(server.hostName):\(port)"
+        self.endpoint = "\(plan.scheme)://\(server.hostName):\(port)"
     }
 
     // MARK: Clients
@@ -530,11 +544,16 @@ final class StackRun: @unchecked Sendable {
             options += ["publish=\(topic)", "subscribe=\(topic)"]
         }
         if plan.style == .kept { options.append("client-id=client\(number)") }
+        if plan.isDoubter(number) {
+            options.append(
+                defect == .anyAuthority ? "dangerously-trust-any-certificate=on" : "ca=\(Self.otherAuthority)"
+            )
+        }
         let url = "\(endpoint)?\(options.joined(separator: "&"))"
         do {
             if plan.style == .plain {
                 for index in 0..<plan.connections where !isOver {
-                    guard let connection = await connect(url, on: loop) else {
+                    guard let connection = await connect(url, on: loop, isDoubter: plan.isDoubter(number)) else {
                         hasSent()
                         continue
                     }
@@ -556,7 +575,7 @@ final class StackRun: @unchecked Sendable {
                 configuration.keepalive.interval = .seconds(draw(1...60))
                 configuration.delivery.window = [1, 2, 64][draw(0...2)]
                 let whole = TransportConfiguration(endpoints: [try Endpoint(url)], supervisor: configuration)
-                let supervisor = try Supervisor(whole, on: loop) { setup in
+                let supervisor = try Supervisor(whole, registry: registry, on: loop) { setup in
                     if plan.style == .session, plan.acknowledges {
                         // The client's next process resumes the same session.
                         let id = SessionID(high: 0x636c_6965_6e74, low: UInt64(number))
@@ -575,14 +594,21 @@ final class StackRun: @unchecked Sendable {
         }
     }
 
-    private func connect(_ url: String, on loop: EventLoop) async -> (any Connection)? {
+    /// A text in PEM format, percent-encoded, that is not the certificate of the server.
+    private static let otherAuthority = "-----BEGIN%20OTHER-----"
+
+    /// - Parameter isDoubter: whether the client does not trust the server, so that every attempt must fail.
+    private func connect(_ url: String, on loop: EventLoop, isDoubter: Bool) async -> (any Connection)? {
         for _ in 0..<3 where !isOver {
             let operation = checker.begin("connect to \(url)")
             let attempt = Task(executorPreference: loop) { () -> (any Connection)? in
                 do throws(TransportError) {
-                    return try await self.registry.connect(url, on: loop)
+                    let connection = try await self.registry.connect(url, on: loop)
+                    if isDoubter { self.checker.fail("a client has connected to a server that it does not trust") }
+                    return connection
                 } catch {
                     self.world.trace.note(31, 0, 0, "connecting failed: \(error)")
+                    if isDoubter, error.code == .certificateRejected { return nil }
                     // A server over its limit may end a client whose connection is not open yet.
                     let mayBeEnded = self.plan.path.loss > 0 || self.plan.maximumBuffered > 0
                     if self.plan.isCalm, !mayBeEnded, !self.isOver, error.code != .cancelled {

@@ -10,7 +10,7 @@ enum StackSeeds {
     /// Runs all seeds on this thread, which must not be a thread of the Swift runtime.
     ///
     /// - Parameters:
-    ///   - defect: a defect to bring back. The first failure then ends the run.
+    ///   - defect: a defect to add. The first failure then ends the run.
     ///   - begins: called with each seed before it runs.
     static func run(
         _ seeds: some Sequence<UInt64>,

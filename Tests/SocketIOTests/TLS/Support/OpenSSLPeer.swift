@@ -4,9 +4,6 @@ import Testing
 
 @testable import SocketIO
 
-/// Skips tests on a machine without OpenSSL.
-let hasOpenSSL = OpenSSL.shared is OpenSSL
-
 /// A function of OpenSSL that the package does not use.
 func openSSLFunction<Function>(_ name: String, as _: Function.Type) throws -> Function {
     let library = try #require(dlopen("libssl.so.3", RTLD_NOW))

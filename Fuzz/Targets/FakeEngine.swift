@@ -1,0 +1,1 @@
+../../Tests/SocketIOTests/TLS/Support/FakeEngine.swift

@@ -1,0 +1,189 @@
+import EmbeddedServers
+import SocketIO
+import TestSupport
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+/// Sessions of TLS that later connections continue.
+@Suite("Continued TLS sessions", .enabled(if: hasOpenSSL), .timeLimit(.minutes(5)), .ownThread)
+struct ResumptionTests {
+    /// A server that greets its clients, and that keeps whether their handshakes were resumed.
+    private final class Greeter: Sendable {
+        let listener: any Listener
+        private let resumed = Locked<[Bool]>([])
+
+        init(_ scheme: String, _ registry: TransportRegistry, _ options: EndpointOptions = [:]) async throws {
+            let listener = try await registry.listen(tlsEndpoint(scheme, port: 0, options))
+            self.listener = listener
+            Task { [resumed] in
+                while let connection = try await listener.accept() {
+                    resumed.withLock { $0.append(connection.encryption?.isResumed ?? false) }
+                    Task {
+                        _ = await connection.send(bytes("welcome"))
+                        _ = await connection.closed()
+                    }
+                }
+            }
+        }
+
+        /// Whether each handshake was resumed, in order.
+        var handshakes: [Bool] { resumed.withLock { $0 } }
+    }
+
+    @Test(
+        "A supervisor continues its session after each cut",
+        arguments: TLSConnectionTests.schemes,
+        [FaultProxy.Cut.reset, .finish]
+    )
+    func cuts(scheme: String, cut: FaultProxy.Cut) async throws {
+        #expect(try await handshakes(scheme, cut) == [false] + [Bool](repeating: true, count: 10))
+    }
+
+    @Test("A supervisor without resumption begins a session after each cut", arguments: TLSConnectionTests.schemes)
+    func off(scheme: String) async throws {
+        let handshakes = try await handshakes(scheme, .reset, ["resumption": "off"])
+        #expect(handshakes == [Bool](repeating: false, count: 11))
+    }
+
+    @Test("A supervisor continues its session with TLS 1.2", arguments: ["wss", "tls"])
+    func tls12(scheme: String) async throws {
+        let issued = try ThrowAwayAuthority.selfSigned(.init("localhost", names: ["IP:127.0.0.1"]))
+        let handshakes = try await handshakes(
+            scheme,
+            .reset,
+            ["ca": issued.certificate],
+            server: ["certificate": issued.certificate, "key": issued.key],
+            .over(ChangedOpenSSL.tls12)
+        )
+        #expect(handshakes == [false] + [Bool](repeating: true, count: 10))
+    }
+
+    /// Cuts ten connections of a supervisor. Returns whether each handshake was resumed.
+    private func handshakes(
+        _ scheme: String,
+        _ cut: FaultProxy.Cut,
+        _ options: EndpointOptions = [:],
+        server: EndpointOptions = [:],
+        _ registry: TransportRegistry = .standard
+    ) async throws -> [Bool] {
+        let greeter = try await Greeter(scheme, registry, server)
+        let proxy = try await FaultProxy.start(to: greeter.listener.endpoint, seed: 1, registry: registry)
+        let endpoint = tlsEndpoint(scheme, port: proxy.endpoint.port, topics(of: scheme) + options)
+        let recorder = Recorder()
+        let whole = TransportConfiguration(endpoints: [endpoint], supervisor: .quick)
+        let supervisor = try Supervisor(whole, registry: registry) { $0.observer = recorder }
+        supervisor.connect()
+        var messages = supervisor.messages.makeAsyncIterator()
+        for round in 1...11 {
+            await recorder.waitUntilOpen(round)
+            // The tickets come before the message.
+            #expect(await messages.next()?.string == "welcome")
+            if round <= 10 { await proxy.cut(cut) }
+        }
+        let handshakes = greeter.handshakes
+        await supervisor.close()
+        await proxy.stop()
+        await greeter.listener.close()
+        return handshakes
+    }
+
+    // MARK: Separate sessions
+
+    @Test("A session is continued with equal settings only")
+    func separate() async throws {
+        let authority = try ThrowAwayAuthority("Test authority")
+        let names = ["IP:127.0.0.1", "DNS:a.example", "DNS:b.example"]
+        let issued = try authority.issue(.init("localhost", names: names))
+        let (ann, bob) = (try authority.issue(.init("ann")), try authority.issue(.init("bob")))
+        let ca = authority.certificate
+        let host = try await TLSHost(issued, ["ca": ca, "client-certificates": "optional"])
+
+        func isResumed(_ options: EndpointOptions) async throws -> Bool {
+            let (client, server) = try await host.pair(options)
+            let isResumed = try #require(server.encryption).isResumed
+            #expect(client.encryption?.isResumed == isResumed)
+            await client.close()
+            return isResumed
+        }
+
+        let base: EndpointOptions = ["ca": ca, "server-name": "a.example"]
+        let (first, _) = try await host.pair(base)
+        let pin = try #require(first.encryption?.peer?.pin)
+        await first.close()
+        #expect(try await isResumed(base))
+        let others: [EndpointOptions] = [
+            ["ca": ca, "server-name": "b.example"],
+            ["ca": ca],
+            ["ca": ca + (try ThrowAwayAuthority("Other").certificate), "server-name": "a.example"],
+            base + ["pin": pin],
+            base + ["pin": pin, "pin": "sha256/\(String(repeating: "A", count: 43))="],
+            base + ["certificate": ann.certificate, "key": ann.key],
+            base + ["certificate": bob.certificate, "key": bob.key],
+            base + ["min-tls": "1.3"],
+            base + ["alpn": "http/1.1", "alpn": "other"],
+            base + ["crl": try authority.revoke([])],
+            ["dangerously-trust-any-certificate": "on", "server-name": "a.example"],
+        ]
+        for options in others { #expect(try await !isResumed(options), "\(options.list)") }
+        // Each of them has a session of its own now.
+        for options in others { #expect(try await isResumed(options), "\(options.list)") }
+        #expect(try await isResumed(base))
+        await host.stop()
+    }
+
+    @Test("A session is not continued with a server on another port")
+    func otherPort() async throws {
+        let authority = try ThrowAwayAuthority("Test authority")
+        let issued = try authority.issue(.init("localhost", names: ["IP:127.0.0.1"]))
+        // Both servers have the same settings, so they could read each other's tickets.
+        let (one, two) = (try await TLSHost(issued), try await TLSHost(issued))
+        for (host, isResumed) in [(one, false), (two, false), (one, true), (two, true)] {
+            let (client, server) = try await host.pair(["ca": authority.certificate])
+            #expect(server.encryption?.isResumed == isResumed)
+            await client.close()
+        }
+        await one.stop()
+        await two.stop()
+    }
+
+    @Test("A pinned key protects a continued session too")
+    func pinAfterSession() async throws {
+        let authority = try ThrowAwayAuthority("Test authority")
+        let host = try await TLSHost(try authority.issue(.init("localhost", names: ["IP:127.0.0.1"])))
+        let (client, _) = try await host.pair(["ca": authority.certificate])
+        await client.close()
+        let error = try await host.refusal([
+            "ca": authority.certificate, "pin": "sha256/\(String(repeating: "A", count: 43))=",
+        ])
+        #expect(error.tlsProblem == .pinMismatch)
+        await host.stop()
+    }
+
+    @Test("Connections that are opened at the same time each continue a session, as far as there are sessions")
+    func concurrent() async throws {
+        let authority = try ThrowAwayAuthority("Test authority")
+        let host = try await TLSHost(try authority.issue(.init("localhost", names: ["IP:127.0.0.1"])))
+        let accepting = Task {
+            var resumed = 0
+            while let connection = try await host.listener.accept() {
+                if connection.encryption?.isResumed == true { resumed += 1 }
+            }
+            return resumed
+        }
+        let options: EndpointOptions = ["ca": authority.certificate]
+        for _ in 0..<3 {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<20 {
+                    group.addTask { await (try await host.connect(options)).close() }
+                }
+                try await group.waitForAll()
+            }
+        }
+        await host.stop()
+        // At most four sessions of a server are kept, so each later round begins with four.
+        let resumed = try await accepting.value
+        #expect(resumed >= 8 && resumed < 60)
+    }
+}
