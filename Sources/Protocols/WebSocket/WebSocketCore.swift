@@ -19,7 +19,7 @@ import TransportAPI
 /// Only clients wait for the end of the connection, within ``WebSocketConfiguration/closeTimeout``. A server reports
 /// `closed` as soon as both close frames are sent, so that the server ends the TCP connection first (section 7.1.1). In
 /// every phase, the end of the input and any error other than those of `send` and `ping` lead to `ended`.
-package struct WebSocketCore: RedirectingCore, ExplainingCore {
+package struct WebSocketCore: RedirectingCore, ExplainingCore, IdentifyingCore {
     enum Phase: Sendable, Hashable {
         case idle, handshaking, open, closing, awaitingEnd, ending, ended
     }

@@ -9,8 +9,8 @@ import TransportAPI
 /// Sessions of TLS that later connections continue.
 @Suite("Continued TLS sessions", .enabled(if: hasOpenSSL), .timeLimit(.minutes(5)), .ownThread)
 struct ResumptionTests {
-    /// A server that greets its clients, and that keeps whether their handshakes were resumed.
-    private final class Greeter: Sendable {
+    /// A server that keeps whether the handshakes of its clients were resumed.
+    private final class CountingServer: Sendable {
         let listener: any Listener
         private let resumed = Locked<[Bool]>([])
 
@@ -21,7 +21,8 @@ struct ResumptionTests {
                 while let connection = try await listener.accept() {
                     resumed.withLock { $0.append(connection.encryption?.isResumed ?? false) }
                     Task {
-                        _ = await connection.send(bytes("welcome"))
+                        // Tickets come before the first bytes of the protocol. This one begins with a message.
+                        if scheme == "tls" { _ = await connection.send(bytes("welcome")) }
                         _ = await connection.closed()
                     }
                 }
@@ -65,11 +66,11 @@ struct ResumptionTests {
         _ scheme: String,
         _ cut: FaultProxy.Cut,
         _ options: EndpointOptions = [:],
-        server: EndpointOptions = [:],
+        server serverOptions: EndpointOptions = [:],
         _ registry: TransportRegistry = .standard
     ) async throws -> [Bool] {
-        let greeter = try await Greeter(scheme, registry, server)
-        let proxy = try await FaultProxy.start(to: greeter.listener.endpoint, seed: 1, registry: registry)
+        let server = try await CountingServer(scheme, registry, serverOptions)
+        let proxy = try await FaultProxy.start(to: server.listener.endpoint, seed: 1, registry: registry)
         let endpoint = tlsEndpoint(scheme, port: proxy.endpoint.port, topics(of: scheme) + options)
         let recorder = Recorder()
         let whole = TransportConfiguration(endpoints: [endpoint], supervisor: .quick)
@@ -78,14 +79,13 @@ struct ResumptionTests {
         var messages = supervisor.messages.makeAsyncIterator()
         for round in 1...11 {
             await recorder.waitUntilOpen(round)
-            // The tickets come before the message.
-            #expect(await messages.next()?.string == "welcome")
+            if scheme == "tls" { #expect(await messages.next()?.string == "welcome") }
             if round <= 10 { await proxy.cut(cut) }
         }
-        let handshakes = greeter.handshakes
+        let handshakes = server.handshakes
         await supervisor.close()
         await proxy.stop()
-        await greeter.listener.close()
+        await server.listener.close()
         return handshakes
     }
 

@@ -311,10 +311,10 @@ struct TLSConfigurationTests {
 
     // MARK: Secrets
 
-    @Test("The text of a key is in no printed URL", arguments: ["", "Bag Attributes\n", "\n "])
+    @Test("The text of a key is in no printed URL", arguments: ["", "Bag Attributes\n", "\n"])
     func printedURL(prefix: String) async throws {
         let options: EndpointOptions = [
-            "certificate": issued.certificate, "key": prefix + issued.key, "ca": prefix + issued.key,
+            "certificate": issued.certificate, "key": prefix + issued.key, "ca": prefix + " " + issued.key,
         ]
         let endpoint = tlsEndpoint("wss", port: 1, options)
         for text in [
@@ -330,7 +330,7 @@ struct TLSConfigurationTests {
         await listener.close()
     }
 
-    @Test("The text of a key is in no error", arguments: ["", "Bag Attributes\n", "\n "])
+    @Test("The text of a key is in no error", arguments: ["", "Bag Attributes\n", "\n"])
     func silentErrors(prefix: String) async throws {
         let key = prefix + issued.key
         let other = try authority.issue(.init("other"))
