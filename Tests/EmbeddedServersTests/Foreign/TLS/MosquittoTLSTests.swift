@@ -39,7 +39,7 @@ struct MosquittoTLSTests {
             var seen: Set<String> = []
             for _ in 0..<100 { seen.insert(try #require(try await connection.text())) }
             #expect(seen.count == 100)
-            let large = Payload(longBytes(300_000), topic: "a/large")
+            let large = Payload(longBytes(100_000), topic: "a/large")
             async let outcome = connection.send(large)
             #expect(try await connection.receive()?.content == large)
             #expect(await outcome.isSuccess)
