@@ -25,6 +25,12 @@ extension Comparison {
         Comparison(.webSocketSupervisor, .webSocketPicows),
         Comparison(.webSocketSupervisor, .webSocketConnection, .atMost(1.1)),
 
+        Comparison(.tlsSupervisor, .tcpSupervisor, .atMost(1.2)),
+        Comparison(.tlsSupervisor, .tlsNIO, .atMost(1)),
+        Comparison(.tlsSupervisorPolling, .tcpSupervisorPolling),
+        Comparison(.tlsConnectionLarge, .tlsOpenSSLLarge, .atLeast(0.7)),
+        Comparison(.tlsConnectionLarge, .tlsNIOLarge),
+
         Comparison(.tcpConnectionOneWay, .tcpNIOOneWay, .atLeast(2)),
         Comparison(.tcpConnectionOneWay, .tcpOneWayFloor),
         Comparison(.tcpConnectionOneWay, .tcpOneWayCallback),

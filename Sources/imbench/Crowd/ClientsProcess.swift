@@ -23,10 +23,17 @@ struct ClientsProcess {
     typealias Connected = (connections: Int, nanoseconds: Int64, heap: Int?)
 
     /// Connects the clients. There are fewer than requested only after an interruption.
-    func connect(_ transport: String, _ connections: Int, _ ports: [UInt16]) throws(SystemFailure) -> Connected {
+    ///
+    /// - Parameter willTransfer: whether the clients must receive what they send.
+    func connect(
+        _ transport: String,
+        _ connections: Int,
+        _ ports: [UInt16],
+        willTransfer: Bool = false
+    ) throws(SystemFailure) -> Connected {
         // A slow machine makes a hundred handshakes per second.
         let answer = try request(
-            .connect(transport: transport, connections: connections, ports: ports),
+            .connect(transport: transport, connections: connections, ports: ports, willTransfer: willTransfer),
             Int64(connections) * 10_000_000
         )
         guard case .connected(let count, let nanoseconds, let heap) = answer,
@@ -44,6 +51,15 @@ struct ClientsProcess {
             pings == connections || pings < connections && Interruption.isRequested
         else { throw Self.unexpected(answer) }
         return (pings, pongs, p50, p99)
+    }
+
+    /// Sends `bytes` over each of `connections` connections and receives them back, waits a second, and returns the bytes of
+    /// heap of all connections, if known.
+    func transfer(_ connections: Int, bytes: Int) throws(SystemFailure) -> Int? {
+        // A slow machine moves 20 MB per second.
+        let answer = try request(.transfer(bytes: bytes), Int64(connections) * Int64(bytes) * 50 + 1_000_000_000)
+        guard case .transferred(let heap) = answer else { throw Self.unexpected(answer) }
+        return heap
     }
 
     /// Closes the connections and ends the process.
@@ -94,12 +110,17 @@ struct ClientsProcess {
 /// A request to the process of the clients, one per line. Each has one ``CrowdAnswer``.
 enum CrowdRequest: Sendable, Equatable {
     /// Connect this number of clients: the first ``IdleCrowd/connectionsPerAddress`` to the first port at 127.0.0.1, the next
-    /// ones to the second port at 127.0.0.2, and so on.
-    case connect(transport: String, connections: Int, ports: [UInt16])
+    /// ones to the second port at 127.0.0.2, and so on. If they will transfer bytes, each receives what it sends.
+    case connect(transport: String, connections: Int, ports: [UInt16], willTransfer: Bool)
     /// Ping each connection once, spread over these nanoseconds.
     case ping(nanoseconds: Int64)
+    /// Send so many bytes over each connection, and receive them back.
+    case transfer(bytes: Int)
     /// Close all connections.
     case close
+
+    /// What clients do after they have connected.
+    private static let uses = ["idle", "transfer"]
 
     /// The line that ends the present request and all later ones early. It has no answer.
     static let stop = "stop"
@@ -108,18 +129,24 @@ enum CrowdRequest: Sendable, Equatable {
     init(_ line: String) throws(SystemFailure) {
         let words = line.split(separator: " ", omittingEmptySubsequences: false)
         switch (words.first, words.count) {
-        case ("connect", 4...):
+        case ("connect", 5...):
             let transport = String(words[1])
-            let ports = words.dropFirst(3).compactMap { number($0, in: 1...65535) }.map { UInt16($0) }
+            let ports = words.dropFirst(4).compactMap { number($0, in: 1...65535) }.map { UInt16($0) }
             guard CrowdOptions.transports.contains(transport),
                 let connections = number(words[2], in: 1...Int64(CrowdOptions.mostConnections)),
-                ports.count == words.count - 3,
+                let use = Self.uses.firstIndex(of: String(words[3])),
+                ports.count == words.count - 4,
                 ports.count == IdleCrowd.addresses(Int(connections))
             else { throw invalidLine(line) }
-            self = .connect(transport: transport, connections: Int(connections), ports: ports)
+            self = .connect(transport: transport, connections: Int(connections), ports: ports, willTransfer: use == 1)
         case ("ping", 2):
             guard let time = number(words[1], in: 0...3_600_000_000_000) else { throw invalidLine(line) }
             self = .ping(nanoseconds: time)
+        case ("transfer", 2):
+            guard let bytes = number(words[1], in: 1...Int64(CrowdOptions.mostTransferred)) else {
+                throw invalidLine(line)
+            }
+            self = .transfer(bytes: Int(bytes))
         case ("close", 1): self = .close
         default: throw invalidLine(line)
         }
@@ -127,9 +154,11 @@ enum CrowdRequest: Sendable, Equatable {
 
     var line: String {
         switch self {
-        case .connect(let transport, let connections, let ports):
-            (["connect", transport, String(connections)] + ports.map { String($0) }).joined(separator: " ")
+        case .connect(let transport, let connections, let ports, let willTransfer):
+            (["connect", transport, String(connections), Self.uses[willTransfer ? 1 : 0]] + ports.map { String($0) })
+                .joined(separator: " ")
         case .ping(let nanoseconds): "ping \(nanoseconds)"
+        case .transfer(let bytes): "transfer \(bytes)"
         case .close: "close"
         }
     }
@@ -141,6 +170,8 @@ enum CrowdAnswer: Sendable, Equatable {
     case connected(connections: Int, nanoseconds: Int64, heap: Int?)
     /// The numbers of pings and pongs, and the percentiles of the round trips, if there are enough for one.
     case pinged(pings: Int, pongs: Int, p50: Int64?, p99: Int64?)
+    /// The bytes of heap of all connections a second after the transfer, if known.
+    case transferred(heap: Int?)
     case closed
     /// The request failed, with the reason.
     case failed(String)
@@ -152,10 +183,11 @@ enum CrowdAnswer: Sendable, Equatable {
     init(_ line: String) throws(SystemFailure) {
         let words = line.split(separator: " ", omittingEmptySubsequences: false)
         let (counts, times) = (0...Int64(CrowdOptions.mostConnections), 0...Int64.max)
+        let heaps: ClosedRange<Int64> = -(1 << 50)...(1 << 50)
         switch (words.first, words.count) {
         case ("connected", 4):
             guard let connections = number(words[1], in: counts), let time = number(words[2], in: times),
-                let heap = optional(words[3], in: -(1 << 50)...(1 << 50))
+                let heap = optional(words[3], in: heaps)
             else { throw invalidLine(line) }
             self = .connected(connections: Int(connections), nanoseconds: time, heap: heap.map { Int($0) })
         case ("pinged", 5):
@@ -163,6 +195,9 @@ enum CrowdAnswer: Sendable, Equatable {
                 let p50 = optional(words[3], in: times), let p99 = optional(words[4], in: times)
             else { throw invalidLine(line) }
             self = .pinged(pings: Int(pings), pongs: Int(pongs), p50: p50, p99: p99)
+        case ("transferred", 2):
+            guard let heap = optional(words[1], in: heaps) else { throw invalidLine(line) }
+            self = .transferred(heap: heap.map { Int($0) })
         case ("closed", 1): self = .closed
         case ("failed", 2...): self = .failed(printable(line.dropFirst("failed ".count), Self.longestSentence))
         default: throw invalidLine(line)
@@ -175,6 +210,7 @@ enum CrowdAnswer: Sendable, Equatable {
             "connected \(connections) \(nanoseconds) \(heap.map { String($0) } ?? "-")"
         case .pinged(let pings, let pongs, let p50, let p99):
             "pinged \(pings) \(pongs) \(p50.map { String($0) } ?? "-") \(p99.map { String($0) } ?? "-")"
+        case .transferred(let heap): "transferred \(heap.map { String($0) } ?? "-")"
         case .closed: "closed"
         case .failed(let sentence): "failed " + printable(sentence[...], Self.longestSentence)
         }

@@ -40,6 +40,8 @@ struct CrowdClients {
 
     private let loop: EventLoop
     private var connections: [any Connection] = []
+    /// The bytes of heap in use before the first connection.
+    private var heapBefore: Int?
 
     init(on loop: EventLoop) {
         self.loop = loop
@@ -48,41 +50,71 @@ struct CrowdClients {
     /// Executes a request.
     mutating func answer(_ request: CrowdRequest) async -> CrowdAnswer {
         switch request {
-        case .connect(let transport, let count, let ports):
+        case .connect(let transport, let count, let ports, let willTransfer):
             guard connections.isEmpty else { return .failed("the clients are already connected") }
             do {
-                return try await connect(transport, count, ports)
+                return try await connect(transport, count, ports, willTransfer)
             } catch {
                 return .failed(sentence(of: error))
             }
         case .ping(let nanoseconds): return await ping(over: nanoseconds)
+        case .transfer(let bytes):
+            do {
+                return try await transfer(bytes)
+            } catch {
+                return .failed(sentence(of: error))
+            }
         case .close:
             await close()
             return .closed
         }
     }
 
-    private mutating func connect(_ transport: String, _ count: Int, _ ports: [UInt16]) async throws -> CrowdAnswer {
-        let transports = try ports.enumerated().map { place, port throws(TransportError) in
-            let endpoint = Endpoint(scheme: transport, host: "127.0.0.\(place + 1)", port: port, path: "/")
-            return try TransportRegistry.standard.transport(for: endpoint, on: loop)
+    private mutating func connect(
+        _ transport: String,
+        _ count: Int,
+        _ ports: [UInt16],
+        _ willTransfer: Bool
+    ) async throws -> CrowdAnswer {
+        let descriptor = try TransportRegistry.standard.transport(named: transport)
+        let (loop, endpoints) = (
+            loop,
+            ports.enumerated().map { place, port in
+                Endpoint(scheme: transport, host: "127.0.0.\(place + 1)", port: port, path: "/")
+            }
+        )
+        // Idle clients of one server share a transport.
+        let shared = try endpoints.map { endpoint throws(TransportError) in try descriptor.make(endpoint, loop) }
+        func make(_ number: Int) throws(TransportError) -> any Transport {
+            let place = number / IdleCrowd.connectionsPerAddress
+            guard willTransfer else { return shared[place] }
+            var endpoint = endpoints[place]
+            endpoint.options = descriptor.loopback("crowd-\(number)")
+            return try descriptor.make(endpoint, loop)
         }
-        let before = await HeapUse.settled(on: loop)
+        heapBefore = await HeapUse.settled(on: loop)
         let started = Clocks.monotonic()
-        connections = try await connect(transports, count)
+        connections = try await connect(count, make)
         let nanoseconds = Clocks.monotonic() - started
-        let after = await HeapUse.settled(on: loop)
-        let heap = before.flatMap { before in after.map { $0 - before } }
-        return .connected(connections: connections.count, nanoseconds: nanoseconds, heap: heap)
+        return .connected(connections: connections.count, nanoseconds: nanoseconds, heap: await heap())
     }
 
-    private func connect(_ transports: [any Transport], _ count: Int) async throws -> [any Connection] {
+    /// The bytes of heap of all connections, if known.
+    private func heap() async -> Int? {
+        let now = await HeapUse.settled(on: loop)
+        return heapBefore.flatMap { before in now.map { $0 - before } }
+    }
+
+    private func connect(
+        _ count: Int,
+        _ make: (_ number: Int) throws(TransportError) -> any Transport
+    ) async throws -> [any Connection] {
         try await withThrowingTaskGroup(of: (any Connection).self) { group in
             var connections: [any Connection] = []
             connections.reserveCapacity(count)
             for number in 0..<count where !Interruption.isRequested {
                 if number >= Self.atOnce, let connection = try await group.next() { connections.append(connection) }
-                let transport = transports[number / IdleCrowd.connectionsPerAddress]
+                let transport = try make(number)
                 group.addTask(executorPreference: loop) { try await transport.connect(timeout: .seconds(30)) }
             }
             for try await connection in group { connections.append(connection) }
@@ -119,6 +151,33 @@ struct CrowdClients {
             }
             return .pinged(pings: pings, pongs: rtt.count, p50: rtt.percentile(500), p99: rtt.percentile(990))
         }
+    }
+
+    /// Sends `bytes` over each connection in messages of up to 64 KiB, and receives each message back before the next one.
+    private func transfer(_ bytes: Int) async throws -> CrowdAnswer {
+        let (loop, connections) = (loop, connections)
+        let block = [UInt8](repeating: 66, count: min(bytes, 64 << 10))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for (number, connection) in connections.enumerated() where !Interruption.isRequested {
+                if number >= Self.atOnce { try await group.next() }
+                group.addTask(executorPreference: loop) {
+                    var left = bytes
+                    while left > 0 {
+                        let message = Payload(Array(block.prefix(left)))
+                        let outcome = await connection.send(message)
+                        guard outcome.isSuccess else { throw SystemFailure("a message was not sent: \(outcome)") }
+                        guard let answer = try await connection.receive() else {
+                            throw SystemFailure("a connection ended during the transfer")
+                        }
+                        guard answer.bytes == message.bytes else { throw SystemFailure("a message was changed") }
+                        left -= message.bytes.count
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        await pause(on: loop, until: Clocks.monotonic() + 1_000_000_000)
+        return .transferred(heap: await heap())
     }
 
     private mutating func close() async {

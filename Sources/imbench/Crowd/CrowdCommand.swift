@@ -52,9 +52,9 @@ private func gather(_ options: Options, _ loop: EventLoop, _ run: inout RunResul
     var rows: [CrowdRow] = []
     for transport in options.transports where !Interruption.isRequested {
         progress.step(transport)
-        rows.append(
-            IdleCrowd(transport: transport, connections: connections, hold: options.crowd.hold, loop: loop).measure()
-        )
+        var crowd = IdleCrowd(transport: transport, connections: connections, hold: options.crowd.hold, loop: loop)
+        crowd.transfer = options.crowd.transfer
+        rows.append(crowd.measure())
     }
     return rows
 }

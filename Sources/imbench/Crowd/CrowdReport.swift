@@ -29,6 +29,8 @@ struct CrowdRow: Sendable, AssertableRow {
         .number("opens/s", "connections_per_s", "connections opened per second"),
         .number("server B", "server_bytes", "heap of the server per connection, in bytes"),
         .number("client B", "client_bytes", "heap of the client per connection, in bytes"),
+        .number("s. used B", "server_used_bytes", "the same at the server, one second after --transfer bytes each way"),
+        .number("c. used B", "client_used_bytes", "the same at the client"),
         .number("pings", "pings", "pings sent, one to each client"),
         .number("pongs", "pongs", "answers to them"),
         .number("p50 µs", "ping_p50_us", "median round trip of a ping, in µs"),
@@ -115,7 +117,9 @@ struct CrowdResults: Sendable {
                     Report.Section(
                         heading: "Opening and memory",
                         charts: charts,
-                        table: table.selecting(["clients", "open s", "opens/s", "server B", "client B"])
+                        table: table.selecting([
+                            "clients", "open s", "opens/s", "server B", "client B", "s. used B", "c. used B",
+                        ])
                     ),
                     Report.Section(
                         heading: "Pings",
@@ -139,6 +143,7 @@ struct CrowdResults: Sendable {
 
     private var table: Table {
         let isRepeated = rows.contains { ($0.value(of: "repeats") ?? 1) > 1 }
+        let hasTransfer = rows.contains { $0.value(of: "server_used_bytes") != nil }
         let metrics = isHostile ? CrowdRow.attackColumns : CrowdRow.idleColumns
         var columns: [Table.Column] = [
             .text("transport", "transport", "the protocol, as in the scheme of its URL"),
@@ -148,6 +153,7 @@ struct CrowdResults: Sendable {
             var column = column
             // One measurement has no extremes.
             if !isRepeated, ["least", "most"].contains(column.title) { column.title = nil }
+            if !hasTransfer, column.name?.hasSuffix("_used_bytes") == true { column.title = nil }
             return column
         }
         if isHostile {

@@ -15,6 +15,8 @@ struct IdleCrowd {
     let transport: String
     let connections: Int
     let hold: Duration
+    /// How many bytes each client sends and receives back before the memory is read again. With 0, there is no transfer.
+    var transfer = 0
     /// The server's loop.
     let loop: EventLoop
     /// The program of the clients and its arguments; `nil` for this program.
@@ -38,17 +40,25 @@ struct IdleCrowd {
     private func measure(_ servers: [EmbeddedServer], _ row: inout CrowdRow) throws(SystemFailure) {
         let clients = try ClientsProcess(program, answerTimeout: answerTimeout)
         let before = heap()
-        let connected = try clients.connect(transport, connections, servers.map { $0.endpoint.port ?? 0 })
+        let connected = try clients.connect(
+            transport,
+            connections,
+            servers.map { $0.endpoint.port ?? 0 },
+            willTransfer: transfer > 0
+        )
         let after = heap()
         let pinged = try clients.ping(connected.connections, over: hold)
+        let usedClient = transfer > 0 ? try clients.transfer(connected.connections, bytes: transfer) : nil
+        let used = transfer > 0 ? heap() : nil
         try clients.end()
         let (count, seconds) = (Double(connected.connections), Double(connected.nanoseconds) / 1e9)
-        let server = before.flatMap { before in after.map { $0 - before } }
+        func growth(_ after: Int?) -> Int? { before.flatMap { before in after.map { $0 - before } } }
         func each(_ bytes: Int?) -> Double? { count > 0 ? bytes.map { Double($0) / count } : nil }
         func microseconds(_ nanoseconds: Int64?) -> Double? { nanoseconds.map { Double($0) / 1000 } }
         row.metrics = [
             ("connections", count), ("connect_s", seconds), ("connections_per_s", seconds > 0 ? count / seconds : nil),
-            ("server_bytes", each(server)), ("client_bytes", each(connected.heap)),
+            ("server_bytes", each(growth(after))), ("client_bytes", each(connected.heap)),
+            ("server_used_bytes", each(growth(used))), ("client_used_bytes", each(usedClient)),
             ("pings", Double(pinged.pings)), ("pongs", Double(pinged.pongs)),
             ("ping_p50_us", microseconds(pinged.p50)), ("ping_p99_us", microseconds(pinged.p99)),
         ]

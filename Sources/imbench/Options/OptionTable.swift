@@ -263,7 +263,7 @@ enum OptionTable {
     /// Adds the encrypted transports to plain ones.
     private static let encryption = section(
         .what,
-        [.run, .overhead, .outage, .crowd, .serve],
+        [.run, .overhead, .trace, .outage, .crowd, .serve],
         Row(
             switch: "tls",
             "also the same transports over TLS, with certificates of an authority for this run",
@@ -530,6 +530,14 @@ enum OptionTable {
                 "how long they are held and pinged; with --hostile, the shortest time of each attack",
                 upToHour(from: .milliseconds(100)),
                 \.crowd.hold
+            ),
+            Row(
+                "transfer",
+                "SIZE",
+                "bytes that each idle client sends and receives back, after which the memory is read again",
+                .bytes(0...CrowdOptions.mostTransferred),
+                \.crowd.transfer,
+                excludes: "hostile"
             ),
             Row(
                 "attackers",

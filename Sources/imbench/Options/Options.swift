@@ -237,6 +237,7 @@ struct CrowdOptions: Sendable, Equatable {
     static let transports = TransportRegistry.available.transports
         .filter { !$0.isDatagram && $0.defaultPort != nil }.map(\.name)
     static let mostConnections = 1_000_000
+    static let mostTransferred = 1 << 30
 
     /// How many idle clients there are. Beside hostile ones the default is 0.
     var idle = 10_000
@@ -244,6 +245,8 @@ struct CrowdOptions: Sendable, Equatable {
     var isIdleGiven = false
     /// How long they are held, and the shortest time of each attack.
     var hold = Duration.seconds(3)
+    /// How many bytes each idle client sends and receives back before the memory is read again.
+    var transfer = 0
     var isHostile = false
     /// How many hostile clients run at the same time.
     var attackers = 100

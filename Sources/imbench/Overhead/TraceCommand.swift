@@ -4,7 +4,8 @@ import TransportAPI
 import Transports
 
 /// `imbench trace TEXT`: the same chat message on every wire, one line per field. The cores write the bytes after a real
-/// handshake in memory, and ``WireAnnotation`` splits them into fields.
+/// handshake in memory, and ``WireAnnotation`` splits them into fields. Over TLS, each field is shown as it is on the wire
+/// and as the receiver decrypts it.
 func trace(_ options: Options) throws -> Int32 {
     let target = try options.reportTarget()
     var message = EchoBench.message(size: 0, seed: 1)
@@ -31,6 +32,14 @@ private func traced(_ message: ChatMessage, over name: String, _ codec: WireForm
         }
         (traced.wire, traced.encoded, traced.text) = (wire, encoded.count, message.text.utf8.count)
         traced.fields = WireAnnotation.fields(of: wire, encoded: encoded.count, over: transport, codec: codec)
+        guard transport.isEncrypted else { return traced }
+        guard wire.count <= TLSCapture.longest else {
+            traced.failure = "skipped: the message needs more than one TLS record of \(TLSCapture.longest) bytes"
+            return traced
+        }
+        let record = try TLSCapture.record(of: wire)
+        (traced.wire, traced.clear) = (record.wire, record.clear)
+        traced.fields = record.fields(around: traced.fields)
     } catch {
         traced.failure = "\(error)"
     }
@@ -40,7 +49,7 @@ private func traced(_ message: ChatMessage, over name: String, _ codec: WireForm
 /// The bytes that a client's core writes for one message after the handshake.
 enum WireCapture {
     /// The transports whose messages can be captured. In memory, a message is framed as over TCP.
-    static let transports = ["tcp", "ws", "mqtt", "udp", "memory"]
+    static let transports = ["tcp", "ws", "mqtt", "udp", "memory", "tls", "wss", "mqtts"]
 
     static func message(_ payload: Payload, over name: String) throws -> [UInt8]? {
         guard let pair = try CorePair.maker(name)?() else { return nil }
@@ -54,12 +63,22 @@ struct TracedMessage: Sendable {
     var transport: String
     var codec: String
     var wire: [UInt8] = []
+    /// The decrypted data of a TLS record, whose header comes first on the wire; empty without TLS.
+    var clear: [UInt8] = []
     var fields: [WireField] = []
     /// Bytes of the encoded message, and of its text.
     var encoded = 0
     var text = 0
     /// Why there are no bytes.
     var failure: String?
+
+    /// The decrypted bytes of a field; empty if it is not encrypted, or not data.
+    func decrypted(_ field: WireField) -> ArraySlice<UInt8> {
+        let (start, end) = (
+            field.range.lowerBound - CapturedRecord.header, field.range.upperBound - CapturedRecord.header
+        )
+        return start >= 0 && end <= clear.count ? clear[start..<end] : []
+    }
 }
 
 /// The captured messages of `imbench trace`.
@@ -89,34 +108,35 @@ struct TraceResults: Sendable {
 
     /// One row for each field of the messages.
     private static func table(_ messages: [TracedMessage]) -> Table {
-        Table(
+        let isEncrypted = messages.contains { !$0.clear.isEmpty }
+        return Table(
             columns: [
                 .text(nil, "transport"), .text(nil, "codec"),
                 .number("offset", "offset", "place of the first byte in the message on the wire"),
                 .number("length", "length", "number of bytes"),
                 .text("bytes", "bytes", "the first bytes on the wire, in hexadecimal digits"),
+                .text(isEncrypted ? "decrypted" : nil, "decrypted", "the same bytes after decryption"),
                 .text("meaning", "meaning", "the field that they encode"),
             ],
             rows: messages.flatMap { message in
                 message.fields.map { field in
-                    let bytes = hexadecimal(message.wire[field.range])
                     return Table.Row(cells: [
                         Table.Cell(message.transport), Table.Cell(message.codec), Table.Cell(field.range.lowerBound),
-                        Table.Cell(field.range.count),
-                        // People see the first bytes only.
-                        Table.Cell(
-                            value: .string(bytes.joined()),
-                            text: bytes.prefix(8).joined(separator: " ") + (bytes.count > 8 ? " …" : "")
-                        ),
-                        Table.Cell(field.meaning),
+                        Table.Cell(field.range.count), cell(message.wire[field.range], atMost: isEncrypted ? 4 : 8),
+                        cell(message.decrypted(field), atMost: 4), Table.Cell(field.meaning),
                     ])
                 }
             }
         )
     }
 
-    private static func hexadecimal(_ bytes: ArraySlice<UInt8>) -> [String] {
-        bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
+    /// Bytes in hexadecimal digits. People see the first `count` only.
+    private static func cell(_ bytes: ArraySlice<UInt8>, atMost count: Int) -> Table.Cell {
+        let digits = bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
+        return Table.Cell(
+            value: .string(digits.joined()),
+            text: digits.prefix(count).joined(separator: " ") + (digits.count > count ? " …" : "")
+        )
     }
 
     private static func data(_ message: TracedMessage) -> JSONValue {

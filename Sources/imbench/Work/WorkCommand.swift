@@ -154,7 +154,7 @@ struct HotPath: Sendable {
 extension HotPath {
     /// A message through all layers: the public interface, the supervisor, drivers, the loop, and the system calls. The work of
     /// the kernel is not counted.
-    static let supervised = [TransportDescriptor.memory, .tcp, .webSocket, .udp].map { transport in
+    static let supervised = [TransportDescriptor.memory, .tcp, .webSocket, .udp, .tls].map { transport in
         HotPath(
             name: "supervised-\(transport.name)",
             summary: "a supervisor sends 128 bytes to an echo server, and back"

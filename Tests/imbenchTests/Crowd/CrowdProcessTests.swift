@@ -25,6 +25,20 @@ struct CrowdProcessTests {
         #expect(row.metrics.map(\.name) == CrowdRow.idleMetrics)
     }
 
+    @Test("Each client receives what it sends, and the memory is read again", arguments: CrowdOptions.transports)
+    func transfer(transport: String) async throws {
+        let program = try #require(BuiltProgram.path)
+        let row = try await apart {
+            let loop = try makeLoop("crowd-server")
+            var crowd = IdleCrowd(transport: transport, connections: 20, hold: .zero, loop: loop)
+            crowd.program = [program, ClientsProcess.word]
+            crowd.transfer = 150_000
+            return crowd.measure()
+        }
+        #expect(row.failure == nil)
+        #expect(row.value(of: "server_used_bytes") != nil && row.value(of: "client_used_bytes") != nil)
+    }
+
     private static let mistakes = [
         ("exit 3", "the clients' process ended with status 3"),
         ("kill -9 $$", "the clients' process was ended by signal 9"),
@@ -67,7 +81,9 @@ struct CrowdProcessTests {
         let port = try #require(server.endpoint.port)
         let (answer, ending) = try await apart {
             let child = try ChildProcess([program, ClientsProcess.word])
-            _ = child.write(CrowdRequest.connect(transport: "ws", connections: 3, ports: [port]).line)
+            _ = child.write(
+                CrowdRequest.connect(transport: "ws", connections: 3, ports: [port], willTransfer: false).line
+            )
             let answer = child.next(timeout: 60_000)
             _ = child.write(CrowdRequest.ping(nanoseconds: 3_600_000_000_000).line)
             return (answer, child.end())
@@ -80,7 +96,10 @@ struct CrowdProcessTests {
         #expect(ending == .status(0))
     }
 
-    @Test("The clients' process ends after an invalid request", arguments: ["dance", "connect ws 1", "connect ws 1 0"])
+    @Test(
+        "The clients' process ends after an invalid request",
+        arguments: ["dance", "connect ws 1 idle", "connect ws 1 idle 0"]
+    )
     func refusal(line: String) async throws {
         let program = try #require(BuiltProgram.path)
         let (answer, ending) = try await apart {
@@ -98,9 +117,10 @@ struct CrowdProcessTests {
     func requests() throws {
         let ports = [UInt16](repeating: 65535, count: 50)
         for request in [
-            CrowdRequest.connect(transport: "ws", connections: 20_000, ports: [1]),
-            .connect(transport: "mqtt", connections: 20_001, ports: [1, 2]),
-            .connect(transport: "tcp", connections: 1_000_000, ports: ports), .ping(nanoseconds: 0), .close,
+            CrowdRequest.connect(transport: "ws", connections: 20_000, ports: [1], willTransfer: true),
+            .connect(transport: "mqtt", connections: 20_001, ports: [1, 2], willTransfer: false),
+            .connect(transport: "tcp", connections: 1_000_000, ports: ports, willTransfer: false),
+            .ping(nanoseconds: 0), .transfer(bytes: 1), .transfer(bytes: CrowdOptions.mostTransferred), .close,
         ] {
             #expect(try CrowdRequest(request.line) == request)
         }
@@ -112,8 +132,8 @@ struct CrowdProcessTests {
             CrowdAnswer.connected(connections: 10_000, nanoseconds: 2_000_000_000, heap: 40_000_000),
             .connected(connections: 0, nanoseconds: 0, heap: nil),
             .connected(connections: 1, nanoseconds: 1, heap: -16),
-            .pinged(pings: 10, pongs: 9, p50: 1000, p99: nil), .pinged(pings: 0, pongs: 0, p50: nil, p99: nil), .closed,
-            .failed("the server hung up"),
+            .pinged(pings: 10, pongs: 9, p50: 1000, p99: nil), .pinged(pings: 0, pongs: 0, p50: nil, p99: nil),
+            .transferred(heap: 1), .transferred(heap: nil), .closed, .failed("the server hung up"),
         ] {
             #expect(try CrowdAnswer(answer.line) == answer)
         }
@@ -122,8 +142,10 @@ struct CrowdProcessTests {
 
     private static let badRequests = [
         "", " ", "close ", "stop", "ping", "ping -1", "ping 3600000000001", "ping 99999999999999999999", "connect",
-        "connect udp 1 1", "connect ws 0 1", "connect ws 1000001 1", "connect ws 1 65536", "connect ws 1 1 2",
-        "connect ws 20001 1", "connect ws 1  1", "connect ws 1 x",
+        "connect udp 1 idle 1", "connect ws 0 idle 1", "connect ws 1000001 idle 1", "connect ws 1 idle 65536",
+        "connect ws 1 idle 1 2",
+        "connect ws 20001 idle 1", "connect ws 1 idle  1", "connect ws 1 busy 1", "connect ws 1 idle x",
+        "transfer", "transfer 0", "transfer -1", "transfer 1073741825",
     ]
 
     @Test("An invalid request is rejected", arguments: badRequests)
@@ -134,7 +156,7 @@ struct CrowdProcessTests {
     private static let badAnswers = [
         "", "failed", "closed 1", "connected", "connected 1 1", "connected -1 1 1", "connected 1000001 1 1",
         "connected 1 -1 1", "connected 1 1 x", "connected 1 1 9223372036854775807", "pinged 1 2 - -", "pinged 1 1 -1 -",
-        "pinged 1 1 - - -", "pinged 1 1", "PINGED 1 1 - -",
+        "pinged 1 1 - - -", "pinged 1 1", "PINGED 1 1 - -", "transferred", "transferred x", "transferred 1 1",
     ]
 
     @Test("An invalid answer is rejected", arguments: badAnswers)

@@ -1,4 +1,6 @@
 import Codecs
+import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports
@@ -45,5 +47,26 @@ struct TraceTests {
             )
             #expect(fields.contains { $0.meaning == "'Hello, wire!'" })
         }
+    }
+
+    @Test("An encrypted message is one record, whose decrypted bytes are the plain message", .enabled(if: hasOpenSSL))
+    func encrypted() throws {
+        let plain = Array("the same words again, the same words again".utf8)
+        let record = try TLSCapture.record(of: plain)
+        // Header, type and tag (RFC 8446, section 5.2).
+        #expect(record.clear == plain && record.wire.count == plain.count + 5 + 1 + 16)
+        #expect(record.wire.prefix(3) == [23, 3, 3])
+        #expect(!record.wire.indices.contains { record.wire[$0...].starts(with: plain.prefix(4)) })
+        let fields = record.fields(around: [WireField(range: 0..<plain.count, meaning: "all")])
+        #expect(fields.map(\.range) == [0..<1, 1..<3, 3..<5, 5..<47, 47..<48, 48..<64])
+    }
+
+    @Test("With --tls, each transport is followed by the same one over TLS", .enabled(if: hasOpenSSL))
+    func options() throws {
+        var vocabulary = everything
+        vocabulary.transports.append("tls")
+        let words = ["trace", "Hello", "--transport", "tcp,udp", "--tls"]
+        let options = try OptionParser(vocabulary: vocabulary).parse(words)
+        #expect(options.transports == ["tcp", "tls", "udp"])
     }
 }

@@ -34,7 +34,8 @@ struct Comparison: Sendable {
 
     /// The name of the row, in which `--only` searches.
     var name: String {
-        let workload = ours.workload.name
-        return peer.map { "\(workload): \(ours.name) / \($0.name)" } ?? "\(workload): \(ours.name)"
+        let name = "\(ours.workload.name): \(ours.name)"
+        guard let peer else { return name }
+        return name + " / " + (peer.workload == ours.workload ? peer.name : "\(peer.name), \(peer.workload.name)")
     }
 }

@@ -11,6 +11,9 @@ extension Recipe {
     static let webSocketNIOLarge = Recipe(name: "swift-nio handlers", workload: .webSocketLarge) {
         try NIOOneWay<NIOFrames>.flood($0, size: Workload.largeSize, unit: .megabytesPerSecond, first: 8)
     }
+    static let tlsNIOLarge = Recipe(name: "swift-nio-ssl handlers", workload: .tlsLarge) {
+        try NIOOneWay<NIOEncrypted>.flood($0, size: Workload.largeSize, unit: .megabytesPerSecond, first: 64)
+    }
 }
 
 /// Messages in one direction between two channel handlers.

@@ -5,6 +5,9 @@ extension Recipe {
     static let tcpNIO = Recipe(name: "swift-nio handlers", workload: .tcpRoundTrip) {
         try NIORoundTrip<NIOFramed>($0)
     }
+    static let tlsNIO = Recipe(name: "swift-nio-ssl handlers", workload: .tlsRoundTrip) {
+        try NIORoundTrip<NIOEncrypted>($0)
+    }
     static let webSocketNIO = Recipe(name: "swift-nio handlers", workload: .webSocketRoundTrip) {
         try NIORoundTrip<NIOFrames>($0)
     }

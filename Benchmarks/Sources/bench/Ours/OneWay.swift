@@ -13,6 +13,9 @@ extension Recipe {
     static let webSocketConnectionLarge = Recipe(name: "connection", workload: .webSocketLarge) {
         try ConnectionPair($0, "ws").flood(size: Workload.largeSize, unit: .megabytesPerSecond, first: 8)
     }
+    static let tlsConnectionLarge = Recipe(name: "connection", workload: .tlsLarge) {
+        try ConnectionPair($0, "tls").flood(size: Workload.largeSize, unit: .megabytesPerSecond, first: 64)
+    }
 }
 
 /// The two ends of one connection: a client's connection and a server's, each on its own loop.

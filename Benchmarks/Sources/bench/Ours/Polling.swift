@@ -24,6 +24,7 @@ final class PollingContender: Contender {
 
 extension Recipe {
     static let tcpSupervisorPolling = supervisor("tcp", .tcpRoundTrip)
+    static let tlsSupervisorPolling = supervisor("tls", .tlsRoundTrip)
     static let udpSupervisorPolling = supervisor("udp", .udpRoundTrip)
     static let webSocketSupervisorPolling = supervisor("ws", .webSocketRoundTrip)
     static let connectionAtMostOncePolling = mosquitto(qos: 0, .mqttAtMostOnce)

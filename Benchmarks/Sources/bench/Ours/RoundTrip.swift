@@ -16,6 +16,9 @@ extension Recipe {
     static let tcpConnection = Recipe(name: "connection", workload: .tcpRoundTrip) {
         try ConnectionRoundTrip($0, EchoServer($0, "tcp"))
     }
+    static let tlsSupervisor = Recipe(name: "supervisor", workload: .tlsRoundTrip) {
+        try SupervisorRoundTrip($0, EchoServer($0, "tls"))
+    }
     static let udpSupervisor = Recipe(name: "supervisor", workload: .udpRoundTrip) {
         try SupervisorRoundTrip($0, EchoServer($0, "udp"))
     }

@@ -62,6 +62,9 @@ package struct TrialTLS: TLSProvider {
         return "\(variable)=\(made.authority)\(made.certificate)\(made.key)"
     }
 
+    /// Creates the library.
+    package init() {}
+
     package var readsFiles: Bool { true }
 
     package func makeContext(
