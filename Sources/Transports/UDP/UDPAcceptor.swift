@@ -73,7 +73,9 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
         guard let dtls else { return }
         tls?.onFailure = { [queue] in queue.note(nil, CloseReason($0), wasOpen: false, count: 0) }
         dtls.onDatagram = { [self] in sort(&$0, from: $1.address, $2, $1) }
-        dtls.onRefusal = { [self] in note(.sessions($1.code), EventRateLimiter.Event(client: $0, reason: CloseReason($1))) }
+        dtls.onRefusal = { [self] in
+            note(.sessions($1.code), EventRateLimiter.Event(client: $0, reason: CloseReason($1)))
+        }
         dtls.onEnd = { [self] in associationEnded($0, $1) }
     }
 

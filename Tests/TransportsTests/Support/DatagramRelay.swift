@@ -59,7 +59,10 @@ final class DatagramRelay: Sendable {
     private func run() {
         var buffer = [UInt8](repeating: 0, count: 65_536)
         while true {
-            var polled = [pollfd(fd: front, events: Int16(POLLIN), revents: 0), pollfd(fd: back, events: Int16(POLLIN), revents: 0)]
+            var polled = [
+                pollfd(fd: front, events: Int16(POLLIN), revents: 0),
+                pollfd(fd: back, events: Int16(POLLIN), revents: 0),
+            ]
             guard poll(&polled, 2, -1) > 0 else { continue }
             if state.withLock({ $0.isStopped }) { break }
             for (index, side) in [Side.client, .server].enumerated() where polled[index].revents != 0 {
@@ -91,7 +94,11 @@ final class DatagramRelay: Sendable {
 
     private func send(_ datagram: [UInt8], to side: Side) {
         var (client, target) = state.withLock { ($0.client, Self.local($0.target)) }
-        if side == .client { Self.send(datagram, from: front, to: &client) } else { Self.send(datagram, from: back, to: &target) }
+        if side == .client {
+            Self.send(datagram, from: front, to: &client)
+        } else {
+            Self.send(datagram, from: back, to: &target)
+        }
     }
 
     private static func send(_ datagram: [UInt8], from socket: Int32, to address: inout sockaddr_in) {

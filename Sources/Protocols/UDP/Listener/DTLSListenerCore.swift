@@ -30,8 +30,10 @@ package struct DTLSRecord: Sendable {
     package var isHandshake: Bool { type == Self.handshakeType || type == 20 }
     /// Whether the record is a message of the application.
     package var isMessage: Bool { type == 23 }
+    /// Whether the record is an alert.
+    package var isAlert: Bool { type == Self.alertType }
     /// Whether the record is an alert that is not encrypted, so that any peer can have sent it.
-    package var isPlainAlert: Bool { type == Self.alertType && epoch == 0 }
+    package var isPlainAlert: Bool { isAlert && epoch == 0 }
     /// Whether `datagram`, which begins with this record, is the alert of ``appendAlert(to:)``.
     package func isUnexpectedMessage(_ datagram: UnsafeRawBufferPointer) -> Bool {
         isPlainAlert && datagram.count == Self.headerSize + 2 && datagram[Self.headerSize + 1] == 10

@@ -5,6 +5,7 @@ import Primitives
 private let setMode: Int32 = 33
 private let setSessionCacheMode: Int32 = 44
 private let setReadAhead: Int32 = 41
+private let setMaximumChain: Int32 = 51
 private let setMinimumVersion: Int32 = 123
 private let tls12 = 0x0303
 private let tls13 = 0x0304
@@ -84,7 +85,11 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
             _ = functions.SSL_CTX_ctrl(pointer, setMinimumVersion, dtls12, nil)
             _ = functions.SSL_CTX_set_options(pointer, options | noQuery)
             _ = functions.SSL_CTX_set_cipher_list(pointer, datagramCiphers)
-            if isServer { csocketio_set_up_datagrams(library.functions, pointer) }
+            if isServer {
+                csocketio_set_up_datagrams(library.functions, pointer)
+                // OpenSSL reserves memory for messages that arrive before the one that it expects, as long as this.
+                _ = functions.SSL_CTX_ctrl(pointer, setMaximumChain, DTLS.largestRecord, nil)
+            }
         } else {
             let oldest = settings.minimumVersion == .tls13 ? tls13 : tls12
             _ = functions.SSL_CTX_ctrl(pointer, setMinimumVersion, oldest, nil)

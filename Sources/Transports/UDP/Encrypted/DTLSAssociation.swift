@@ -8,7 +8,7 @@ final class DTLSAssociation {
     /// How many datagrams of one handshake are processed, and how many of them may be encrypted ones that come before
     /// the keys. OpenSSL buffers those, with about 17 KiB for each. Further datagrams are dropped.
     private static let handshakeDatagrams = 512
-    private static let earlyDatagrams = 32
+    private static let earlyDatagrams = 8
 
     private let engine: any DatagramTLSEngine
     private let loop: EventLoop

@@ -16,6 +16,8 @@ final class DTLSChannel: ByteChannel {
     static let patience: Int64 = 3_000_000_000
     /// The time between two pings after such an alert, in nanoseconds.
     private static let pingPause: Int64 = 500_000_000
+    /// The shortest time from one such alert that causes pings to the next one, in nanoseconds.
+    private static let doubtPause: Int64 = 1_000_000_000
     /// How many datagrams without a message are dropped in one read.
     private static let droppedAtOnce = 64
 
@@ -36,6 +38,7 @@ final class DTLSChannel: ByteChannel {
     /// When to end a connection whose server may have lost its state; `nil` if there is no doubt.
     private var doubtUntil: Int64?
     private var doubtTimer: UInt64?
+    private var doubtAgainAt: Int64 = 0
     private var renewAt: Int64 = 0
     // Exclusivity is unchecked because no other code runs while these change.
     @exclusivity(unchecked) private var mayHaveMore = false
@@ -235,7 +238,8 @@ final class DTLSChannel: ByteChannel {
 
     /// Begins to ping the server.
     private func doubt() {
-        guard hasPings, doubtUntil == nil else { return }
+        guard hasPings, doubtUntil == nil, doubtAgainAt <= loop.now else { return }
+        doubtAgainAt = loop.now + Self.doubtPause
         doubtUntil = loop.now + Self.patience
         pingInDoubt(after: 1)
     }

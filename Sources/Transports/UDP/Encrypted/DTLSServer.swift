@@ -118,7 +118,10 @@ final class DTLSServer: ScheduledHandler {
         from sender: SocketAddress,
         _ isLittle: Bool
     ) {
-        if !record.isMessage, let client = joining[sender] { return addToHandshake(datagram, client) }
+        // The last datagrams of a handshake are encrypted. An alert is one of the association that is complete.
+        if let client = joining[sender], record.isHandshake || record.isAlert && clients[sender] == nil {
+            return addToHandshake(datagram, client)
+        }
         if let client = clients[sender] { return decrypt(datagram, client, isLittle) }
         guard record.isMessage, joining[sender] == nil else { return }
         // The client has an association that this server does not know. The alert makes it find out.
