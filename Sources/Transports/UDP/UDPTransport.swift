@@ -72,7 +72,7 @@ extension TransportDescriptor {
                     handshakes: handshakes ?? ServerLimits().maximumHandshakes,
                     handshakeTimeout: limits.secureTimeout,
                     sessionTimeout: configuration.isPlain ? configuration.idleTimeout : limits.secureTimeout,
-                    largest: configuration.largestPlaintext
+                    largest: core.largestDatagram
                 )
                 let tls = try await ServerTLS.load(security, reader, on: loop, isDatagram: true)
                 return try await CoreListener.listen(at: endpoint, on: loop, serving: serving) {

@@ -139,6 +139,8 @@ package struct UDPCore: RoamingCore, ExplainingCore {
 
     /// Ends the session without an error, because the peer has ended the encryption below it (close_notify). Without
     /// encryption it is never called.
+    ///
+    /// - Throws: `.closedByPeer` if the session is not open yet.
     package mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
         if phase == .open {
             reason = CloseReason(.peer)
@@ -147,6 +149,9 @@ package struct UDPCore: RoamingCore, ExplainingCore {
                 if reliable?.farewell == nil { reliable?.farewell = reason }
                 return .progress
             }
+        } else if phase == .greeting || phase == .confirming {
+            phase = .done
+            throw TransportError(.closedByPeer, .handshake, "the peer ended the encryption before the session was open")
         }
         phase = .done
         return .closed(reason)

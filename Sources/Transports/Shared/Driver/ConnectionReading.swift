@@ -278,6 +278,7 @@ extension ConnectionDriver {
         // Nothing more can be sent, except the alert that TLS has written.
         closing.undelivered += left
         context.output.removeAll()
+        context.datagramEnds.removeAll()
     }
 
     private func readFailed(_ error: SystemError) {

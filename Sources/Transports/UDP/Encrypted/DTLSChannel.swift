@@ -10,10 +10,10 @@ import TransportAPI
 ///
 /// A server that has lost its state answers with an alert that is not encrypted. Any host can send such an alert, so it
 /// ends nothing by itself. It causes pings, and the connection ends if nothing that is encrypted arrives within
-/// ``patience``.
+/// ``answerTimeout``.
 final class DTLSChannel: ByteChannel {
     /// The time for an encrypted datagram to arrive after an alert that is not encrypted, in nanoseconds.
-    static let patience: Int64 = 3_000_000_000
+    static let answerTimeout: Int64 = 3_000_000_000
     /// The time between two pings after such an alert, in nanoseconds.
     private static let pingPause: Int64 = 500_000_000
     /// The shortest time from one such alert that causes pings to the next one, in nanoseconds.
@@ -113,8 +113,7 @@ final class DTLSChannel: ByteChannel {
             switch result {
             case .bytes: break
             case .failed(let error) where error.number == ECONNREFUSED: return .failed(result)
-            case .failed: return .again
-            case .wouldBlock, .end, .insecure: return .waiting
+            case .failed, .wouldBlock, .end, .insecure: return .waiting
             }
         }
         let end = batch.takeNext { datagram in
@@ -240,7 +239,7 @@ final class DTLSChannel: ByteChannel {
     private func doubt() {
         guard hasPings, doubtUntil == nil, doubtAgainAt <= loop.now else { return }
         doubtAgainAt = loop.now + Self.doubtPause
-        doubtUntil = loop.now + Self.patience
+        doubtUntil = loop.now + Self.answerTimeout
         pingInDoubt(after: 1)
     }
 

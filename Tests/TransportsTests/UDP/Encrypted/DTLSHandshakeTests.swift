@@ -66,7 +66,7 @@ struct DTLSHandshakeTests {
 
     // MARK: Bad networks
 
-    /// What happens to one datagram.
+    /// The treatment of one datagram.
     enum Fate: CaseIterable { case lost, doubled, late, cut, cutToHeader, flipped }
 
     @Test("A handshake survives the loss, the repetition and the delay of each of its datagrams, and ends otherwise")
@@ -311,7 +311,7 @@ struct DTLSHandshakeTests {
         return changed
     }
 
-    @Test("Any bytes of a stranger end nothing, and a forged or repeated datagram does not either")
+    @Test("Any bytes of an untrusted peer end nothing, and a forged or repeated datagram does not either")
     func garbage() async throws {
         let certificates = try Certificates()
         let host = try await TLSHost("dtls", certificates.server)
@@ -361,6 +361,21 @@ struct DTLSHandshakeTests {
         await client.close()
         #expect(await server.closed().error == nil)
         relay.stop()
+        await host.stop()
+    }
+
+    @Test("A client without a session is ended after the time limit, and both sides report it")
+    func noSession() async throws {
+        let certificates = try Certificates()
+        let host = try await TLSHost("dtls", certificates.server, ["tls-timeout": "300ms"])
+        // The handshake passes, and the messages of the client do not.
+        let (error, _) = try await connect(host, ["ca": certificates.authority]) { _, sender, datagram in
+            sender == .client && datagram.first == 23 ? [] : [datagram]
+        }
+        #expect(error?.code == .closedByPeer && error?.phase == .handshake, "\(String(describing: error))")
+        #expect(error?.isRetryable == true)
+        let seen = try await host.events.firstError()
+        #expect(seen.code == .timedOut && seen.reason == "the client has opened no session after its DTLS handshake")
         await host.stop()
     }
 
