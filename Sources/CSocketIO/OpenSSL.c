@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <string.h>
+#include <sys/time.h>
 
 // Constants of openssl/bio.h.
 enum { flush_command = 11, write_flag = 2, read_flag = 1, retry_flag = 8, source_and_sink_type = 0x0400 };
@@ -39,6 +40,52 @@ static int write_records(void *stream, const char *bytes, size_t size, size_t *c
     return 1;
 }
 
+static int read_datagram(void *stream, char *buffer, size_t size, size_t *count) {
+    struct csocketio_datagrams *datagrams = loaded.BIO_get_data(stream);
+    loaded.BIO_clear_flags(stream, read_flag | write_flag | retry_flag);
+    if (datagrams->input_count == 0) {
+        loaded.BIO_set_flags(stream, read_flag | retry_flag);
+        *count = 0;
+        return 0;
+    }
+    // As with a socket, the rest of a datagram that is too long is lost.
+    *count = size < datagrams->input_count ? size : datagrams->input_count;
+    memcpy(buffer, datagrams->input, *count);
+    datagrams->input_count = 0;
+    return 1;
+}
+
+static int write_datagram(void *stream, const char *bytes, size_t size, size_t *count) {
+    struct csocketio_datagrams *datagrams = loaded.BIO_get_data(stream);
+    uint32_t length = (uint32_t)size;
+    loaded.BIO_clear_flags(stream, read_flag | write_flag | retry_flag);
+    *count = size;
+    // Without room the datagram is lost, as on the network.
+    if (size > UINT16_MAX || datagrams->output_capacity - datagrams->output_count < sizeof length + size) return 1;
+    memcpy(datagrams->output + datagrams->output_count, &length, sizeof length);
+    memcpy(datagrams->output + datagrams->output_count + sizeof length, bytes, size);
+    datagrams->output_count += sizeof length + size;
+    return 1;
+}
+
+// The cookie of a ClientHello was checked before OpenSSL gets it, and OpenSSL makes none.
+static int verify_cookie(void *connection, const unsigned char *cookie, unsigned int count) {
+    (void)connection, (void)cookie, (void)count;
+    return 1;
+}
+
+static int make_no_cookie(void *connection, unsigned char *cookie, unsigned int *count) {
+    (void)connection, (void)cookie, (void)count;
+    return 0;
+}
+
+// The first repetition of a flight comes after 200 ms, and each further one after twice the time, up to 2 s.
+static unsigned int next_timeout(void *connection, unsigned int microseconds) {
+    (void)connection;
+    if (microseconds == 0) return 200000;
+    return microseconds < 1000000 ? microseconds * 2 : 2000000;
+}
+
 static long control_records(void *stream, int command, long number, void *pointer) {
     (void)stream, (void)number, (void)pointer;
     return command == flush_command;
@@ -56,6 +103,12 @@ const char *csocketio_load_openssl(void *library, struct csocketio_openssl *func
     found.BIO_meth_set_write_ex(method, write_records);
     found.BIO_meth_set_ctrl(method, control_records);
     found.record_method = method;
+    method = found.BIO_meth_new(found.BIO_get_new_index() | source_and_sink_type, "datagrams");
+    if (!method) return "BIO_meth_new";
+    found.BIO_meth_set_read_ex(method, read_datagram);
+    found.BIO_meth_set_write_ex(method, write_datagram);
+    found.BIO_meth_set_ctrl(method, control_records);
+    found.datagram_method = method;
     loaded = found;
     *functions = found;
     return NULL;
@@ -67,4 +120,37 @@ void *csocketio_new_record_stream(const struct csocketio_openssl *functions, str
     functions->BIO_set_data(stream, records);
     functions->BIO_set_init(stream, 1);
     return stream;
+}
+
+void *csocketio_new_datagram_stream(const struct csocketio_openssl *functions, struct csocketio_datagrams *datagrams) {
+    void *stream = functions->BIO_new(functions->datagram_method);
+    if (!stream) return NULL;
+    functions->BIO_set_data(stream, datagrams);
+    functions->BIO_set_init(stream, 1);
+    return stream;
+}
+
+void csocketio_set_up_datagrams(const struct csocketio_openssl *functions, void *context) {
+    functions->SSL_CTX_set_cookie_verify_cb(context, verify_cookie);
+    functions->SSL_CTX_set_cookie_generate_cb(context, make_no_cookie);
+}
+
+void csocketio_set_datagram_timer(const struct csocketio_openssl *functions, void *connection) {
+    functions->DTLS_set_timer_cb(connection, next_timeout);
+}
+
+int csocketio_take_first_hello(const struct csocketio_openssl *functions, void *connection) {
+    // OpenSSL writes the address of the client there, which the stream does not know.
+    void *address = functions->BIO_ADDR_new();
+    if (!address) return 0;
+    int result = functions->DTLSv1_listen(connection, address);
+    functions->BIO_ADDR_free(address);
+    return result == 1;
+}
+
+int64_t csocketio_datagram_timeout(const struct csocketio_openssl *functions, void *connection) {
+    struct timeval left;
+    // DTLS_CTRL_GET_TIMEOUT
+    if (functions->SSL_ctrl(connection, 73, 0, &left) != 1) return -1;
+    return (int64_t)left.tv_sec * 1000000000 + (int64_t)left.tv_usec * 1000;
 }

@@ -115,6 +115,7 @@ public struct TransportRegistry: Sendable {
         .mqttTLS,
         .mqttWebSocketTLS,
         .udp,
+        .dtls,
         .memory,
     ])
 
@@ -126,7 +127,7 @@ public struct TransportRegistry: Sendable {
     /// Other names for transports, with the scheme that this package uses.
     private static let otherNames = [
         "http": "ws", "https": "wss", "ssl": "tls", "tcps": "tls", "tcp+tls": "tls", "mqtt+tls": "mqtts",
-        "mqtt+ssl": "mqtts", "mqtt+https": "mqtt+wss",
+        "mqtt+ssl": "mqtts", "mqtt+https": "mqtt+wss", "udps": "dtls", "udp+dtls": "dtls",
     ]
 
     /// Returns all transports of this package, where the private keys of the option `key` may be encrypted.
@@ -147,7 +148,7 @@ public struct TransportRegistry: Sendable {
         var registry = standard
         let encrypted: [TransportDescriptor] = [
             .tcp(security), .webSocket(compressor: ZLib.shared, securityForHTTP), .mqtt(security),
-            .mqttWebSocket(securityForHTTP),
+            .mqttWebSocket(securityForHTTP), .udp(security),
         ]
         for transport in encrypted { registry.register(transport) }
         return registry
@@ -166,16 +167,11 @@ public struct TransportRegistry: Sendable {
 
     /// Returns the transport of this name.
     ///
-    /// - Throws: `.invalidConfiguration` with the known names. `.unsupported` for UDP with encryption.
+    /// - Throws: `.invalidConfiguration` with the known names.
     public func transport(named name: String) throws(TransportError) -> TransportDescriptor {
         if let found = transports.first(where: { $0.name == name }) { return found }
         if let own = Self.otherNames[name], transports.contains(where: { $0.name == own }) {
             throw .configuration("scheme", "is \"\(name)\"; here it is \(own)://")
-        }
-        if ["dtls", "udps"].contains(name) {
-            let sentence =
-                "\(name):// needs DTLS, which this version does not support; encrypted are wss://, tls:// and mqtts://"
-            throw TransportError(.unsupported, .configure, sentence)
         }
         let known = SettingFormat.word(of: transports.map(\.name))
         let isMisspelt = spellingSuggestion(for: name, in: known.words) != nil
@@ -196,8 +192,8 @@ public struct TransportRegistry: Sendable {
         try transport(named: endpoint.scheme).make(endpoint, loop)
     }
 
-    /// Connects to a URL: `tcp://`, `ws://`, `mqtt://`, `mqtt+ws://`, `udp://`, `memory://`, or over TLS `tls://`,
-    /// `wss://`, `mqtts://`, `mqtt+wss://`.
+    /// Connects to a URL: `tcp://`, `ws://`, `mqtt://`, `mqtt+ws://`, `udp://`, `memory://`, or encrypted `tls://`,
+    /// `wss://`, `mqtts://`, `mqtt+wss://`, `dtls://`.
     ///
     /// - Parameters:
     ///   - url: The URL, with the options of the transport in its query.

@@ -19,6 +19,7 @@
     F(int, OPENSSL_init_ssl, (uint64_t options, const void *settings)) \
     /* Contexts */ \
     F(const void *, TLS_method, (void)) \
+    F(const void *, DTLS_method, (void)) \
     F(void *, SSL_CTX_new, (const void *method)) \
     F(void, SSL_CTX_free, (void *context)) \
     F(long, SSL_CTX_ctrl, (void *context, int command, long number, void *pointer)) \
@@ -39,6 +40,9 @@
     F(void, SSL_CTX_sess_set_new_cb, (void *context, int (*callback)(void *, void *))) \
     F(int, SSL_CTX_set_session_id_context, (void *context, const unsigned char *identifier, unsigned int count)) \
     F(int, SSL_CTX_set_num_tickets, (void *context, size_t count)) \
+    F(int, SSL_CTX_set_cipher_list, (void *context, const char *names)) \
+    F(void, SSL_CTX_set_cookie_verify_cb, (void *context, int (*callback)(void *, const unsigned char *, unsigned int))) \
+    F(void, SSL_CTX_set_cookie_generate_cb, (void *context, int (*callback)(void *, unsigned char *, unsigned int *))) \
     /* Connections */ \
     F(void *, SSL_new, (void *context)) \
     F(void, SSL_free, (void *connection)) \
@@ -46,6 +50,8 @@
     F(void, SSL_set_connect_state, (void *connection)) \
     F(void, SSL_set_accept_state, (void *connection)) \
     F(int, SSL_do_handshake, (void *connection)) \
+    F(int, DTLSv1_listen, (void *connection, void *address)) \
+    F(void, DTLS_set_timer_cb, (void *connection, unsigned int (*callback)(void *, unsigned int))) \
     F(int, SSL_read_ex, (void *connection, void *buffer, size_t size, size_t *count)) \
     F(int, SSL_write_ex, (void *connection, const void *bytes, size_t size, size_t *count)) \
     F(int, SSL_pending, (const void *connection)) \
@@ -160,6 +166,8 @@
     F(void *, BIO_new_mem_buf, (const void *bytes, int count)) \
     F(void *, BIO_new_file, (const char *file, const char *mode)) \
     F(int, BIO_read_ex, (void *stream, void *buffer, size_t size, size_t *count)) \
+    F(void *, BIO_ADDR_new, (void)) \
+    F(void, BIO_ADDR_free, (void *address)) \
     /* Errors */ \
     F(void, ERR_clear_error, (void)) \
     F(unsigned long, ERR_peek_error, (void)) \
@@ -172,6 +180,8 @@ struct csocketio_openssl {
 #undef CSOCKETIO_FIELD
     // The method of the streams between OpenSSL and the connection's buffers; see csocketio_records.
     const void *record_method;
+    // The method of the streams of DTLS; see csocketio_datagrams.
+    const void *datagram_method;
 };
 
 // Loads the functions from a library that dlopen(3) has opened. Returns the name of a function that it lacks, or null.
@@ -187,6 +197,30 @@ struct csocketio_records {
 
 // Makes a stream over `records`, which must live longer. Returns null without memory.
 void *csocketio_new_record_stream(const struct csocketio_openssl *functions, struct csocketio_records *records);
+
+// The datagrams between OpenSSL and an association of DTLS. Each read takes the whole input, which is one datagram. Each
+// write appends one datagram to the output: its length in four bytes of this machine, and then its bytes.
+struct csocketio_datagrams {
+    const unsigned char *input;
+    size_t input_count;
+    unsigned char *output;
+    size_t output_count, output_capacity;
+};
+
+// Makes a stream over `datagrams`, which must live longer. Returns null without memory.
+void *csocketio_new_datagram_stream(const struct csocketio_openssl *functions, struct csocketio_datagrams *datagrams);
+
+// Lets a server's context accept every cookie, because the cookies are checked before.
+void csocketio_set_up_datagrams(const struct csocketio_openssl *functions, void *context);
+
+// Sets the times of a connection after which it repeats a flight.
+void csocketio_set_datagram_timer(const struct csocketio_openssl *functions, void *connection);
+
+// Reads the ClientHello of a client whose cookie was checked. Returns whether the handshake can continue.
+int csocketio_take_first_hello(const struct csocketio_openssl *functions, void *connection);
+
+// The time until the next repetition in nanoseconds, or -1 if none is due.
+int64_t csocketio_datagram_timeout(const struct csocketio_openssl *functions, void *connection);
 
 #if defined(__clang__)
 #pragma clang diagnostic pop

@@ -38,6 +38,11 @@ package struct UDPConfiguration: Sendable, Hashable {
     /// Whether a server accepts clients that request the reliable mode; `true` by default. Otherwise it refuses them.
     package var acceptsReliable: Bool
 
+    /// How many bytes encryption adds to each datagram; 0 without encryption. Packets of the reliable mode are shorter by
+    /// this number.
+    package var overhead = 0
+    /// The longest datagram before encryption, in bytes.
+    package var largestPlaintext = Self.maximumDatagramSize
     /// How many bytes of unacknowledged messages a reliable session buffers before senders wait.
     var reliableBuffer = 1 << 20
     /// How many messages of a reliable session, and how many bytes of them, may wait for their receiver. Beyond that
@@ -81,6 +86,11 @@ package struct UDPConfiguration: Sendable, Hashable {
             : max(ReliableSession.packetSize, maximumPayloadSize + Datagram.dataHeaderSize)
     }
 
+    /// The largest ``maximumPayloadSize`` that fits into a datagram.
+    package var largestPayload: Int {
+        min(Self.maximumDatagramSize - overhead, largestPlaintext) - (isPlain ? 0 : Datagram.dataHeaderSize)
+    }
+
     /// The terms of this side for a reliable session.
     func terms(isOrdered: Bool) -> ReliableTerms {
         ReliableTerms(isOrdered: isOrdered, maximumMessageSize: maximumReliableSize)
@@ -91,7 +101,7 @@ package struct UDPConfiguration: Sendable, Hashable {
     /// - Throws: `.invalidConfiguration` for the first value that is not allowed. The error names the key and the
     ///   allowed values.
     package func validate() throws(TransportError) {
-        let largest = Self.maximumDatagramSize - (isPlain ? 0 : Datagram.dataHeaderSize)
+        let largest = largestPayload
         guard maximumPayloadSize >= 1, maximumPayloadSize <= largest else {
             throw .configuration("maximumPayloadSize", "must be from 1 to \(largest)")
         }

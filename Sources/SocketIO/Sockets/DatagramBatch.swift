@@ -4,7 +4,8 @@ import CSocketIO
 /// before the next receive call. If more are queued, one system call receives many.
 package final class DatagramBatch {
     private static let capacity = 16
-    private static let memory = 16 * 1024
+    /// The memory of a batch, in bytes, unless its creator says otherwise.
+    package static let usualMemory = 16 * 1024
 
     private let slot: Int
     private let count: Int
@@ -31,11 +32,12 @@ package final class DatagramBatch {
     /// - Parameters:
     ///   - largest: the size of the longest datagram in bytes.
     ///   - tellsSenders: whether the senders are recorded. A connected socket does not need them.
-    package init(largest: Int, tellsSenders: Bool = true) {
+    ///   - memory: the memory for all datagrams in bytes, unless two of them need more.
+    package init(largest: Int, tellsSenders: Bool = true, memory: Int = usualMemory) {
         self.tellsSenders = tellsSenders
         // One more byte than allowed distinguishes a datagram that is too long from the longest one.
         slot = max(512, largest + 1)
-        count = max(2, min(Self.capacity, Self.memory / slot))
+        count = max(2, min(Self.capacity, memory / slot))
         buffer = .allocate(byteCount: slot * count, alignment: 16)
         senders.initialize(repeating: sockaddr_storage(), count: Self.capacity)
         lengths.initialize(repeating: 0, count: Self.capacity)

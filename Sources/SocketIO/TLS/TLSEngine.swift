@@ -26,6 +26,8 @@ package struct TLSSettings: Sendable, Hashable {
     package enum ClientCertificates: String, Sendable, Hashable, CaseIterable { case off, optional, required }
 
     package var side: Side
+    /// Whether records are datagrams: DTLS 1.2 in place of TLS.
+    package var isDatagram = false
     package var minimumVersion = Version.tls12
     /// The file, text or directory of the trusted authorities; `nil` for those of the system.
     package var authorities: TLSFile?
@@ -66,6 +68,19 @@ package protocol TLSContext: AnyObject, Sendable {
     ///   - port: the port of the server, which separates the sessions of servers on one host.
     /// - Returns: `nil` without memory.
     func makeEngine(host: String?, port: UInt16) -> (any TLSEngine)?
+    /// Makes the engine of one association of datagrams, if the settings are for datagrams.
+    ///
+    /// - Parameters:
+    ///   - host: the name or address of the server; `nil` at a server.
+    ///   - port: the port of the server, which separates the sessions of servers on one host.
+    ///   - largest: the longest message that is written, in bytes.
+    /// - Returns: `nil` without memory, or if the library has no DTLS.
+    func makeDatagramEngine(host: String?, port: UInt16, largest: Int) -> (any DatagramTLSEngine)?
+}
+
+extension TLSContext {
+    /// By default there is no DTLS.
+    package func makeDatagramEngine(host _: String?, port _: UInt16, largest _: Int) -> (any DatagramTLSEngine)? { nil }
 }
 
 /// TLS of one connection, as a state machine without I/O: records in, records out. It belongs to one loop.

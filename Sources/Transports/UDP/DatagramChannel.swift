@@ -161,7 +161,7 @@ extension ConnectionDriver {
 
 extension SystemError {
     /// Whether the error can mean that the local address was removed.
-    fileprivate var isLossOfAddress: Bool {
+    var isLossOfAddress: Bool {
         [ENETUNREACH, EADDRNOTAVAIL, EHOSTUNREACH, ENETDOWN, EINVAL].contains(number)
     }
 }

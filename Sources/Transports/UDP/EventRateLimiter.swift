@@ -1,3 +1,4 @@
+import Primitives
 import Protocols
 import SocketIO
 import TransportAPI
@@ -81,6 +82,13 @@ extension UDPListenerCore.DropReason {
                 .protocolViolation,
                 .handshake,
                 "the datagram does not belong to this protocol; for datagrams without sessions set plain=on"
+            )
+        case .encrypted:
+            TransportError(
+                .handshakeFailed,
+                .handshake,
+                "the client speaks DTLS; this listener is plain: use udp://",
+                detail: TLSProblem.plainText.rawValue
             )
         case .unknownSession: TransportError(.notFound, .open, "the datagram belongs to no session")
         case .wrongCookie: TransportError(.handshakeFailed, .handshake, "the cookie is forged or too old")

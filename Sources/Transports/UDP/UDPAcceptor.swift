@@ -25,6 +25,8 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
     @exclusivity(unchecked) private var requests = WaitingRequests()
     @exclusivity(unchecked) private var waiting = FlowQueues<(bytes: [UInt8], sender: SocketAddress)>()
     @exclusivity(unchecked) private var refusals = ReplyRateLimiter()
+    /// The encryption between the socket and the sessions; `nil` if the server is not encrypted.
+    let dtls: DTLSServer?
     @exclusivity(unchecked) private var isContinuing = false
     @exclusivity(unchecked) var schedule = ScheduleEntry()
     @exclusivity(unchecked) var sessions: [UInt64: (driver: ConnectionDriver, channel: UDPSessionChannel)] = [:]
@@ -49,7 +51,9 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
         on loop: EventLoop,
         limits: ConnectionLimits,
         handler: any ConnectionHandler,
-        core: UDPListenerCore
+        core: UDPListenerCore,
+        tls: ServerTLS? = nil,
+        dtlsLimits: DTLSServer.Limits? = nil
     ) throws(SystemError) {
         socket = try DatagramSocket(boundTo: address, on: loop)
         self.loop = loop
@@ -57,8 +61,22 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
         self.handler = handler
         self.queue = queue
         self.core = core
-        batch = DatagramBatch(largest: core.largestDatagram)
+        if let tls, let dtlsLimits {
+            dtls = DTLSServer(tls, dtlsLimits, socket, on: loop)
+            let largest = max(core.largestDatagram + DTLS.overhead, DTLS.largestHandshakeDatagram)
+            batch = DatagramBatch(largest: largest, memory: 4 * DatagramBatch.usualMemory)
+        } else {
+            dtls = nil
+            batch = DatagramBatch(largest: core.largestDatagram)
+        }
         try socket.attach(self)
+        guard let dtls else { return }
+        tls?.onFailure = { [queue] in queue.note(nil, CloseReason($0), wasOpen: false, count: 0) }
+        dtls.onDatagram = { [self] in sort(&$0, from: $1.address, $2, $1) }
+        dtls.onRefusal = { [self] in
+            note(.sessions($1.code), EventRateLimiter.Event(client: $0, reason: CloseReason($1)))
+        }
+        dtls.onEnd = { [self] in associationEnded($0, $1) }
     }
 
     var port: UInt16? { socket.local?.port }
@@ -91,7 +109,13 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
             // more after it is answered.
             let isLittle = count == 1 && (batch.wasFirst || batch.wasLast) && waiting.isEmpty
             while batch.takeNext({ input.append(contentsOf: $0) }) != nil {
-                if let sender = batch.lastSender, !input.isEmpty { sort(&input, from: sender, isLittle) }
+                if let sender = batch.lastSender, !input.isEmpty {
+                    if let dtls {
+                        dtls.receive(input, from: sender, isLittle)
+                    } else {
+                        sort(&input, from: sender, isLittle, nil)
+                    }
+                }
                 input.removeAll()
             }
             if waiting.hasFresh { serveFresh(&input, &turn) }
@@ -117,12 +141,19 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
     }
 
     /// Processes a datagram, or queues it.
-    private func sort(_ input: inout ByteBuffer, from sender: SocketAddress, _ isLittle: Bool) {
+    private func sort(
+        _ input: inout ByteBuffer,
+        from sender: SocketAddress,
+        _ isLittle: Bool,
+        _ client: DTLSClient?
+    ) {
         if !core.isPlain, Datagram.isRequest(input) {
             if !requests.append(input, from: sender) { note(.overload, sender) }
             return
         }
         switch decision(input, sender) {
+        // A session belongs to the association in which it was opened, and so to its certificate.
+        case .session(let id) where sessions[id]?.channel.client !== client: note(.unknownSession, sender)
         case .session(let id) where !isLittle:
             let size = input.count
             // The datagram is copied only if there is room.
@@ -164,6 +195,11 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
         repeat {
             if let (id, datagram) = waiting.popFirst() { serve(id, datagram, &input) }
             if let sender = requests.takeFirst(into: &input) {
+                // The association may have ended meanwhile.
+                if dtls != nil, dtls?.client(at: sender) == nil {
+                    input.removeAll()
+                    continue
+                }
                 carryOut(decision(input, sender), &input, from: sender)
                 input.removeAll()
             }
@@ -188,10 +224,13 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
         case .accept(let session): accept(session, &input, from: sender)
         case .reply(let reason):
             if let reason { note(reason, sender) }
-            guard !isClosed, reason != .unknownSession || refusals.take(loop.now) else { break }
+            guard !isClosed, reason != .unknownSession && reason != .encrypted || refusals.take(loop.now) else { break }
             // There are few of these replies. A client that requests a session must not wait for sessions that send
             // much.
-            _ = reply.withUnsafeReadableBytes { socket.send($0, to: sender) }
+            _ = reply.withUnsafeReadableBytes { bytes in
+                guard let dtls else { return socket.send(bytes, to: sender) }
+                return dtls.client(at: sender)?.association?.write(bytes) ?? .end
+            }
         case .drop(let reason): note(reason, sender)
         }
     }
@@ -226,13 +265,18 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
 
     /// Sends for one session. If the socket is full, the session is notified when there is room again.
     func send(_ bytes: UnsafeRawBufferPointer, for channel: UDPSessionChannel) -> IOResult {
-        let result = isFull ? .wouldBlock : socket.send(bytes, to: channel.address)
+        let result = isFull ? .wouldBlock : transmit(bytes, for: channel)
         isFull = result == .wouldBlock
         if result == .wouldBlock, !channel.isBlocked {
             channel.isBlocked = true
             blocked.append(channel)
         }
         return result
+    }
+
+    private func transmit(_ bytes: UnsafeRawBufferPointer, for channel: UDPSessionChannel) -> IOResult {
+        guard let client = channel.client else { return socket.send(bytes, to: channel.address) }
+        return client.association?.write(bytes) ?? .end
     }
 
     /// Closes the acceptor. The sessions share the socket, so it stays open until the last of them has ended. New
@@ -243,6 +287,7 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
             for session in sessions.values { session.driver.beginClose(.user) }
         }
         isClosed = true
+        dtls?.isClosed = true
         for session in sessions.values where session.driver.phase == .draining { session.driver.flushIfRequested() }
         closeIfOver()
     }
@@ -250,6 +295,7 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
     func closeIfOver() {
         guard isClosed, sessions.isEmpty else { return }
         blocked = []
+        dtls?.close()
         socket.close()
         emptyWaiters.resumeAll(returning: ())
     }
@@ -262,14 +308,26 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
 extension UDPAcceptor {
     func accept(_ session: UDPCore, _ input: inout ByteBuffer, from sender: SocketAddress) {
         let id = session.connectionID
-        guard !isClosed, queue.hasRoom else { return core.remove(id, now: Instant(nanoseconds: loop.now)) }
-        let channel = UDPSessionChannel(self, sender, session)
+        let client = dtls?.client(at: sender)
+        guard !isClosed, queue.hasRoom, dtls == nil || client != nil else {
+            return core.remove(id, now: Instant(nanoseconds: loop.now))
+        }
+        let channel = UDPSessionChannel(self, sender, session, client)
+        if let client { dtls?.opened(id, of: client) }
         let driver = ConnectionDriver(session, over: channel, on: loop, limits: limits)
         driver.handler = handler
         driver.owner = self
         sessions[id] = (driver, channel)
         driver.start()
         driver.deliver(datagram: &input, from: sender, to: channel)
+    }
+
+    /// Ends the sessions of an association that has ended.
+    func associationEnded(_ client: DTLSClient, _ failure: TLSFailure?) {
+        for id in client.sessions {
+            guard let driver = sessions[id]?.driver else { continue }
+            if let failure { driver.brokenByTLS(failure) } else { driver.inputEnded() }
+        }
     }
 
     /// Ends a session at once to make room for a new one.
@@ -325,8 +383,9 @@ extension UDPAcceptor {
 
     func closed(_ driver: ConnectionDriver) {
         guard let session = driver.core as? UDPCore else { return }
-        sessions[session.connectionID] = nil
+        let ended = sessions.removeValue(forKey: session.connectionID)
         core.remove(session.connectionID, now: Instant(nanoseconds: loop.now))
+        if let client = ended?.channel.client { dtls?.closed(session.connectionID, of: client) }
         closeIfOver()
     }
 

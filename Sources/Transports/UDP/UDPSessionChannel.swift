@@ -11,16 +11,20 @@ final class UDPSessionChannel: ByteChannel {
     private var handler: (any PollHandler)?
     @exclusivity(unchecked) private(set) var bytesSent: UInt64 = 0
     @exclusivity(unchecked) private(set) var bytesReceived: UInt64 = 0
+    @exclusivity(unchecked) private(set) var tlsBytesSent: UInt64 = 0
     @exclusivity(unchecked) private var datagramsSent: UInt64 = 0
     @exclusivity(unchecked) private var datagramsReceived: UInt64 = 0
 
     /// Whether the socket has no room for this session's output. The acceptor notifies the session when there is room.
     var isBlocked = false
+    /// The association that carries the session's datagrams; `nil` if the server is not encrypted.
+    let client: DTLSClient?
     /// The identifier of the session in datagrams.
     let identifier: UInt64
 
-    init(_ acceptor: UDPAcceptor, _ address: SocketAddress, _ session: UDPCore) {
+    init(_ acceptor: UDPAcceptor, _ address: SocketAddress, _ session: UDPCore, _ client: DTLSClient?) {
         self.acceptor = acceptor
+        self.client = client
         identifier = session.connectionID
         path = PathValidator(address)
     }
@@ -35,7 +39,7 @@ final class UDPSessionChannel: ByteChannel {
         now: Instant,
         random: inout RandomSource
     ) {
-        bytesReceived += UInt64(datagram.count)
+        bytesReceived += UInt64(datagram.count + (client == nil ? 0 : DTLS.overhead))
         datagramsReceived += 1
         if let token = path.heard(datagram, from: sender, now, &random) { ask(token) }
     }
@@ -49,6 +53,7 @@ final class UDPSessionChannel: ByteChannel {
     var isDatagram: Bool { true }
     var roundTripsToConnect: Int { 0 }
     var peer: SocketAddress? { address }
+    var encryption: TLSDescription? { client?.description }
 
     var segmentCounts: SegmentCounts? {
         let headers: UInt64 = address.isIPv6 ? 48 : 28
@@ -87,6 +92,7 @@ final class UDPSessionChannel: ByteChannel {
         let result = acceptor.send(datagram, for: self)
         if case .bytes(let count) = result {
             bytesSent += UInt64(count)
+            if client != nil { tlsBytesSent += UInt64(count - min(count, datagram.count)) }
             datagramsSent += 1
         }
         return result

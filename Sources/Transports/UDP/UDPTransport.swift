@@ -4,58 +4,93 @@ import TransportAPI
 
 extension TransportDescriptor {
     /// The descriptor of UDP with sessions: `udp://host:9401`.
-    public static let udp: TransportDescriptor = {
-        var descriptor = datagrams
+    public static let udp = udp(nil)
+
+    /// The descriptor of UDP with sessions over DTLS 1.2: `dtls://host:9401`. It needs OpenSSL 3 on the machine.
+    public static let dtls = udp(.openSSL)
+
+    /// Returns the descriptor of UDP with sessions.
+    ///
+    /// - Parameter security: How datagrams are encrypted; `nil` for the plain transport.
+    static func udp(_ security: StreamSecurity?) -> TransportDescriptor {
+        let isEncrypted = security != nil
+        let options = isEncrypted ? udpOptions + [handshakesOption] + TransportOption.tls : udpOptions
+        var descriptor = datagrams(security, options)
         descriptor.answersClients = true
+        descriptor.isEncrypted = isEncrypted
+        descriptor.encryptedName = isEncrypted ? nil : "dtls"
         descriptor.annotate = { reader in
             reader.take(4, "magic, version and type: data")
             reader.take(8, "connection id")
             reader.take(4, "sequence number \(reader.number(4))")
         }
         descriptor.cores = { (endpoint) throws(TransportError) in
-            let configuration = try configuration(OptionReader(endpoint, allowed: udpOptions))
+            let configuration = try configuration(OptionReader(endpoint, allowed: options), isEncrypted)
             return { () throws(TransportError) in try pairing(configuration) }
         }
         return descriptor
-    }()
+    }
 
-    private static let datagrams = TransportDescriptor(
-        name: "udp",
-        defaultPort: defaultPort,
-        isDatagram: true,
-        keepaliveInterval: keepalive,
-        options: udpOptions,
-        make: { (endpoint, loop) throws(TransportError) in
-            let options = try OptionReader(endpoint, allowed: udpOptions)
-            let limits = try options.limits(keepaliveInterval: keepalive)
-            var configuration = try configuration(options)
-            configuration.take(limits)
-            let core = try UDPCore(client: configuration)
-            return UDPTransport(
-                endpoint: endpoint,
-                port: endpoint.port ?? defaultPort,
-                loop: loop,
-                limits: limits,
-                core: core
-            )
-        },
-        serve: { (endpoint, loop, serving) async throws(TransportError) in
-            let options = try OptionReader(endpoint, allowed: udpOptions)
-            let limits = try options.limits(keepaliveInterval: keepalive)
-            var configuration = try configuration(options)
-            configuration.take(limits)
-            if try options.value("reliable", SettingFormat<UDPReliability>.word) == .off {
-                configuration.acceptsReliable = false
+    private static func datagrams(_ security: StreamSecurity?, _ options: [TransportOption]) -> TransportDescriptor {
+        TransportDescriptor(
+            name: security == nil ? "udp" : "dtls",
+            defaultPort: defaultPort,
+            isDatagram: true,
+            keepaliveInterval: keepalive,
+            options: options,
+            make: { (endpoint, loop) throws(TransportError) in
+                let reader = try OptionReader(endpoint, allowed: options)
+                let limits = try reader.limits(keepaliveInterval: keepalive)
+                var configuration = try configuration(reader, security != nil)
+                configuration.take(limits)
+                let port = endpoint.port ?? defaultPort
+                return UDPTransport(
+                    endpoint: endpoint,
+                    port: port,
+                    loop: loop,
+                    limits: limits,
+                    core: try UDPCore(client: configuration),
+                    isPlain: configuration.isPlain,
+                    tls: try security.map { (security) throws(TransportError) in
+                        try ClientTLS(security, reader, host: endpoint.host, port: port, isDatagram: true)
+                    }
+                )
+            },
+            serve: { (endpoint, loop, serving) async throws(TransportError) in
+                let reader = try OptionReader(endpoint, allowed: options)
+                let limits = try reader.limits(keepaliveInterval: keepalive)
+                var configuration = try configuration(reader, security != nil)
+                configuration.take(limits)
+                if try reader.value("reliable", SettingFormat<UDPReliability>.word) == .off {
+                    configuration.acceptsReliable = false
+                }
+                if serving.handlesMessages { configuration.confirmsReceipt = false }
+                var random = RandomSource.system()
+                let core = try UDPListenerCore(configuration, random: &random)
+                let handshakes = try reader.integer("max-handshakes", in: 1...1 << 20)
+                let dtlsLimits = DTLSServer.Limits(
+                    handshakes: handshakes ?? ServerLimits().maximumHandshakes,
+                    handshakeTimeout: limits.secureTimeout,
+                    sessionTimeout: configuration.isPlain ? configuration.idleTimeout : limits.secureTimeout,
+                    largest: core.largestDatagram
+                )
+                let tls = try await ServerTLS.load(security, reader, on: loop, isDatagram: true)
+                return try await CoreListener.listen(at: endpoint, on: loop, serving: serving) {
+                    (address, queue) throws(SystemError) in
+                    try UDPAcceptor(
+                        address,
+                        queue,
+                        on: loop,
+                        limits: limits,
+                        handler: serving.handler(queue),
+                        core: core,
+                        tls: tls?.value,
+                        dtlsLimits: dtlsLimits
+                    )
+                }
             }
-            if serving.handlesMessages { configuration.confirmsReceipt = false }
-            var random = RandomSource.system()
-            let core = try UDPListenerCore(configuration, random: &random)
-            return try await CoreListener.listen(at: endpoint, on: loop, serving: serving) {
-                (address, queue) throws(SystemError) in
-                try UDPAcceptor(address, queue, on: loop, limits: limits, handler: serving.handler(queue), core: core)
-            }
-        }
-    )
+        )
+    }
 
     /// Returns the two cores of a session. The client sends a hello, returns the listener's cookie, and is accepted.
     private static func pairing(_ configuration: UDPConfiguration) throws(TransportError) -> CorePairing {
@@ -110,8 +145,23 @@ extension TransportDescriptor {
         TransportOption("max-per-address", "a number from 1 to 1048576", "clients of one address at a time (no limit)"),
     ]
 
-    private static func configuration(_ options: OptionReader) throws(TransportError) -> UDPConfiguration {
+    private static let handshakesOption = TransportOption(
+        "max-handshakes",
+        "a number from 1 to 1048576",
+        "clients of a server that have no session yet (1024)"
+    )
+
+    private static func configuration(
+        _ options: OptionReader,
+        _ isEncrypted: Bool
+    ) throws(TransportError) -> UDPConfiguration {
         var configuration = UDPConfiguration()
+        if isEncrypted {
+            // A datagram is as long as one without encryption, and its messages are shorter.
+            configuration.overhead = DTLS.overhead
+            configuration.largestPlaintext = DTLS.largestRecord
+            configuration.maximumPayloadSize -= DTLS.overhead
+        }
         configuration.isPlain = try options.flag("plain") ?? false
         configuration.idleTimeout = try options.duration("idle-timeout") ?? configuration.idleTimeout
         configuration.maximumSessions =
@@ -127,7 +177,8 @@ extension TransportDescriptor {
             )
             return configuration
         }
-        let size = try options.maximumMessageSize(default: 0, atMost: UDPConfiguration.maximumDatagramSize)
+        let largest = isEncrypted ? configuration.largestPayload : UDPConfiguration.maximumDatagramSize
+        let size = try options.maximumMessageSize(default: 0, atMost: largest)
         guard size > 0 else { return configuration }
         configuration.maximumPayloadSize = size
         configuration.maximumReliableSize = size
@@ -142,6 +193,9 @@ struct UDPTransport: Transport {
     let loop: EventLoop
     let limits: ConnectionLimits
     let core: UDPCore
+    let isPlain: Bool
+    /// How datagrams are encrypted; `nil` for the plain transport.
+    let tls: ClientTLS?
 
     var capabilities: Capabilities { limits.describe(core.capabilities) }
 
@@ -187,16 +241,30 @@ struct UDPTransport: Transport {
         deadline: Int64,
         started: Int64
     ) async throws(TransportError) -> any Connection {
-        let channel: DatagramChannel
+        let engine = try await tls?.datagramEngine(largest: core.largestDatagram, on: loop, deadline: deadline)
+        let channel: any ByteChannel
         do throws(SystemError) {
-            channel = try DatagramChannel(to: address, largest: core.largestDatagram, now: loop.now) {
-                () throws(SystemError) in
-                try DatagramSocket(connectedTo: address, on: loop)
-            }
+            channel = try makeChannel(address, engine)
         } catch {
             throw TransportError(error, .connect, at: address.description, isDatagram: true)
         }
         let driver = ConnectionDriver(core, over: channel, on: loop, limits: limits, started: started)
         return try await driver.openConnection(deadline: deadline)
+    }
+    private func makeChannel(
+        _ address: SocketAddress,
+        _ engine: (any DatagramTLSEngine)?
+    ) throws(SystemError) -> any ByteChannel {
+        guard let engine else {
+            return try DatagramChannel(to: address, largest: core.largestDatagram, now: loop.now) {
+                () throws(SystemError) in
+                try DatagramSocket(connectedTo: address, on: loop)
+            }
+        }
+        let largest = max(core.largestDatagram + DTLS.overhead, DTLS.largestHandshakeDatagram)
+        return try DTLSChannel(to: address, engine, largest: largest, hasPings: !isPlain, on: loop) {
+            () throws(SystemError) in
+            try DatagramSocket(connectedTo: address, on: loop)
+        }
     }
 }

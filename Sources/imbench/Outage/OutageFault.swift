@@ -50,6 +50,7 @@ enum OutageFault: String, Sendable, Hashable, CaseIterable {
     func isMeaningless(for transport: TransportDescriptor) -> String? {
         switch self {
         case .rebind where !transport.isDatagram: "a TCP connection does not outlive its address"
+        case .rebind where transport.isEncrypted: "a connection over DTLS does not outlive its address"
         case .reset where transport.isDatagram, .finish where transport.isDatagram:
             "there is no connection that could end"
         case .badCredentials where RefusingServer.answers[transport.name] == nil: "the protocol has no credentials"

@@ -157,7 +157,7 @@ struct ConfigurationErrorTests {
             (
                 "tpc://b",
                 #"scheme is "tpc"; did you mean "tcp"? allowed is "tcp", "ws", "mqtt", "mqtt+ws", "tls", "wss", "mqtts", "#
-                    + #""mqtt+wss", "udp", "memory""#
+                    + #""mqtt+wss", "udp", "dtls", "memory""#
             ),
             ("tcp://b:x", "port is not a number from 0 to 65535"),
             ("mqtt://b?qos=7", #"qos is "7"; allowed is "0", "1", "2""#),

@@ -25,6 +25,9 @@ struct ContractTests {
     static let cases = {
         var subjects = TransportRegistry.available.transports.map { ContractSubject($0) }
         subjects.append(ContractSubject(.udp, options: [.init(name: "reliable", value: "ordered")]))
+        if OpenSSL.shared is OpenSSL {
+            subjects.append(ContractSubject(.dtls, options: [.init(name: "reliable", value: "ordered")]))
+        }
         subjects.append(ContractSubject(.foreign))
         return subjects.flatMap { subject in Caller.allCases.map { ContractCase(subject: subject, caller: $0) } }
     }()
@@ -97,7 +100,7 @@ struct ContractTests {
 
     @Test("The default keepalive intervals are shorter than the idle timeouts on typical paths")
     func keepaliveDefaults() throws {
-        let expected = ["udp": 25, "ws": 30, "mqtt+ws": 30, "tcp": 60, "mqtt": 60]
+        let expected = ["udp": 25, "dtls": 25, "ws": 30, "mqtt+ws": 30, "tcp": 60, "mqtt": 60]
         for (name, seconds) in expected {
             #expect(try registry.transport(named: name).keepaliveInterval == .seconds(seconds))
         }

@@ -78,19 +78,10 @@ struct SpellingTests {
         "Another name of a transport gets the right scheme",
         arguments: [
             ("http", "ws"), ("https", "wss"), ("ssl", "tls"), ("tcps", "tls"), ("tcp+tls", "tls"),
-            ("mqtt+ssl", "mqtts"),
+            ("mqtt+ssl", "mqtts"), ("udps", "dtls"),
         ]
     )
     func otherNames(scheme: String, right: String) throws {
         #expect(try sentence("\(scheme)://host") == "scheme is \"\(scheme)\"; here it is \(right)://")
-    }
-
-    @Test("UDP with encryption is unsupported, and the error names what is encrypted", arguments: ["dtls", "udps"])
-    func dtls(scheme: String) throws {
-        let error = try #require(throws: TransportError.self) {
-            _ = try TransportRegistry.standard.transport(for: Endpoint("\(scheme)://host"))
-        }
-        #expect(error.code == .unsupported && error.phase == .configure && !error.isRetryable)
-        #expect(error.reason.contains("wss://"))
     }
 }

@@ -129,6 +129,27 @@ struct WrongPortTests {
         try checkDocumented([row])
         await server.stop()
     }
+
+    @Test("Over UDP, only one side is encrypted, and the error names the scheme to use", .enabled(if: hasOpenSSL))
+    func datagramEncryption() async throws {
+        var rows: [MistakeRow] = []
+        for (client, server, expected) in [("udp", "dtls", "use dtls://"), ("dtls", "udp", "use udp://")] {
+            let running = try await EmbeddedServer.start("\(server)://127.0.0.1:0")
+            var endpoint = running.endpoint
+            endpoint.scheme = client
+            let row = MistakeRow(
+                client: "`\(client)`",
+                server: "`\(server)`",
+                outcome: try await .of(endpoint, within: .milliseconds(500)),
+                expected: expected,
+                mustRetry: true
+            )
+            row.check()
+            rows.append(row)
+            await running.stop()
+        }
+        try checkDocumented(rows)
+    }
 }
 
 /// Servers that take the connection and send nothing.

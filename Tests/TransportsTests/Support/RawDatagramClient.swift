@@ -39,6 +39,13 @@ final class RawDatagramClient: Sendable {
         }
     }
 
+    /// The next datagram. Blocks until it arrives, and is empty if nothing comes.
+    func receiveAny() -> [UInt8] {
+        var buffer = [UInt8](repeating: 0, count: 5000)
+        let count = recv(socket, &buffer, buffer.count, 0)
+        return Array(buffer[..<max(0, count)])
+    }
+
     /// Opens a session and returns its connection id.
     func open(terms: [UInt8] = []) throws -> [UInt8] {
         let nonce = withUnsafeBytes(of: UInt64.random(in: .min ... .max), Array.init)

@@ -25,7 +25,7 @@ struct MissingLibraryTests {
         await listener.close()
     }
 
-    @Test("An encrypted connection says what to install", arguments: ["tls", "wss", "mqtts", "mqtt+wss"])
+    @Test("An encrypted connection says what to install", arguments: ["tls", "wss", "mqtts", "mqtt+wss", "dtls"])
     func client(scheme: String) async throws {
         let silent = try RawServer(.silent)
         defer { silent.stop() }
@@ -35,7 +35,7 @@ struct MissingLibraryTests {
         expect(try #require(error))
     }
 
-    @Test("An encrypted server says what to install", arguments: ["tls", "wss", "mqtts", "mqtt+wss"])
+    @Test("An encrypted server says what to install", arguments: ["tls", "wss", "mqtts", "mqtt+wss", "dtls"])
     func server(scheme: String) async throws {
         let error = await #expect(throws: TransportError.self) { try await registry.listen("\(scheme)://127.0.0.1:0") }
         expect(try #require(error))

@@ -38,6 +38,7 @@ struct OutageTests {
     @Test("A row that cannot be measured has a reason")
     func skipped() async throws {
         #expect(try await measure("tcp", .rebind).skipped != nil)
+        #expect(try await measure("dtls", .rebind).skipped != nil)
         #expect(try await measure("udp", .finish).skipped != nil)
         #expect(try await measure("tcp", .badCredentials).skipped != nil)
     }

@@ -9,13 +9,14 @@ struct PacketSize: Sendable {
     /// The sizes of a datagram's payload, in bytes. The smallest fits into the 576 bytes that every IPv4 path carries.
     /// The largest is the size of RFC 9000, section 14.1.
     static let steps = [548, 776, 1000, ReliableSession.packetSize]
-    static var smallest: Int { steps[0] }
     /// How many packets in a row must be lost, and how often a larger size is tried (RFC 8899, section 5.1.2:
     /// MAX_PROBES).
     static let threshold = 3
     /// How long a larger size is not tried again after it has failed (RFC 8899, section 5.1.1: PMTU_RAISE_TIMER).
     static let pause = Duration.seconds(600)
 
+    /// How many bytes of each datagram encryption takes.
+    private let overhead: Int
     private var step = steps.count - 1
     /// How many packets above the smallest size were lost since the last one arrived.
     private var vanished = 0
@@ -26,13 +27,22 @@ struct PacketSize: Sendable {
     private var failures = 0
     private var raiseAt = Instant.zero
 
+    /// Creates the size at the beginning of a session.
+    ///
+    /// - Parameter overhead: How many bytes of each datagram encryption takes.
+    init(overhead: Int = 0) {
+        self.overhead = overhead
+    }
+
+    /// The smallest size, in bytes.
+    var smallest: Int { Self.steps[0] - overhead }
     /// The size in use, in bytes.
-    var limit: Int { Self.steps[step] }
+    var limit: Int { Self.steps[step] - overhead }
 
     /// The largest size of a packet that is written now.
     func next(_ now: Instant) -> Int {
         guard attempt == nil, raiseAt <= now, step + 1 < Self.steps.count else { return limit }
-        return Self.steps[step + 1]
+        return Self.steps[step + 1] - overhead
     }
 
     mutating func sent(_ number: UInt64, _ size: Int) {
@@ -46,7 +56,7 @@ struct PacketSize: Sendable {
             failures = 0
         }
         while size > limit, step + 1 < Self.steps.count { step += 1 }
-        hasSmallArrived = size <= Self.smallest
+        hasSmallArrived = size <= smallest
         if !hasSmallArrived { vanished = 0 }
     }
 
@@ -59,7 +69,7 @@ struct PacketSize: Sendable {
             if failures == Self.threshold { rest(now) }
             return true
         }
-        guard size > Self.smallest, step > 0 else { return false }
+        guard size > smallest, step > 0 else { return false }
         vanished += 1
         guard vanished >= Self.threshold, hasSmallArrived else { return false }
         step = 0

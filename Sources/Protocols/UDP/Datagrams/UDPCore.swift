@@ -137,8 +137,22 @@ package struct UDPCore: RoamingCore, ExplainingCore {
         }
     }
 
-    /// Ends the session without an error. Over datagrams it is never called.
+    /// Ends the session without an error, because the peer has ended the encryption below it (close_notify). Without
+    /// encryption it is never called.
+    ///
+    /// - Throws: `.closedByPeer` if the session is not open yet.
     package mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
+        if phase == .open {
+            reason = CloseReason(.peer)
+            // The messages that have arrived are given out before the end.
+            if reliable != nil {
+                if reliable?.farewell == nil { reliable?.farewell = reason }
+                return .progress
+            }
+        } else if phase == .greeting || phase == .confirming {
+            phase = .done
+            throw TransportError(.closedByPeer, .handshake, "the peer ended the encryption before the session was open")
+        }
         phase = .done
         return .closed(reason)
     }
@@ -330,6 +344,9 @@ extension UDPCore {
 
     package var lateHandshake: String {
         guard foreignDatagrams.count > 0 else { return "the server did not answer" }
+        guard !DTLSRecord.begins(foreignDatagrams.start) else {
+            return "the server speaks DTLS: use dtls://, or a port of the server without encryption"
+        }
         let hexadecimal = String(foreignDatagrams.start, radix: 16)
         let start = String(repeating: "0", count: 8 - hexadecimal.utf8.count) + hexadecimal
         return

@@ -22,6 +22,8 @@ package struct UDPListenerCore: Sendable {
     package enum DropReason: Sendable, Hashable, CaseIterable {
         /// It does not have this package's format, or it is not one that a client sends.
         case malformed
+        /// It is a handshake of DTLS, which this listener does not speak.
+        case encrypted
         /// It belongs to no session.
         case unknownSession
         /// It requests a session with a cookie that is forged or too old.
@@ -93,7 +95,9 @@ package struct UDPListenerCore: Sendable {
         reply.removeAll()
         guard !configuration.isPlain else { return plain(datagram, from: address, network, now) }
         guard let kind = Datagram.kind(of: datagram), let identifier = Datagram.identifier(of: datagram) else {
-            return .drop(.malformed)
+            guard DTLSRecord(datagram)?.isHandshake == true else { return .drop(.malformed) }
+            DTLSRecord.appendAlert(to: &reply)
+            return .reply(.encrypted)
         }
         cookies.keepTime(now, &random)
         switch kind {

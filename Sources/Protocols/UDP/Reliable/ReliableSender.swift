@@ -18,7 +18,7 @@ struct ReliableSender: Sendable {
     var pieces: ReliablePieces
     private(set) var packets = SentPackets()
     private(set) var window = CongestionWindow()
-    private(set) var size = PacketSize()
+    private(set) var size: PacketSize
     private(set) var roundTrip: RoundTripTime
     private var latest = Duration.zero
     private var shortest: Duration?
@@ -37,7 +37,8 @@ struct ReliableSender: Sendable {
     private var lastSent = Instant.zero
     private var timeoutAt: Instant?
 
-    init(credit: Int, buffer: Int) {
+    init(credit: Int, buffer: Int, overhead: Int = 0) {
+        size = PacketSize(overhead: overhead)
         pieces = ReliablePieces(credit: credit, limit: buffer)
         var bounds = RoundTripTime.Bounds()
         // Less than the 60 s of RFC 6298, section 2.5. The session ends after 60 s, and there should be several
@@ -54,7 +55,7 @@ struct ReliableSender: Sendable {
     /// The largest size of the packet to write now; `nil` if none may be sent. Of the two packets after a timeout the
     /// second is small. It distinguishes a dead path from one that drops large packets.
     func packetSize(_ now: Instant) -> Int? {
-        if probes > 0 { return probes == 1 ? PacketSize.smallest : size.limit }
+        if probes > 0 { return probes == 1 ? size.smallest : size.limit }
         guard packets.waiting.count < SentPackets.maximum, pieces.hasNext, window.hasRoom else { return nil }
         return size.next(now)
     }

@@ -3,13 +3,16 @@ import TransportAPI
 /// The reliable mode of one session: the packets in flight, the packets that have arrived, and the acknowledgements. It
 /// reads and writes packets. ``UDPCore`` does everything else in the session.
 struct ReliableSession: Sendable {
-    /// The longest packet, in bytes of a datagram's payload (RFC 9000, section 14.1 has the reason).
+    /// The longest packet, in bytes of a datagram's payload (RFC 9000, section 14.1 has the reason). Encryption takes a
+    /// part of it.
     static let packetSize = 1200
     /// The size of the first word, the connection id and the packet number, in bytes.
     static let headerSize = 20
     /// How many packets are sent in a row: the same number as in the initial window. Otherwise the packets of a window
     /// that opens at once would arrive at routers together (RFC 9002, section 7.7).
     static let burst = CongestionWindow.initial / CongestionWindow.datagram
+    /// The longest packet of this session, in bytes.
+    private let longestPacket: Int
     let terms: ReliableTerms
     /// The largest message that both sides allow, in bytes.
     let maximumMessageSize: Int
@@ -40,7 +43,12 @@ struct ReliableSession: Sendable {
         terms = own
         maximumMessageSize = min(own.maximumMessageSize, peer.maximumMessageSize)
         closeTimeout = configuration.closeTimeout
-        sender = ReliableSender(credit: peer.window, buffer: configuration.reliableBuffer)
+        sender = ReliableSender(
+            credit: peer.window,
+            buffer: configuration.reliableBuffer,
+            overhead: configuration.overhead
+        )
+        longestPacket = Self.packetSize - configuration.overhead
         receiver = ReliableReceiver(
             own,
             inbox: (configuration.inboxMessages, configuration.inboxBytes),
@@ -223,7 +231,7 @@ extension ReliableSession {
         sender.setCreditTimeout(context.now)
         guard let due = received.dueAt, due <= context.now else { return }
         _ = appendHeader(identifier, &context.output)
-        _ = appendAcknowledgement(room: Self.packetSize - Self.headerSize, &context)
+        _ = appendAcknowledgement(room: longestPacket - Self.headerSize, &context)
         context.endDatagram()
         context.counters.controlFrames &+= 1
     }

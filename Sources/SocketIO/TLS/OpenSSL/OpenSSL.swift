@@ -64,19 +64,19 @@ package final class OpenSSL: TLSProvider, @unchecked Sendable {
     /// The functions for callbacks from OpenSSL, which cannot capture them.
     private static let callbackFunctions = Locked<UnsafePointer<csocketio_openssl>?>(nil)
 
-    /// Returns the engine of a connection, inside a callback from OpenSSL.
-    static func engine(of connection: UnsafeRawPointer?) -> OpenSSLEngine? {
+    /// Returns the owner of an SSL, inside a callback from OpenSSL.
+    static func connection(of connection: UnsafeRawPointer?) -> OpenSSLConnection? {
         guard let functions = callbackFunctions.withLock({ $0 }), let connection,
             let data = functions.pointee.SSL_get_ex_data(connection, 0)
         else { return nil }
-        return Unmanaged<OpenSSLEngine>.fromOpaque(data).takeUnretainedValue()
+        return Unmanaged<OpenSSLConnection>.fromOpaque(data).takeUnretainedValue()
     }
 
-    /// Returns the engine whose peer is being verified, inside a callback from OpenSSL.
-    static func engine(verifying verification: UnsafeRawPointer?) -> OpenSSLEngine? {
+    /// Returns the owner of the SSL whose peer is being verified, inside a callback from OpenSSL.
+    static func connection(verifying verification: UnsafeRawPointer?) -> OpenSSLConnection? {
         guard let functions = callbackFunctions.withLock({ $0 }), let verification else { return nil }
         let index = functions.pointee.SSL_get_ex_data_X509_STORE_CTX_idx()
-        return engine(of: functions.pointee.X509_STORE_CTX_get_ex_data(verification, index))
+        return connection(of: functions.pointee.X509_STORE_CTX_get_ex_data(verification, index))
     }
 }
 

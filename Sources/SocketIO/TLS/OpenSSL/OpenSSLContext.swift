@@ -5,13 +5,20 @@ import Primitives
 private let setMode: Int32 = 33
 private let setSessionCacheMode: Int32 = 44
 private let setReadAhead: Int32 = 41
+private let setMaximumChain: Int32 = 51
 private let setMinimumVersion: Int32 = 123
 private let tls12 = 0x0303
 private let tls13 = 0x0304
+private let dtls12 = 0xfefd
 /// SSL_MODE_ENABLE_PARTIAL_WRITE, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER and SSL_MODE_RELEASE_BUFFERS.
 private let modes = 0x01 | 0x02 | 0x10
 /// SSL_OP_NO_RENEGOTIATION and SSL_OP_NO_COMPRESSION.
 private let options: UInt64 = 1 << 30 | 1 << 17
+/// SSL_OP_NO_QUERY_MTU: the stream cannot tell the size of datagrams.
+private let noQuery: UInt64 = 1 << 12
+/// The ciphers of DTLS with forward secrecy and authenticated encryption (RFC 9325, section 4.2). All others would make
+/// records longer than ``DTLS/overhead``.
+private let datagramCiphers = "ECDHE+AESGCM:ECDHE+CHACHA20"
 private let verifyPeer: Int32 = 1
 private let failWithoutCertificate: Int32 = 2
 /// SSL_SESS_CACHE_CLIENT with SSL_SESS_CACHE_NO_INTERNAL.
@@ -42,7 +49,8 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
     ) throws(TLSSetupError) {
         let functions = library.functions
         functions.pointee.ERR_clear_error()
-        guard let pointer = functions.pointee.SSL_CTX_new(functions.pointee.TLS_method()) else {
+        let method = settings.isDatagram ? functions.pointee.DTLS_method() : functions.pointee.TLS_method()
+        guard let pointer = functions.pointee.SSL_CTX_new(method) else {
             throw .busy("OpenSSL cannot create a context: \(library.errorText())")
         }
         self.library = library
@@ -64,16 +72,32 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
         OpenSSLEngine(self, host: host, port: port)
     }
 
+    func makeDatagramEngine(host: String?, port: UInt16, largest: Int) -> (any DatagramTLSEngine)? {
+        settings.isDatagram ? OpenSSLDatagramEngine(self, host: host, port: port, largest: largest) : nil
+    }
+
     private var isServer: Bool { settings.side == .server }
 
     private func setProtocol() {
         let functions = library.functions.pointee
         functions.SSL_CTX_set_security_level(pointer, 2)
-        _ = functions.SSL_CTX_ctrl(pointer, setMinimumVersion, settings.minimumVersion == .tls13 ? tls13 : tls12, nil)
-        _ = functions.SSL_CTX_ctrl(pointer, setMode, modes, nil)
-        // The input of each call is one record, so this reads no more than that, but all of it at once.
-        _ = functions.SSL_CTX_ctrl(pointer, setReadAhead, 1, nil)
-        _ = functions.SSL_CTX_set_options(pointer, options)
+        if settings.isDatagram {
+            _ = functions.SSL_CTX_ctrl(pointer, setMinimumVersion, dtls12, nil)
+            _ = functions.SSL_CTX_set_options(pointer, options | noQuery)
+            _ = functions.SSL_CTX_set_cipher_list(pointer, datagramCiphers)
+            if isServer {
+                csocketio_set_up_datagrams(library.functions, pointer)
+                // OpenSSL reserves memory for messages that arrive before the one that it expects, as long as this.
+                _ = functions.SSL_CTX_ctrl(pointer, setMaximumChain, DTLS.largestRecord, nil)
+            }
+        } else {
+            let oldest = settings.minimumVersion == .tls13 ? tls13 : tls12
+            _ = functions.SSL_CTX_ctrl(pointer, setMinimumVersion, oldest, nil)
+            _ = functions.SSL_CTX_ctrl(pointer, setMode, modes, nil)
+            // The input of each call is one record, so this reads no more than that, but all of it at once.
+            _ = functions.SSL_CTX_ctrl(pointer, setReadAhead, 1, nil)
+            _ = functions.SSL_CTX_set_options(pointer, options)
+        }
         if isServer {
             // Clients continue a session by a ticket, which costs the server no memory.
             _ = functions.SSL_CTX_ctrl(pointer, setSessionCacheMode, 0, nil)
@@ -84,7 +108,7 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
             functions.SSL_CTX_set_alpn_select_cb(
                 pointer,
                 { connection, selected, length, offered, count, _ in
-                    guard let engine = OpenSSL.engine(of: connection), let offered else { return 2 }
+                    guard let engine = OpenSSL.connection(of: connection), let offered else { return 2 }
                     return engine.selectProtocol(
                         UnsafeBufferPointer(start: offered, count: Int(count)),
                         selected,
@@ -98,13 +122,13 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
             if !list.isEmpty { _ = functions.SSL_CTX_set_alpn_protos(pointer, list, UInt32(list.count)) }
             // OpenSSL calls this if the server requests a certificate and there is none for it.
             functions.SSL_CTX_set_client_cert_cb(pointer) { connection, _, _ in
-                OpenSSL.engine(of: connection)?.hasSentNoCertificate = true
+                OpenSSL.connection(of: connection)?.hasSentNoCertificate = true
                 return 0
             }
             guard settings.resumesSessions else { return }
             _ = functions.SSL_CTX_ctrl(pointer, setSessionCacheMode, clientSessions, nil)
             functions.SSL_CTX_sess_set_new_cb(pointer) { connection, session in
-                guard let engine = OpenSSL.engine(of: connection), let session else { return 0 }
+                guard let engine = OpenSSL.connection(of: connection), let session else { return 0 }
                 engine.keep(session)
                 return 1
             }
@@ -120,7 +144,7 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
         let mode =
             isServer && settings.clientCertificates == .required ? verifyPeer | failWithoutCertificate : verifyPeer
         functions.SSL_CTX_set_verify(pointer, mode) { isValid, verification in
-            guard let engine = OpenSSL.engine(verifying: verification), let verification else { return 0 }
+            guard let engine = OpenSSL.connection(verifying: verification), let verification else { return 0 }
             return engine.verify(isValid != 0, verification) ? 1 : 0
         }
         if let further = settings.furtherAuthority { try trust(TLSFile(further)) }

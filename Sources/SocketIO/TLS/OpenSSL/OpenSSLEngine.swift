@@ -1,88 +1,23 @@
 import CSocketIO
-import Primitives
 
-// Constants of openssl/ssl.h.
-private let setHostName: Int32 = 55
-private let errorOfLibrary: Int32 = 1
-private let wantsRead: Int32 = 2
-private let wantsWrite: Int32 = 3
-private let zeroReturn: Int32 = 6
-/// SSL_SENT_SHUTDOWN and SSL_RECEIVED_SHUTDOWN.
-private let bothShutdowns: Int32 = 3
-/// X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS and X509_CHECK_FLAG_NEVER_CHECK_SUBJECT (RFC 9525, sections 6.3 and 2).
-private let nameFlags: UInt32 = 0x4 | 0x20
-
-/// An SSL: one connection of OpenSSL. Its only I/O are the records of the caller. It belongs to one loop.
-final class OpenSSLEngine: TLSEngine {
-    private let context: OpenSSLContext
-    private let functions: UnsafePointer<csocketio_openssl>
-    /// The SSL.
-    private let connection: UnsafeMutableRawPointer
+/// An SSL over a byte stream. Its only I/O are the records of the caller.
+final class OpenSSLEngine: OpenSSLConnection, TLSEngine {
     private let records: UnsafeMutablePointer<csocketio_records>
-    private let server: OpenSSLSessions.Server
-    /// Why the peer's certificate was rejected.
-    private var rejection: TLSFailure?
-    /// Whether the server has requested a certificate, and this side has sent none.
-    var hasSentNoCertificate = false
-    private(set) var description: TLSDescription?
-    // Unchecked exclusivity, because no other code runs while it changes.
-    @exclusivity(unchecked) private var isComplete = false
 
     init?(_ context: OpenSSLContext, host: String?, port: UInt16) {
-        let functions = context.library.functions
-        functions.pointee.ERR_clear_error()
-        guard let connection = functions.pointee.SSL_new(context.pointer) else { return nil }
-        let records = UnsafeMutablePointer<csocketio_records>.allocate(capacity: 1)
+        guard let connection = Self.make(context) else { return nil }
+        records = .allocate(capacity: 1)
         records.initialize(to: csocketio_records())
-        guard let stream = csocketio_new_record_stream(functions, records) else {
-            functions.pointee.SSL_free(connection)
-            records.deallocate()
-            return nil
-        }
+        super.init(context, connection, host: host, port: port)
+        guard let stream = csocketio_new_record_stream(functions, records) else { return nil }
         functions.pointee.SSL_set_bio(connection, stream, stream)
-        self.context = context
-        self.functions = functions
-        self.connection = connection
-        self.records = records
-        server = OpenSSLSessions.Server(host: host ?? "", port: port)
-        _ = functions.pointee.SSL_set_ex_data(connection, 0, Unmanaged.passUnretained(self).toOpaque())
-        guard let host else {
-            functions.pointee.SSL_set_accept_state(connection)
-            return
-        }
-        functions.pointee.SSL_set_connect_state(connection)
-        guard expect(host) else { return nil }
-        if let session = context.sessions.take(of: server) {
-            _ = functions.pointee.SSL_set_session(connection, session)
-            functions.pointee.SSL_SESSION_free(session)
-        }
+        guard prepare() else { return nil }
     }
 
     deinit {
-        // Without this, OpenSSL would not continue the session of a connection that was cut. TLS no longer requires that
-        // (RFC 5246, section 7.2.1). After a failure of TLS itself, OpenSSL has dropped the session already.
-        functions.pointee.SSL_set_shutdown(connection, bothShutdowns)
-        functions.pointee.SSL_free(connection)
+        // OpenSSL frees the stream later and does not use it any more.
         records.deallocate()
     }
-
-    /// Sets the name or the address that the server's certificate must have.
-    private func expect(_ host: String) -> Bool {
-        let parameters = functions.pointee.SSL_get0_param(connection)
-        functions.pointee.X509_VERIFY_PARAM_set_hostflags(parameters, nameFlags)
-        // A zone names an interface of this machine and is in no certificate.
-        let address = host.utf8.contains(UInt8(ascii: ":")) ? String(host.prefix { $0 != "%" }) : host
-        if functions.pointee.X509_VERIFY_PARAM_set1_ip_asc(parameters, address) == 1 { return true }
-        functions.pointee.ERR_clear_error()
-        // A trailing dot is part of no name in a certificate (RFC 6066, section 3).
-        let name = host.utf8.last == UInt8(ascii: ".") ? String(host.dropLast()) : host
-        return name.withCString { text in
-            functions.pointee.X509_VERIFY_PARAM_set1_host(parameters, text, 0) == 1
-                && functions.pointee.SSL_ctrl(connection, setHostName, 0, UnsafeMutableRawPointer(mutating: text)) == 1
-        }
-    }
-
-    // MARK: Steps
 
     var pending: Int { Int(functions.pointee.SSL_pending(connection)) }
 
@@ -131,131 +66,13 @@ final class OpenSSLEngine: TLSEngine {
         records.pointee.output = output.memory.baseAddress?.assumingMemoryBound(to: UInt8.self)
         records.pointee.output_capacity = output.memory.count
         records.pointee.output_count = output.count
-        // An error that other code has left would be taken for one of this call. Clearing an empty queue is slow.
-        if functions.pointee.ERR_peek_error() != 0 { functions.pointee.ERR_clear_error() }
+        clearErrors()
         var count = 0
         let result = call(functions, connection, &count)
         output.count = records.pointee.output_count
         let consumed = input.count - records.pointee.input_count
         records.pointee.input_count = 0
         records.pointee.output_capacity = 0
-        guard result != 1 else {
-            if !isComplete { describe() }
-            return TLSStep(.done, consumed: consumed, count: count)
-        }
-        switch functions.pointee.SSL_get_error(connection, result) {
-        case wantsRead: return TLSStep(.needsInput, consumed: consumed)
-        case wantsWrite: return TLSStep(.needsOutput, consumed: consumed)
-        case zeroReturn: return TLSStep(.ended, consumed: consumed)
-        default: return TLSStep(.failed(failure()), consumed: consumed)
-        }
-    }
-
-    private func failure() -> TLSFailure {
-        rejection
-            ?? OpenSSLErrors.failure(
-                functions.pointee.ERR_peek_error(),
-                context.settings,
-                context.library.errorText(),
-                hasSentNoCertificate: hasSentNoCertificate
-            )
-    }
-
-    // MARK: The handshake
-
-    private func describe() {
-        isComplete = true
-        let functions = functions.pointee
-        let certificate = functions.SSL_get1_peer_certificate(connection)
-        defer { if let certificate { functions.X509_free(certificate) } }
-        var name: UnsafePointer<UInt8>?
-        var length: UInt32 = 0
-        functions.SSL_get0_alpn_selected(connection, &name, &length)
-        let settings = context.settings
-        description = TLSDescription(
-            version: functions.SSL_get_version(connection).map { String(cString: $0) } ?? "",
-            cipher: functions.SSL_CIPHER_get_name(functions.SSL_get_current_cipher(connection)).map {
-                String(cString: $0)
-            } ?? "",
-            applicationProtocol: name.map {
-                String(decoding: UnsafeBufferPointer(start: $0, count: Int(length)), as: UTF8.self)
-            },
-            isResumed: functions.SSL_session_reused(connection) == 1,
-            isVerified: settings.side == .client ? settings.verifiesServer : certificate != nil,
-            peer: certificate.map { OpenSSLCertificate($0, self.functions).description }
-        )
-    }
-
-    /// Chooses the first protocol of this server that the client offers. Returns the result of OpenSSL's callback.
-    func selectProtocol(
-        _ offered: UnsafeBufferPointer<UInt8>,
-        _ selected: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
-        _ length: UnsafeMutablePointer<UInt8>?
-    ) -> Int32 {
-        for name in context.settings.protocols {
-            var index = 0
-            while index < offered.count {
-                let count = Int(offered[index])
-                let end = index + 1 + count
-                guard end <= offered.count else { return 2 }
-                if offered[(index + 1)..<end].elementsEqual(name.utf8) {
-                    selected?.pointee = offered.baseAddress.map { $0 + index + 1 }
-                    length?.pointee = UInt8(count)
-                    return 0
-                }
-                index = end
-            }
-        }
-        return 2
-    }
-
-    /// Keeps a session for the next connection to the same server, inside a callback.
-    func keep(_ session: UnsafeMutableRawPointer) {
-        guard functions.pointee.SSL_SESSION_is_resumable(session) == 1 else {
-            return functions.pointee.SSL_SESSION_free(session)
-        }
-        context.sessions.add(session, of: server)
-    }
-
-    /// Decides about one certificate of the peer's chain, inside a callback. Returns whether to continue.
-    func verify(_ isValid: Bool, _ verification: UnsafeMutableRawPointer) -> Bool {
-        let functions = functions.pointee
-        let depth = functions.X509_STORE_CTX_get_error_depth(verification)
-        let error = functions.X509_STORE_CTX_get_error(verification)
-        guard isValid else {
-            // The revocation of authorities is checked only if the file has lists of their issuers.
-            if error == OpenSSLErrors.noRevocationList, depth > 0 {
-                functions.X509_STORE_CTX_set_error(verification, 0)
-                return true
-            }
-            if rejection == nil {
-                let certificate = functions.X509_STORE_CTX_get_current_cert(verification)
-                let chain = functions.X509_STORE_CTX_get0_chain(verification)
-                rejection = OpenSSLErrors.rejection(
-                    error,
-                    depth: Int(depth),
-                    chainLength: Int(functions.OPENSSL_sk_num(chain)),
-                    certificate.map { OpenSSLCertificate($0, self.functions) },
-                    host: server.host,
-                    text: functions.X509_verify_cert_error_string(Int(error)).map { String(cString: $0) } ?? ""
-                )
-            }
-            return false
-        }
-        let pins = context.settings.pins
-        guard depth == 0, !pins.isEmpty else { return true }
-        let chain = functions.X509_STORE_CTX_get0_chain(verification)
-        let digests = (0..<max(0, functions.OPENSSL_sk_num(chain))).compactMap { index in
-            functions.OPENSSL_sk_value(chain, index).map { OpenSSLCertificate($0, self.functions).keyDigest }
-        }
-        if digests.contains(where: pins.contains) { return true }
-        let seen = digests.map { String(decoding: Base64.encode($0), as: UTF8.self) }.joined(separator: ", ")
-        rejection = TLSFailure(
-            .pinMismatch,
-            "none of the keys in the certificate chain of \(server.host.isEmpty ? "the client" : server.host) is pinned; "
-                + "the pins of its keys are \(seen)"
-        )
-        functions.X509_STORE_CTX_set_error(verification, OpenSSLErrors.rejectedByApplication)
-        return false
+        return step(result, consumed: consumed, count: count)
     }
 }

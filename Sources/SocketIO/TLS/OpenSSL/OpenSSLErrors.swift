@@ -93,12 +93,12 @@ enum OpenSSLErrors {
         // ERR_GET_REASON of openssl/err.h.
         let reason = Int(number & 0x7f_ffff)
         if (1000...1255).contains(reason) { return alert(reason - 1000, peer, hasSentNoCertificate) }
-        let version = settings.minimumVersion.rawValue
+        let version = settings.isDatagram ? "DTLS 1.2" : "TLS \(settings.minimumVersion.rawValue) or later"
         return switch reason {
         case 258, 267, 396, 191, 292:
             TLSFailure(
                 .protocolVersion,
-                "the \(peer) does not speak TLS \(version) or later, which is the oldest version allowed"
+                "the \(peer) does not speak \(version), which is the oldest version allowed"
             )
         case 199: TLSFailure(.certificateRequired, "the client has sent no certificate, and this server requires one")
         case 193, 118, 101, 253, 359:
@@ -108,6 +108,7 @@ enum OpenSSLErrors {
             )
         case 235:
             TLSFailure(.noCommonProtocol, "the \(peer) offers no application protocol (ALPN) that this side speaks")
+        case 312: TLSFailure(.other, "the \(peer) did not answer the repetitions of the handshake")
         case 281, 129, 130, 147: TLSFailure(.brokenRecord, "a record of the \(peer) cannot be decrypted (\(text))")
         default: TLSFailure(.brokenRecord, "the \(peer) broke the TLS protocol (\(text))")
         }

@@ -53,12 +53,13 @@ final class OpenSSLSessions: @unchecked Sendable {
     }
 
     /// Takes the newest session, with its reference. A session of TLS 1.3 is used once, so that no observer can link two
-    /// connections by their tickets (RFC 8446, appendix C.4). One of TLS 1.2 stays, because the server gives no new
+    /// connections by their tickets (RFC 8446, appendix C.4). One of (D)TLS 1.2 stays, because the server gives no new
     /// ticket to a connection that continues a session.
     func take(of server: Server) -> UnsafeMutableRawPointer? {
         state.withLock { state in
             guard let session = state.sessions[server]?.last else { return nil }
-            if functions.pointee.SSL_SESSION_get_protocol_version(session) >= 0x0304 {
+            // The numbers of DTLS begin with 0xfe.
+            if functions.pointee.SSL_SESSION_get_protocol_version(session) == 0x0304 {
                 state.sessions[server]?.removeLast()
             } else {
                 _ = functions.pointee.SSL_SESSION_up_ref(session)

@@ -32,6 +32,10 @@ protocol ByteChannel: AnyObject {
     func note(_ readiness: Readiness)
     /// Takes one step of the channel's own handshake. Before it returns `.ready`, nothing is read or written.
     func advance() -> StreamProgress
+    /// Why the channel's own handshake was not complete in time, in a sentence; `nil` if the channel does not know.
+    var lateHandshake: String? { get }
+    /// Whether the peer has ended the encryption of a channel of datagrams, so that nothing more arrives.
+    var hasEnded: Bool { get }
     /// The peer's address, if it has one.
     var peer: SocketAddress? { get }
     /// Reads once and appends to `input`. Reads at most `limit` bytes of a stream.
@@ -62,6 +66,10 @@ extension ByteChannel {
     var encryption: TLSDescription? { nil }
     /// The default for channels without a handshake.
     func advance() -> StreamProgress { .ready }
+    /// The default for channels that do not know why.
+    var lateHandshake: String? { nil }
+    /// The default for streams, whose end is read, and for datagrams without encryption.
+    var hasEnded: Bool { false }
     /// The default for channels without an address.
     var peer: SocketAddress? { nil }
     /// The default is `false`, because streams are read until they are empty.

@@ -104,7 +104,8 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         case .waiting: return beginSecureTimeout()
         case .failed(.insecure(let failure)): return end(TransportError(failure, wasOpen: false))
         case .failed(.failed(let error)):
-            return end(TransportError(error, .secure, at: channel.peer?.description), abort: true)
+            let place = channel.peer?.description
+            return end(TransportError(error, .secure, at: place, isDatagram: channel.isDatagram), abort: true)
         case .failed: return end(TransportError(.connectionLost, .secure, "the connection ended"), abort: true)
         }
         isSecure = true
@@ -117,7 +118,8 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         enterCore()
         core.start(&context)
         pump()
-        guard channel.encryption != nil else { return }
+        // A session of a shared socket is given its datagrams.
+        guard channel.encryption != nil, owner == nil || !channel.isDatagram else { return }
         // The edge of bytes behind the handshake can have been reported already.
         reading.isReadable = true
         if mustDefer { deferWork() } else { readWhilePossible() }
@@ -218,7 +220,8 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     private func phaseDeadlineReached() {
         switch phase {
         case .opening where !isSecure:
-            end(TransportError(.timedOut, .secure, "the TLS handshake was not complete in time"), abort: true)
+            let sentence = channel.lateHandshake ?? "the TLS handshake was not complete in time"
+            end(TransportError(.timedOut, .secure, sentence), abort: true)
         case .opening:
             let sentence = (core as? any ExplainingCore)?.lateHandshake ?? "the handshake was not complete in time"
             end(TransportError(.timedOut, .handshake, sentence), abort: true)

@@ -153,7 +153,7 @@ extension ConnectionDriver {
                 }
             case .wouldBlock:
                 reading.isReadable = false
-            case .end where channel.isDatagram:
+            case .end where channel.isDatagram && !channel.hasEnded:
                 continue
             case .end:
                 reading.isReadable = false
@@ -251,7 +251,8 @@ extension ConnectionDriver {
         writing.isUnanswered = false
     }
 
-    private func inputEnded() {
+    /// Handles the end of the peer's output.
+    func inputEnded() {
         if phase == .draining {
             // The flush that `end` has requested sends the last bytes. Then `finishDraining` reads this end again.
             return writing.flush == .none ? close(abort: false) : ()
@@ -264,6 +265,8 @@ extension ConnectionDriver {
             end(error)
         }
         leaveCore()
+        // Over encrypted datagrams, messages may still be given out before the end.
+        if channel.isDatagram { pump() }
     }
 
     /// Ends the connection after TLS has. An end without close_notify after the protocol's own close is no error.
@@ -275,6 +278,7 @@ extension ConnectionDriver {
         // Nothing more can be sent, except the alert that TLS has written.
         closing.undelivered += left
         context.output.removeAll()
+        context.datagramEnds.removeAll()
     }
 
     private func readFailed(_ error: SystemError) {

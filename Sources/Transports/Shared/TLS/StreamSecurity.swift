@@ -31,10 +31,11 @@ struct ClientTLS: Sendable {
         _ security: StreamSecurity,
         _ options: OptionReader,
         host: String,
-        port: UInt16
+        port: UInt16,
+        isDatagram: Bool = false
     ) throws(TransportError) {
         contexts = security.contexts
-        settings = try TLSSettings(.client, options, protocols: security.protocols)
+        settings = try TLSSettings(.client, options, protocols: security.protocols, isDatagram: isDatagram)
         self.host = try options.string("server-name") ?? host
         self.port = port
         try Self.checkName(self.host)
@@ -89,6 +90,26 @@ struct ClientTLS: Sendable {
         return TLSStream(over: stream, engine, .client, on: loop)
     }
 
+    /// Returns the engine of one association of datagrams. Call this on the loop.
+    ///
+    /// - Parameter largest: The longest message that is written, in bytes.
+    nonisolated(nonsending) func datagramEngine(
+        largest: Int,
+        on loop: EventLoop,
+        deadline: Int64
+    ) async throws(TransportError) -> any DatagramTLSEngine {
+        let context: any TLSContext
+        do throws(TLSSetupError) {
+            context = try await contexts.context(for: settings, on: loop, deadline: deadline)
+        } catch {
+            throw setupError(error)
+        }
+        guard let engine = context.makeDatagramEngine(host: host, port: port, largest: largest) else {
+            throw .noEngine
+        }
+        return engine
+    }
+
     private func setupError(_ error: TLSSetupError) -> TransportError {
         switch error {
         case .cancelled: TransportError(error)
@@ -124,10 +145,11 @@ package final class ServerTLS {
     nonisolated(nonsending) static func load(
         _ security: StreamSecurity?,
         _ options: OptionReader,
-        on loop: EventLoop
+        on loop: EventLoop,
+        isDatagram: Bool = false
     ) async throws(TransportError) -> LoopBound<ServerTLS>? {
         guard let security else { return nil }
-        let settings = try TLSSettings(.server, options, protocols: security.protocols)
+        let settings = try TLSSettings(.server, options, protocols: security.protocols, isDatagram: isDatagram)
         let context: any TLSContext
         do throws(TLSSetupError) {
             let deadline = MonotonicClock.now() + loadTime
@@ -142,6 +164,14 @@ package final class ServerTLS {
     func protect(_ stream: any ByteStream) -> TLSStream? {
         checkFiles()
         return context.makeEngine(host: nil, port: 0).map { TLSStream(over: stream, $0, .server, on: loop) }
+    }
+
+    /// Returns the engine of one association of datagrams, or `nil` without memory.
+    ///
+    /// - Parameter largest: The longest message that is written, in bytes.
+    func datagramEngine(largest: Int) -> (any DatagramTLSEngine)? {
+        checkFiles()
+        return context.makeDatagramEngine(host: nil, port: 0, largest: largest)
     }
 
     private func checkFiles() {

@@ -59,9 +59,17 @@ extension TransportOption {
 extension TLSSettings {
     /// Reads the settings of one side from the options of its URL.
     ///
-    /// - Parameter protocols: The application protocols without the option `alpn`.
-    init(_ side: Side, _ options: OptionReader, protocols: [String]) throws(TransportError) {
+    /// - Parameters:
+    ///   - protocols: The application protocols without the option `alpn`.
+    ///   - isDatagram: Whether records are datagrams.
+    init(
+        _ side: Side,
+        _ options: OptionReader,
+        protocols: [String],
+        isDatagram: Bool = false
+    ) throws(TransportError) {
         self.init(side)
+        self.isDatagram = isDatagram
         authorities = try Self.file(options, "ca")
         certificate = try Self.file(options, "certificate")
         key = try Self.file(options, "key")
@@ -69,6 +77,9 @@ extension TLSSettings {
         for text in options.strings("pin") { pins.insert(try Self.pin(text)) }
         let version = try options.choice("min-tls", Version.allCases.map(\.rawValue))
         minimumVersion = version.flatMap(Version.init) ?? .tls12
+        guard !isDatagram || minimumVersion == .tls12 else {
+            throw .configuration("min-tls", "is 1.3, but DTLS has version 1.2 here; allowed is 1.2")
+        }
         let names = options.strings("alpn")
         self.protocols = names.isEmpty ? protocols : names
         if let wrong = names.first(where: { !(1...255).contains($0.utf8.count) }) {

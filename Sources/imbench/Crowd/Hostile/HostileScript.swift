@@ -34,9 +34,9 @@ struct HostileScript: Sendable {
         byTransport[transport]?(kind) ?? (isEncrypted(transport) ? [encrypted(kind)].compactMap { $0 } : [])
     }
 
-    /// Whether the transport is encrypted. Its hostile clients attack the TLS handshake.
+    /// Whether the transport is encrypted, over a stream. Its hostile clients attack the TLS handshake.
     static func isEncrypted(_ transport: String) -> Bool {
-        TransportRegistry.available.transports.contains { $0.name == transport && $0.isEncrypted }
+        TransportRegistry.available.transports.contains { $0.name == transport && $0.isEncrypted && !$0.isDatagram }
     }
 
     private static func encrypted(_ kind: HostileKind) -> HostileScript? {

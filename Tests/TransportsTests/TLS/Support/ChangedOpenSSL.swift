@@ -77,7 +77,7 @@ extension TransportRegistry {
         return TransportRegistry(
             TransportRegistry.standard.transports.filter { !$0.isEncrypted } + [
                 .tcp(security), .webSocket(compressor: nil, securityForHTTP), .mqtt(security),
-                .mqttWebSocket(securityForHTTP),
+                .mqttWebSocket(securityForHTTP), .udp(security),
             ]
         )
     }

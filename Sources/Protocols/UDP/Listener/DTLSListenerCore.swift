@@ -1,0 +1,163 @@
+import TransportAPI
+
+/// The header of the first record in a datagram of DTLS 1.2 (RFC 6347, section 4.1).
+package struct DTLSRecord: Sendable {
+    /// The size of the header, in bytes.
+    static let headerSize = 13
+    private static let handshakeType: UInt8 = 22
+    private static let alertType: UInt8 = 21
+
+    private let type: UInt8
+    private let epoch: UInt16
+
+    /// Reads the header; `nil` if the datagram does not begin with a complete record.
+    package init?(_ datagram: UnsafeRawBufferPointer) {
+        guard datagram.count >= Self.headerSize,
+            Self.begins(UInt32(bigEndian: datagram.loadUnaligned(as: UInt32.self))),
+            datagram.count >= Self.headerSize + (Int(datagram[11]) << 8 | Int(datagram[12]))
+        else { return nil }
+        type = datagram[0]
+        epoch = UInt16(datagram[3]) << 8 | UInt16(datagram[4])
+    }
+
+    /// Reads the header; `nil` if the datagram does not begin with a complete record.
+    package init?(_ datagram: borrowing ByteBuffer) {
+        guard let record = datagram.withUnsafeReadableBytes({ Self($0) }) else { return nil }
+        self = record
+    }
+
+    /// Whether the record belongs to a handshake, or to a change of keys.
+    package var isHandshake: Bool { type == Self.handshakeType || type == 20 }
+    /// Whether the record is a message of the application.
+    package var isMessage: Bool { type == 23 }
+    /// Whether the record is an alert.
+    package var isAlert: Bool { type == Self.alertType }
+    /// Whether the record is an alert that is not encrypted, so that any peer can have sent it.
+    package var isPlainAlert: Bool { isAlert && epoch == 0 }
+    /// Whether `datagram`, which begins with this record, is the alert of ``appendAlert(to:)``.
+    package func isUnexpectedMessage(_ datagram: UnsafeRawBufferPointer) -> Bool {
+        isPlainAlert && datagram.count == Self.headerSize + 2 && datagram[Self.headerSize + 1] == 10
+    }
+    /// Whether the record is not encrypted.
+    package var isPlain: Bool { epoch == 0 }
+
+    /// Whether a datagram with these first four bytes can be one of DTLS: the type of a record, and version 1.0 or 1.2.
+    static func begins(_ start: UInt32) -> Bool {
+        let version = start >> 8 & 0xffff
+        return (20...23).contains(start >> 24) && (version == 0xfefd || version == 0xfeff)
+    }
+
+    /// Appends the alert unexpected_message without encryption. It tells a peer that this side has no state for its
+    /// datagram. A peer must not trust it, because any host can send it.
+    package static func appendAlert(to reply: inout ByteBuffer) {
+        for byte: UInt8 in [alertType, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 10] { reply.append(byte) }
+    }
+}
+
+/// The part of a DTLS server without state (RFC 6347, section 4.2.1). It answers each ClientHello with a cookie.
+///
+/// Nothing is stored for a client until it has returned the cookie that was sent to its address. So forged addresses
+/// cost no memory. The answer is shorter than the shortest ClientHello, so there is no amplification.
+package struct DTLSListenerCore: Sendable {
+    /// Identifies a handshake: 16 bytes of the client's random number (RFC 5246, section 7.4.1.2).
+    package struct HelloID: Sendable, Hashable {
+        fileprivate var nonce: UInt64
+        fileprivate var rest: UInt64
+    }
+
+    /// The action that a ClientHello requires.
+    package enum Decision: Sendable, Equatable {
+        /// Send the content of `reply` to the address of the datagram.
+        case reply
+        /// The client has returned its cookie. Its handshake can begin with this datagram.
+        case accept(HelloID)
+        /// Drop the datagram.
+        case drop
+    }
+
+    private static let cookieSize = 8
+    /// The place of the ClientHello after the headers of the record and of the handshake message.
+    private static let bodyStart = DTLSRecord.headerSize + 12
+
+    private var cookies: UDPCookies
+
+    /// Creates a listener. Its secret keys come from `random`, which must be a cryptographic source.
+    package init(random: inout RandomSource) {
+        cookies = UDPCookies(&random)
+    }
+
+    /// Decides on a datagram that is not encrypted.
+    ///
+    /// - Parameters:
+    ///   - datagram: The datagram that has arrived.
+    ///   - address: The sender's address and port, as bytes in any form that is the same each time.
+    ///   - now: The present time.
+    ///   - random: The source of keys.
+    ///   - reply: Is emptied, and filled if the decision is ``Decision/reply``.
+    package mutating func receive(
+        _ datagram: borrowing ByteBuffer,
+        from address: UnsafeRawBufferPointer,
+        now: Instant,
+        random: inout RandomSource,
+        reply: inout ByteBuffer
+    ) -> Decision {
+        reply.removeAll()
+        guard let (id, cookie) = Self.hello(datagram) else { return .drop }
+        cookies.keepTime(now, &random)
+        if let cookie, cookies.isValid(cookie, id.nonce, address) { return .accept(id) }
+        Self.appendVerifyRequest(cookies.cookie(id.nonce, address), to: datagram, &reply)
+        return .reply
+    }
+
+    /// Reads the first fragment of a ClientHello, up to its cookie.
+    private static func hello(_ datagram: borrowing ByteBuffer) -> (id: HelloID, cookie: UInt64?)? {
+        guard let record = DTLSRecord(datagram), record.isHandshake, record.isPlain,
+            let recordLength = datagram.integer(at: 11, as: UInt16.self),
+            // The type of the message (1), and its length.
+            let start = datagram.integer(at: DTLSRecord.headerSize, as: UInt32.self), start >> 24 == 1,
+            // The place of the fragment, and its length.
+            let offset = number(datagram, 19), offset == 0,
+            let length = number(datagram, 22), length <= start & 0xff_ffff, Int(length) + 12 <= Int(recordLength),
+            let nonce = datagram.integer(at: bodyStart + 2, as: UInt64.self),
+            let rest = datagram.integer(at: bodyStart + 10, as: UInt64.self)
+        else { return nil }
+        let end = bodyStart + Int(length)
+        let sessionStart = bodyStart + 34
+        guard let sessionLength = datagram.byte(at: sessionStart), sessionLength <= 32 else { return nil }
+        let cookieStart = sessionStart + 1 + Int(sessionLength)
+        guard let cookieLength = datagram.byte(at: cookieStart), cookieStart + 1 + Int(cookieLength) <= end else {
+            return nil
+        }
+        let cookie =
+            Int(cookieLength) == cookieSize ? datagram.integer(at: cookieStart + 1, as: UInt64.self) : nil
+        return (HelloID(nonce: nonce, rest: rest), cookie)
+    }
+
+    /// A number of three bytes.
+    private static func number(_ datagram: borrowing ByteBuffer, _ offset: Int) -> UInt32? {
+        datagram.integer(at: offset - 1, as: UInt32.self).map { $0 & 0xff_ffff }
+    }
+
+    /// Appends a HelloVerifyRequest. Its record has the number of the ClientHello's record.
+    private static func appendVerifyRequest(
+        _ cookie: UInt64,
+        to hello: borrowing ByteBuffer,
+        _ reply: inout ByteBuffer
+    ) {
+        let bodySize = 3 + cookieSize
+        reply.append(integer: UInt32(0x16fe_ff00))
+        reply.append(0)
+        for offset in 5..<11 { reply.append(hello.byte(at: offset) ?? 0) }
+        reply.append(integer: UInt16(12 + bodySize))
+        // The type (3) and the length of the message, its number 0, and one fragment with all of it.
+        reply.append(integer: UInt32(3 << 24 | bodySize))
+        reply.append(integer: UInt32(0))
+        reply.append(0)
+        reply.append(integer: UInt16(0))
+        reply.append(UInt8(bodySize))
+        // The version must be that of DTLS 1.0.
+        reply.append(integer: UInt16(0xfeff))
+        reply.append(UInt8(cookieSize))
+        reply.append(integer: cookie)
+    }
+}
