@@ -72,7 +72,7 @@ final class Broker: ConnectionHandler {
         var options = try readOptions(endpoint) {
             $0.sessions = kept
             if let authenticate {
-                $0.authentication = { authenticate(BrokerCredentials($0, peer: $1)).code }
+                $0.authentication = { authenticate(BrokerCredentials($0, peer: $1, certificate: $2)).code }
             }
         }
         if !endpoint.options.contains(where: { $0.name == "write-buffer" }) {

@@ -1,4 +1,5 @@
 import Protocols
+import TransportAPI
 import Transports
 
 /// The credentials of a broker's client, as in its CONNECT packet (MQTT 3.1.1, section 3.1.3).
@@ -11,6 +12,9 @@ public struct BrokerCredentials: Sendable, Hashable {
     public var password: [UInt8]?
     /// The client's address and port, or `nil` if they are not known.
     public var peer: String?
+    /// The client's verified certificate, or `nil` if it has sent none. The broker knows clients by their identifier alone.
+    /// To bind identifiers to certificates, refuse an identifier that does not belong to the certificate.
+    public var certificate: TLSCertificate?
 
     /// Creates credentials.
     ///
@@ -19,15 +23,29 @@ public struct BrokerCredentials: Sendable, Hashable {
     ///   - user: the user name; none by default.
     ///   - password: the password; none by default.
     ///   - peer: the client's address and port; unknown by default.
-    public init(clientID: String, user: String? = nil, password: [UInt8]? = nil, peer: String? = nil) {
+    ///   - certificate: the client's verified certificate; none by default.
+    public init(
+        clientID: String,
+        user: String? = nil,
+        password: [UInt8]? = nil,
+        peer: String? = nil,
+        certificate: TLSCertificate? = nil
+    ) {
         self.clientID = clientID
         self.user = user
         self.password = password
         self.peer = peer
+        self.certificate = certificate
     }
 
-    init(_ connect: MQTTConnect, peer: String?) {
-        self.init(clientID: connect.clientID, user: connect.user, password: connect.password, peer: peer)
+    init(_ connect: MQTTConnect, peer: String?, certificate: TLSCertificate?) {
+        self.init(
+            clientID: connect.clientID,
+            user: connect.user,
+            password: connect.password,
+            peer: peer,
+            certificate: certificate
+        )
     }
 
     /// Returns whether the credentials have this user name and this password. The comparison takes the same time for

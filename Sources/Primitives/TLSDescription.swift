@@ -30,26 +30,30 @@ public struct TLSDescription: Sendable, Hashable {
 
 /// The fields of a certificate that people look at.
 public struct TLSCertificate: Sendable, Hashable {
-    /// The subject: `CN=chat.example,O=Example` (RFC 4514).
+    /// The subject: `CN=chat.example,O=Example` (RFC 4514). It ends with `…` if it is longer than 256 bytes.
     public var subject: String
-    /// The common name of the subject; `nil` if it has none.
+    /// The common name of the subject; `nil` if it has none, or one of more than 255 bytes.
     public var commonName: String?
-    /// The subject alternative names: `DNS:chat.example, IP Address:192.0.2.1`. Empty if there are none.
-    public var names: String
-    /// The subject of the issuer.
+    /// The subject alternative names, each after its kind: `DNS:chat.example`, `IP:192.0.2.1`, `email:ann@example.org`,
+    /// `URI:spiffe://example/chat`. Names of other kinds, names of more than 255 bytes, and those after the first 64 are
+    /// left out. Compare whole elements.
+    public var names: [String]
+    /// The subject of the issuer, with the same limit.
     public var issuer: String
     /// When its validity begins, in UTC: `2026-01-31 12:00:00`.
     public var validFrom: String
     /// When its validity ends, in UTC.
     public var validTo: String
-    /// SHA-256 of the public key (its SubjectPublicKeyInfo, RFC 7469, section 2.4). A pin is this value in Base64.
+    /// SHA-256 of the public key (its SubjectPublicKeyInfo, RFC 7469, section 2.4).
     public var keyDigest: [UInt8]
+    /// The pin of the public key, as in the option `pin`: `sha256/` and ``keyDigest`` in Base64.
+    public var pin: String { "sha256/" + String(decoding: Base64.encode(keyDigest), as: UTF8.self) }
 
     /// Creates a certificate from its fields.
     package init(
         subject: String,
         commonName: String?,
-        names: String,
+        names: [String],
         issuer: String,
         validFrom: String,
         validTo: String,

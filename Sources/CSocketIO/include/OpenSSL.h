@@ -77,6 +77,7 @@
     F(int, SSL_SESSION_is_resumable, (const void *session)) \
     F(int, SSL_SESSION_get_protocol_version, (const void *session)) \
     F(int, SSL_SESSION_up_ref, (void *session)) \
+    F(void *, SSL_SESSION_get0_peer, (void *session)) \
     F(void, SSL_SESSION_free, (void *session)) \
     /* Certificates */ \
     F(int, X509_STORE_CTX_get_error, (const void *verification)) \
@@ -97,7 +98,17 @@
     F(void *, X509_get_subject_name, (const void *certificate)) \
     F(void *, X509_get_issuer_name, (const void *certificate)) \
     F(int, X509_NAME_print_ex, (void *output, const void *name, int indentation, unsigned long flags)) \
-    F(int, X509_NAME_get_text_by_NID, (void *name, int kind, char *buffer, int size)) \
+    F(int, X509_NAME_get_index_by_NID, (const void *name, int kind, int last)) \
+    F(void *, X509_NAME_get_entry, (const void *name, int index)) \
+    F(void *, X509_NAME_ENTRY_get_data, (const void *entry)) \
+    F(int, ASN1_STRING_to_UTF8, (unsigned char **text, const void *string)) \
+    F(const unsigned char *, ASN1_STRING_get0_data, (const void *string)) \
+    F(int, ASN1_STRING_length, (const void *string)) \
+    F(void *, X509_get_ext_d2i, (const void *certificate, int kind, int *isCritical, int *index)) \
+    F(void, GENERAL_NAMES_free, (void *names)) \
+    F(void *, GENERAL_NAME_get0_value, (const void *name, int *kind)) \
+    F(int, X509_cmp_current_time, (const void *time)) \
+    F(void, CRYPTO_free, (void *memory, const char *file, int line)) \
     F(const void *, X509_get0_notBefore, (const void *certificate)) \
     F(const void *, X509_get0_notAfter, (const void *certificate)) \
     F(int, ASN1_TIME_to_tm, (const void *time, struct tm *calendar)) \

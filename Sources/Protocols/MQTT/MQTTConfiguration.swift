@@ -112,9 +112,9 @@ package struct MQTTConfiguration: Sendable, Hashable {
 
 /// How a server uses MQTT 3.1.1 with one client.
 package struct MQTTServerConfiguration: Sendable {
-    /// Decides whether to accept a client. The arguments are its CONNECT, and its address and port if they are known.
-    /// The closure must not block or wait.
-    package typealias Authentication = @Sendable (MQTTConnect, String?) -> MQTTConnackCode
+    /// Decides whether to accept a client. The arguments are its CONNECT, its address and port if they are known, and its
+    /// verified certificate if it has sent one. The closure must not block or wait.
+    package typealias Authentication = @Sendable (MQTTConnect, String?, TLSCertificate?) -> MQTTConnackCode
 
     /// Whether packets are reported as ``MQTTSignal`` for a broker. `false`, the default, reports payloads as messages,
     /// point to point.

@@ -27,7 +27,10 @@ package struct MQTTWebSocketCore: ExplainingCore, IdentifyingCore {
     }
     package var clientCertificate: TLSCertificate? {
         get { outer.clientCertificate }
-        set { outer.clientCertificate = newValue }
+        set {
+            outer.clientCertificate = newValue
+            inner.clientCertificate = newValue
+        }
     }
     /// The MQTT core.
     package var inner: MQTTCore

@@ -24,17 +24,34 @@ package final class TLSContexts: Sendable {
     /// How many configurations are remembered.
     private static let limit = 64
 
-    private typealias Done = @Sendable (Result<any TLSContext, TLSSetupError>) -> Void
+    package typealias Done = @Sendable (Result<any TLSContext, TLSSetupError>) -> Void
 
     private struct Entry {
         var stamps: [FileStamp?]
         var context: any TLSContext
+        /// The number of its last use.
+        var lastUse: UInt64
     }
 
     private struct State {
         var entries: [TLSSettings: Entry] = [:]
-        /// The callers that wait for a configuration that is being loaded.
-        var waiting: [TLSSettings: [Done]] = [:]
+        /// The callers that wait for a configuration that is being loaded, by number.
+        var waiting: [TLSSettings: [UInt64: Done]] = [:]
+        /// The last number that was given to a caller or a use.
+        var last: UInt64 = 0
+
+        mutating func next() -> UInt64 {
+            last += 1
+            return last
+        }
+
+        /// Returns the context of a configuration if the files are unchanged.
+        mutating func context(of settings: TLSSettings, _ stamps: [FileStamp?]) -> (any TLSContext)? {
+            guard let entry = entries[settings], entry.stamps == stamps else { return nil }
+            let use = next()
+            entries[settings]?.lastUse = use
+            return entry.context
+        }
     }
 
     private let provider: any TLSProvider
@@ -61,50 +78,61 @@ package final class TLSContexts: Sendable {
         on loop: EventLoop,
         deadline: Int64
     ) async throws(TLSSetupError) -> any TLSContext {
+        let caller = state.withLock { $0.next() }
         let result: Result<any TLSContext, TLSSetupError> = await firstAnswer(
             on: loop,
             by: deadline,
             late: .failure(.busy("the certificates could not be loaded in time")),
             cancelled: .failure(.cancelled)
         ) { give in
-            refresh(settings, give)
+            refresh(settings, caller, give)
         }
+        // A load that never ends must not keep the callers that have given up.
+        state.withLock { _ = $0.waiting[settings]?.removeValue(forKey: caller) }
         return try result.get()
     }
 
-    /// Calls `done`, on any thread, with the context of a configuration and the present content of its files.
-    package func refresh(
-        _ settings: TLSSettings,
-        _ done: @escaping @Sendable (Result<any TLSContext, TLSSetupError>) -> Void
-    ) {
-        let stamps = FileStamp.stamps(of: settings)
+    /// Calls `done`, on any thread, with the context of a configuration and the present content of its files. All files are
+    /// looked at by another thread, because a file system can hang.
+    package func refresh(_ settings: TLSSettings, _ done: @escaping Done) {
+        refresh(settings, state.withLock { $0.next() }, done)
+    }
+
+    private func refresh(_ settings: TLSSettings, _ caller: UInt64, _ done: @escaping Done) {
+        let hasFiles = provider.readsFiles && settings.files.contains { !$0.isText }
         let found: (context: (any TLSContext)?, mustLoad: Bool) = state.withLock { state in
-            if let entry = state.entries[settings], entry.stamps == stamps { return (entry.context, false) }
+            if !hasFiles, let context = state.context(of: settings, []) { return (context, false) }
             // Connections that are opened at the same time share one load.
             let isLoading = state.waiting[settings] != nil
-            state.waiting[settings, default: []].append(done)
+            state.waiting[settings, default: [:]][caller] = done
             return (nil, !isLoading)
         }
         if let context = found.context { return done(.success(context)) }
         guard found.mustLoad else { return }
-        guard provider.readsFiles else { return load(settings, stamps) }
+        guard provider.readsFiles else { return load(settings) }
         do throws(SystemError) {
-            try startThread("im-tls") { self.load(settings, stamps) }
+            try startThread("im-tls") { self.load(settings) }
         } catch {
             finish(settings, .failure(.busy("the certificates cannot be loaded: \(error)")))
         }
     }
 
-    /// Loads the context. The stamps are older than the content, so a file that changes meanwhile is loaded again.
-    private func load(_ settings: TLSSettings, _ stamps: [FileStamp?]) {
+    /// Loads the context, unless the files are unchanged. The stamps are older than the content, so a file that changes
+    /// meanwhile is loaded again.
+    private func load(_ settings: TLSSettings) {
+        let stamps = provider.readsFiles ? FileStamp.stamps(of: settings) : []
+        if let context = state.withLock({ $0.context(of: settings, stamps) }) {
+            return finish(settings, .success(context))
+        }
         do throws(TLSSetupError) {
             let context = try provider.makeContext(settings, password: password)
             state.withLock { state in
-                if state.entries.count >= Self.limit, state.entries[settings] == nil, let any = state.entries.keys.first
+                if state.entries.count >= Self.limit, state.entries[settings] == nil,
+                    let oldest = state.entries.min(by: { $0.value.lastUse < $1.value.lastUse })
                 {
-                    state.entries[any] = nil
+                    state.entries[oldest.key] = nil
                 }
-                state.entries[settings] = Entry(stamps: stamps, context: context)
+                state.entries[settings] = Entry(stamps: stamps, context: context, lastUse: state.next())
             }
             finish(settings, .success(context))
         } catch {
@@ -113,6 +141,6 @@ package final class TLSContexts: Sendable {
     }
 
     private func finish(_ settings: TLSSettings, _ result: Result<any TLSContext, TLSSetupError>) {
-        for done in state.withLock({ $0.waiting.removeValue(forKey: settings) ?? [] }) { done(result) }
+        for done in state.withLock({ $0.waiting.removeValue(forKey: settings) ?? [:] }).values { done(result) }
     }
 }

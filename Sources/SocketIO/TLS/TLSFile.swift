@@ -48,9 +48,9 @@ struct FileStamp: Hashable, Sendable {
     private var seconds: Int64
     private var nanoseconds: Int64
 
-    /// Returns the stamps of all files that `settings` name; `nil` for a text and for a file that does not exist.
+    /// Returns the stamps of all files that `settings` name, in order; `nil` for a file that does not exist.
     static func stamps(of settings: TLSSettings) -> [FileStamp?] {
-        settings.files.map { $0.isText ? nil : FileStamp($0.text) }
+        settings.files.filter { !$0.isText }.map { FileStamp($0.text) }
     }
 
     private init?(_ path: String) {

@@ -33,6 +33,8 @@ package final class TLSStream: ByteStream {
     private static let unexpectedMessage: [UInt8] = [2, 10]
     /// How many records without data one read processes at most, if it has found data too.
     private static let emptyRecordsAtOnce = 16
+    /// How many records one read processes at most. Each takes about a microsecond, also with one byte of data.
+    private static let recordsAtOnce = 32
 
     private let inner: any ByteStream
     private let engine: any TLSEngine
@@ -209,7 +211,8 @@ package final class TLSStream: ByteStream {
         }
         var filled = 0
         var empty = 0
-        while filled < target.count {
+        var records = 0
+        while filled < target.count, records < Self.recordsAtOnce || filled == 0 {
             guard let record = nextRecord() else { break }
             guard record > 0 || hasPending else {
                 // An emptied stream is not asked again before it reports more bytes.
@@ -228,6 +231,7 @@ package final class TLSStream: ByteStream {
                 break
             }
             let before = filled
+            records += 1
             guard decrypt(record, into: target, &filled) else { break }
             if filled > before {
                 emptyRecords = 0

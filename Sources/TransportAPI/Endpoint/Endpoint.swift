@@ -204,6 +204,13 @@ extension Endpoint {
             (pair, rest) = split(pairs, at: "&")
             guard !pair.isEmpty else { continue }
             let (key, text) = split(pair, at: "=")
+            // Otherwise the rest of a password could become an option, whose name is printed.
+            guard !key.utf8.contains(UInt8(ascii: "@")) else {
+                throw .configuration(
+                    "query",
+                    "contains an option with an '@' in its name; in a user name or a password, write & as %26 and @ as %40"
+                )
+            }
             let name = try PercentEncoding.decode(key, key: "query")
             let value = if let text { try PercentEncoding.decode(text, key: name) } else { "" }
             options.append(Option(name: name, value: value))

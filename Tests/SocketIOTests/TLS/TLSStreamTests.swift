@@ -27,6 +27,25 @@ struct TLSStreamTests {
         (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 7 &+ $0 >> 8 &+ seed) }
     }
 
+    @Test("One read processes a limited number of records, and later reads find the rest")
+    func tinyRecords() throws {
+        let (user, _) = try openClient()
+        let count = 1000
+        for number in 0..<count { user.below.arrive(FakeEngine.record(.data, [UInt8(truncatingIfNeeded: number)])) }
+        user.stream.note(.read)
+        var sizes: [Int] = []
+        var buffer = [UInt8](repeating: 0, count: 1 << 16)
+        var received: [UInt8] = []
+        while received.count < count {
+            guard case .bytes(let size) = buffer.withUnsafeMutableBytes({ user.stream.read(into: $0) }) else { break }
+            received += buffer.prefix(size)
+            sizes.append(size)
+            if received.count < count { #expect(!user.stream.isDrained(afterReading: size, of: buffer.count)) }
+        }
+        #expect(received == (0..<count).map { UInt8(truncatingIfNeeded: $0) })
+        #expect(sizes.max() ?? 0 <= 32)
+    }
+
     // MARK: Slices
 
     @Test(

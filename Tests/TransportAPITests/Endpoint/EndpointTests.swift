@@ -107,7 +107,8 @@ struct EndpointTests {
             "tcp://ann:hun?hunter2%zz@host", "tcp://ann:x:hunter2/@host", "tcp://[hunter2/@host",
             "tcp://ann:hunter2%@h",
             "tcp://ann:hunter2@", "tcp://ann:hunter2@host:port", "tcp://ann:hunter2@[host]", "tcp://ann:hunter2 @host",
-            "tcp://ann:#hunter2@host",
+            "tcp://ann:#hunter2@host", "wss://h/?proxy=http://ann:se&hunter2@p:3128",
+            "wss://h/?proxy=http://ann:se&hunter2=1@p:3128",
         ]
     )
     func errorsKeepPasswords(url: String) {

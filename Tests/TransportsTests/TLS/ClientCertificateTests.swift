@@ -41,7 +41,7 @@ struct ClientCertificateTests {
             #expect(server.identity == Identity("ann", claims: ["subject": "CN=ann"]))
             let encryption = try #require(server.encryption)
             #expect(encryption.isVerified)
-            #expect(encryption.peer?.commonName == "ann" && encryption.peer?.names == "DNS:phone.ann.example")
+            #expect(encryption.peer?.commonName == "ann" && encryption.peer?.names == ["DNS:phone.ann.example"])
             // A continued session has the certificate of the session.
             #expect(encryption.isResumed == (round == 1))
             #expect(client.identity == nil && client.encryption?.peer?.commonName == "localhost")
@@ -124,5 +124,57 @@ struct ClientCertificateTests {
         #expect(accepted.encryption?.peer?.commonName == nil)
         await client.close()
         await host.stop()
+    }
+
+    @Test("The names of a certificate are a list, of which each element has its kind")
+    func names() async throws {
+        let authority = try ThrowAwayAuthority("Test authority")
+        let server = try authority.issue(.init("localhost", names: ["IP:127.0.0.1"]))
+        let names = [
+            "DNS:chatter.example", "IP:127.0.0.1", "IP:0:0:0:0:0:0:0:1", "email:ann@example.org",
+            "URI:spiffe://example/chat",
+        ]
+        let own = try authority.issue(.init("ann", names: names))
+        let host = try await TLSHost(server, ["ca": authority.certificate, "client-certificates": "required"])
+        let (client, accepted) = try await host.pair([
+            "ca": authority.certificate, "certificate": own.certificate, "key": own.key,
+        ])
+        let seen = try #require(accepted.encryption?.peer?.names)
+        #expect(seen == names)
+        #expect(!seen.contains("DNS:chat"))
+        await client.close()
+        await host.stop()
+    }
+
+    @Test("At most 64 names are read, and none of more than 255 bytes")
+    func manyNames() async throws {
+        let authority = try ThrowAwayAuthority("Test authority")
+        let server = try authority.issue(.init("localhost", names: ["IP:127.0.0.1"]))
+        let long = "URI:https://example.org/" + String(repeating: "x", count: 300)
+        let own = try authority.issue(.init("ann", names: [long] + (0..<100).map { "DNS:h\($0).example" }))
+        let host = try await TLSHost(server, ["ca": authority.certificate, "client-certificates": "required"])
+        let (client, accepted) = try await host.pair([
+            "ca": authority.certificate, "certificate": own.certificate, "key": own.key,
+        ])
+        #expect(accepted.encryption?.peer?.names == (0..<64).map { "DNS:h\($0).example" })
+        await client.close()
+        await host.stop()
+    }
+
+    @Test("A subject that is too long to be shown is no identity; the pin of the key is")
+    func longSubject() {
+        func certificate(_ subject: String) -> TLSCertificate {
+            TLSCertificate(
+                subject: subject,
+                commonName: nil,
+                names: [],
+                issuer: "CN=a",
+                validFrom: "",
+                validTo: "",
+                keyDigest: [UInt8](repeating: 7, count: 32)
+            )
+        }
+        #expect(certificate("O=Example,OU=phones").identity.name == "O=Example,OU=phones")
+        #expect(certificate("O=Example…").identity.name == "sha256/BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=")
     }
 }

@@ -148,6 +148,48 @@ struct ResumptionTests {
         await two.stop()
     }
 
+    // MARK: The end of certificates
+
+    @Test("A client continues no session after the certificate of its server has expired")
+    func expiredServer() async throws {
+        let authority = try ThrowAwayAuthority("Test authority")
+        var request = ThrowAwayAuthority.Request("localhost", names: ["IP:127.0.0.1"])
+        (request.from, request.to) = (-7200, -3600)
+        // The certificate was valid when the client checked it.
+        let registry = TransportRegistry.over(ChangedOpenSSL.checking(.client, at: -5000))
+        let host = try await TLSHost(try authority.issue(request), registry: registry)
+        for _ in 0..<2 {
+            let (client, server) = try await host.pair(["ca": authority.certificate])
+            #expect(server.encryption?.isResumed == false)
+            await client.close()
+        }
+        await host.stop()
+    }
+
+    @Test("A server refuses a client that continues a session after its certificate has expired")
+    func expiredClient() async throws {
+        let authority = try ThrowAwayAuthority("Test authority")
+        var request = ThrowAwayAuthority.Request("ann")
+        (request.from, request.to) = (-7200, -3600)
+        let ann = try authority.issue(request)
+        let registry = TransportRegistry.over(ChangedOpenSSL.checking(.server, at: -5000))
+        let host = try await TLSHost(
+            try authority.issue(.init("localhost", names: ["IP:127.0.0.1"])),
+            ["ca": authority.certificate, "client-certificates": "required"],
+            registry: registry
+        )
+        let options: EndpointOptions = [
+            "ca": authority.certificate, "certificate": ann.certificate, "key": ann.key,
+        ]
+        let (client, server) = try await host.pair(options)
+        #expect(server.encryption?.isResumed == false)
+        await client.close()
+        _ = try await host.refusal(options)
+        let seen = try await host.events.firstError()
+        #expect(seen.tlsProblem == .expired && seen.code == .certificateRejected, "\(seen)")
+        await host.stop()
+    }
+
     @Test("A pinned key protects a continued session too")
     func pinAfterSession() async throws {
         let authority = try ThrowAwayAuthority("Test authority")

@@ -301,6 +301,18 @@ struct TLSConfigurationTests {
         expect(try await client([option: value]), option, allowed)
     }
 
+    @Test(
+        "A name that no certificate contains, or that is read in two ways, is refused",
+        arguments: [".", ".example.com", "010.0.0.1", "127.0.0.01", "café.example"]
+    )
+    func wrongName(name: String) async throws {
+        expect(try await client(["server-name": name]), "server-name")
+        let error = await #expect(throws: TransportError.self) {
+            try await TransportRegistry.standard.connect(Endpoint(scheme: "wss", host: name, port: 1))
+        }
+        #expect(error?.code == .invalidConfiguration && error?.reason.hasPrefix("host ") == true, "\(error)")
+    }
+
     @Test("The options of TLS are unknown to a plain transport")
     func plainTransport() async throws {
         let error = await #expect(throws: TransportError.self) {

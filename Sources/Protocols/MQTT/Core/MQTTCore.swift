@@ -22,7 +22,7 @@ import TransportAPI
 /// message that a broker does not acknowledge in time ends the connection. In a session that outlives its connections,
 /// the ``MQTTSession`` stores the messages that were not acknowledged, and the core of the next connection sends them
 /// again.
-package struct MQTTCore: ExplainingCore {
+package struct MQTTCore: ExplainingCore, IdentifyingCore {
     enum Side: Sendable {
         case client(MQTTConfiguration)
         case server(MQTTServerConfiguration)
@@ -53,6 +53,7 @@ package struct MQTTCore: ExplainingCore {
 
     /// Whether the packets come over WebSocket, whose handshake excludes other protocols.
     var isInsideWebSocket = false
+    package var clientCertificate: TLSCertificate?
     var state = State.idle
     var reader: MQTTPacketReader
     var inFlight: InFlight
@@ -519,7 +520,7 @@ extension MQTTCore {
         // An empty identifier requests one from the server, which is allowed in a clean session only.
         guard !connect.clientID.isEmpty || connect.cleanSession else { throw refuse(.identifierRejected, &context) }
         try checkSizes(connect, configuration, &context)
-        let code = configuration.authentication?(connect, peer) ?? .accepted
+        let code = configuration.authentication?(connect, peer, clientCertificate) ?? .accepted
         guard code == .accepted else { throw refuse(code, &context) }
         var isPresent = false
         if let sessions = configuration.sessions {

@@ -10,6 +10,12 @@ struct OpenSSLCertificate {
     private static let nameFormat: UInt = 0x111_0313
     /// How many bytes of one field are shown.
     private static let longestField = 256
+    /// The longest name that is read, in bytes.
+    private static let longestName = 255
+    /// How many subject alternative names are read.
+    private static let mostNames = 64
+    /// The kinds of subject alternative names that are read (GENERAL_NAME of openssl/x509v3.h).
+    private static let kinds: [Int32: String] = [1: "email", 2: "DNS", 6: "URI", 7: "IP"]
 
     private let pointer: UnsafeMutableRawPointer
     private let functions: UnsafePointer<csocketio_openssl>
@@ -22,8 +28,49 @@ struct OpenSSLCertificate {
     var issuer: String { name(functions.pointee.X509_get_issuer_name(pointer)) }
     var validFrom: String { time(functions.pointee.X509_get0_notBefore(pointer)) }
     var validTo: String { time(functions.pointee.X509_get0_notAfter(pointer)) }
-    /// The subject alternative names.
-    var names: String { text(of: Self.alternativeNames) }
+    /// The subject alternative names, each after its kind. They are not taken from a printed text, in which a name could
+    /// pretend to be several.
+    var names: [String] {
+        let list = functions.pointee.X509_get_ext_d2i(pointer, Self.alternativeNames, nil, nil)
+        guard let list else { return [] }
+        defer { functions.pointee.GENERAL_NAMES_free(list) }
+        return (0..<max(0, functions.pointee.OPENSSL_sk_num(list))).lazy.compactMap { index in
+            var kind: Int32 = 0
+            guard let entry = functions.pointee.OPENSSL_sk_value(list, index),
+                let value = functions.pointee.GENERAL_NAME_get0_value(entry, &kind), let word = Self.kinds[kind],
+                let name = kind == 7 ? address(value) : name(value)
+            else { return nil }
+            return "\(word):\(name)"
+        }.prefix(Self.mostNames).map { $0 }
+    }
+
+    /// The text of an ASN1_STRING of ASCII characters; `nil` if it has others, or is too long.
+    private func name(_ string: UnsafeRawPointer) -> String? {
+        let bytes = self.bytes(string)
+        guard bytes.count <= Self.longestName, bytes.allSatisfy({ $0 > 0x20 && $0 < 0x7f }) else { return nil }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// The text of an IP address in an ASN1_STRING.
+    private func address(_ string: UnsafeRawPointer) -> String? {
+        let bytes = self.bytes(string)
+        switch bytes.count {
+        case 4: return bytes.map { String($0) }.joined(separator: ".")
+        case 16:
+            return stride(from: 0, to: 16, by: 2)
+                .map { String(UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1]), radix: 16) }.joined(separator: ":")
+        default: return nil
+        }
+    }
+
+    private func bytes(_ string: UnsafeRawPointer) -> UnsafeBufferPointer<UInt8> {
+        UnsafeBufferPointer(
+            start: functions.pointee.ASN1_STRING_get0_data(string),
+            count: Int(max(0, functions.pointee.ASN1_STRING_length(string)))
+        )
+    }
+    /// Whether its validity has ended, by the clock of this machine.
+    var hasExpired: Bool { functions.pointee.X509_cmp_current_time(functions.pointee.X509_get0_notAfter(pointer)) < 0 }
     /// Whether the certificate says where its issuer's certificate can be loaded (RFC 5280, section 4.2.2.1).
     var namesIssuerFile: Bool { text(of: Self.informationAccess).contains("CA Issuers") }
 
@@ -54,14 +101,22 @@ struct OpenSSLCertificate {
         )
     }
 
+    /// The first common name. Certificates store names in several encodings, so it is converted and not only copied.
     private var commonName: String? {
-        var buffer = [CChar](repeating: 0, count: Self.longestField)
-        let subject = functions.pointee.X509_get_subject_name(pointer)
-        let length = functions.pointee.X509_NAME_get_text_by_NID(subject, Self.commonName, &buffer, Int32(buffer.count))
-        guard length > 0 else { return nil }
-        // A NUL inside the name would hide the rest of it.
-        let bytes = buffer.prefix(Int(length)).map { UInt8(bitPattern: $0) }
-        return bytes.contains(0) ? nil : String(decoding: bytes, as: UTF8.self)
+        let functions = functions.pointee
+        let subject = functions.X509_get_subject_name(pointer)
+        let index = functions.X509_NAME_get_index_by_NID(subject, Self.commonName, -1)
+        guard index >= 0, let entry = functions.X509_NAME_get_entry(subject, index),
+            let value = functions.X509_NAME_ENTRY_get_data(entry)
+        else { return nil }
+        var text: UnsafeMutablePointer<UInt8>?
+        let length = Int(functions.ASN1_STRING_to_UTF8(&text, value))
+        guard length >= 0, let text else { return nil }
+        defer { functions.CRYPTO_free(text, nil, 0) }
+        let bytes = UnsafeBufferPointer(start: text, count: length)
+        // A NUL inside the name would hide the rest of it from programs that stop there.
+        guard !bytes.isEmpty, length <= Self.longestName, !bytes.contains(0) else { return nil }
+        return String(validating: bytes, as: UTF8.self)
     }
 
     private func name(_ name: UnsafeMutableRawPointer?) -> String {
@@ -90,9 +145,11 @@ struct OpenSSLCertificate {
         guard let stream = functions.pointee.BIO_new(functions.pointee.BIO_s_mem()) else { return "" }
         defer { _ = functions.pointee.BIO_free(stream) }
         guard print(stream) else { return "" }
-        let bytes = [UInt8](unsafeUninitializedCapacity: Self.longestField) { buffer, count in
+        // One byte more shows whether the text is longer.
+        let bytes = [UInt8](unsafeUninitializedCapacity: Self.longestField + 1) { buffer, count in
             _ = functions.pointee.BIO_read_ex(stream, buffer.baseAddress, buffer.count, &count)
         }
-        return String(decoding: bytes.map { $0 < 0x20 || $0 == 0x7f ? 0x20 : $0 }, as: UTF8.self)
+        let shown = bytes.prefix(Self.longestField).map { $0 < 0x20 || $0 == 0x7f ? 0x20 : $0 }
+        return String(decoding: shown, as: UTF8.self) + (bytes.count > Self.longestField ? "…" : "")
     }
 }

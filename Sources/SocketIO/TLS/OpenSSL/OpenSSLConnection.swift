@@ -23,6 +23,12 @@ class OpenSSLConnection {
     /// Whether the server has requested a certificate, and this side has sent none.
     var hasSentNoCertificate = false
     private(set) var description: TLSDescription?
+    /// When the full handshake was made with which the session began, in nanoseconds of ``MonotonicClock``. Connections that
+    /// continue a session have that of the first one.
+    private var sessionBegan: Int64 { isResumed ? offeredSessionBegan : began }
+    private let began = MonotonicClock.now()
+    private var offeredSessionBegan: Int64 = 0
+    private var isResumed: Bool { functions.pointee.SSL_session_reused(connection) == 1 }
     // Unchecked exclusivity, because no other code runs while it changes.
     @exclusivity(unchecked) private var isComplete = false
 
@@ -54,9 +60,10 @@ class OpenSSLConnection {
         }
         functions.pointee.SSL_set_connect_state(connection)
         guard expect(server.host) else { return false }
-        if let session = context.sessions.take(of: server) {
-            _ = functions.pointee.SSL_set_session(connection, session)
-            functions.pointee.SSL_SESSION_free(session)
+        if let kept = context.sessions.take(of: server) {
+            _ = functions.pointee.SSL_set_session(connection, kept.session)
+            functions.pointee.SSL_SESSION_free(kept.session)
+            offeredSessionBegan = kept.began
         }
         return true
     }
@@ -97,7 +104,7 @@ class OpenSSLConnection {
     @inline(__always)
     func step(_ result: Int32, consumed: Int, count: Int) -> TLSStep {
         guard result != 1 else {
-            if !isComplete { describe() }
+            if !isComplete, let expired = complete() { return TLSStep(.failed(expired), consumed: consumed) }
             return TLSStep(.done, consumed: consumed, count: count)
         }
         switch functions.pointee.SSL_get_error(connection, result) {
@@ -121,7 +128,9 @@ class OpenSSLConnection {
 
     // MARK: The handshake
 
-    private func describe() {
+    /// Describes the connection after its handshake. Returns a failure if a client continues a session after the end of its
+    /// certificate, because OpenSSL checks certificates in full handshakes only.
+    private func complete() -> TLSFailure? {
         isComplete = true
         let functions = functions.pointee
         let certificate = functions.SSL_get1_peer_certificate(connection)
@@ -138,10 +147,16 @@ class OpenSSLConnection {
             applicationProtocol: name.map {
                 String(decoding: UnsafeBufferPointer(start: $0, count: Int(length)), as: UTF8.self)
             },
-            isResumed: functions.SSL_session_reused(connection) == 1,
+            isResumed: isResumed,
             isVerified: settings.side == .client ? settings.verifiesServer : certificate != nil,
             peer: certificate.map { OpenSSLCertificate($0, self.functions).description }
         )
+        guard isResumed, settings.side == .server,
+            let certificate = certificate.map({ OpenSSLCertificate($0, self.functions) }),
+            certificate.hasExpired
+        else { return nil }
+        description = nil
+        return TLSFailure(.expired, "the certificate of the client expired on \(certificate.validTo) UTC")
     }
 
     /// Chooses the first protocol of this server that the client offers. Returns the result of OpenSSL's callback.
@@ -172,7 +187,7 @@ class OpenSSLConnection {
         guard functions.pointee.SSL_SESSION_is_resumable(session) == 1 else {
             return functions.pointee.SSL_SESSION_free(session)
         }
-        context.sessions.add(session, of: server)
+        context.sessions.add(session, began: sessionBegan, of: server)
     }
 
     /// Decides about one certificate of the peer's chain, inside a callback. Returns whether to continue.

@@ -58,7 +58,7 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
         self.pointer = pointer
         sessions = OpenSSLSessions(functions)
         // All fields are set, so `deinit` frees the context if this throws.
-        setProtocol()
+        try setProtocol()
         try loadAuthorities()
         try loadRevocationLists()
         try loadCertificate(password)
@@ -78,11 +78,13 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
 
     private var isServer: Bool { settings.side == .server }
 
-    private func setProtocol() {
+    private func setProtocol() throws(TLSSetupError) {
         let functions = library.functions.pointee
         functions.SSL_CTX_set_security_level(pointer, 2)
         if settings.isDatagram {
-            _ = functions.SSL_CTX_ctrl(pointer, setMinimumVersion, dtls12, nil)
+            guard functions.SSL_CTX_ctrl(pointer, setMinimumVersion, dtls12, nil) == 1 else {
+                throw .setting("min-tls", "is 1.2, which this OpenSSL cannot require for datagrams")
+            }
             _ = functions.SSL_CTX_set_options(pointer, options | noQuery)
             _ = functions.SSL_CTX_set_cipher_list(pointer, datagramCiphers)
             if isServer {
@@ -92,7 +94,9 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
             }
         } else {
             let oldest = settings.minimumVersion == .tls13 ? tls13 : tls12
-            _ = functions.SSL_CTX_ctrl(pointer, setMinimumVersion, oldest, nil)
+            guard functions.SSL_CTX_ctrl(pointer, setMinimumVersion, oldest, nil) == 1 else {
+                throw .setting("min-tls", "is \(settings.minimumVersion.rawValue), which this OpenSSL cannot require")
+            }
             _ = functions.SSL_CTX_ctrl(pointer, setMode, modes, nil)
             // The input of each call is one record, so this reads no more than that, but all of it at once.
             _ = functions.SSL_CTX_ctrl(pointer, setReadAhead, 1, nil)
@@ -174,10 +178,13 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
         guard let source = settings.revocationLists else { return }
         let functions = library.functions.pointee
         let store = functions.SSL_CTX_get_cert_store(pointer)
+        var isComplete = true
         try forEach("crl", source, functions.PEM_read_bio_X509_CRL) { list in
-            _ = functions.X509_STORE_add_crl(store, list)
+            if functions.X509_STORE_add_crl(store, list) != 1 { isComplete = false }
             functions.X509_CRL_free(list)
         }
+        // A missing list would count as no revocation.
+        guard isComplete else { throw .busy("OpenSSL cannot keep the lists of crl: \(library.errorText())") }
         _ = functions.X509_STORE_set_flags(store, checkRevocation)
     }
 

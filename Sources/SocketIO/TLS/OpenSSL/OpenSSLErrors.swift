@@ -7,6 +7,9 @@ enum OpenSSLErrors {
     /// X509_V_ERR_CERT_REJECTED, which the peer receives as the alert bad_certificate.
     static let rejectedByApplication: Int32 = 28
 
+    /// How many names of a certificate a sentence contains.
+    private static let shownNames = 8
+
     /// Returns why a certificate was rejected.
     ///
     /// - Parameters:
@@ -64,9 +67,11 @@ enum OpenSSLErrors {
     }
 
     private static func names(_ certificate: OpenSSLCertificate?) -> String {
-        let names = certificate?.names ?? ""
-        return names.isEmpty
-            ? "no name (it has no subject alternative names, and the common name does not count)" : names
+        let names = certificate?.names ?? []
+        guard !names.isEmpty else {
+            return "no name (it has no subject alternative names, and the common name does not count)"
+        }
+        return names.prefix(shownNames).joined(separator: ", ") + (names.count > shownNames ? ", …" : "")
     }
 
     private static func facts(_ certificate: OpenSSLCertificate?) -> String {

@@ -100,7 +100,9 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     private func secure() {
         switch channel.advance() {
         case .ready: break
-        case .again: return loop.add(self, to: .handshake)
+        case .again:
+            beginSecureTimeout()
+            return loop.add(self, to: .handshake)
         case .waiting: return beginSecureTimeout()
         case .failed(.insecure(let failure)): return end(TransportError(failure, wasOpen: false))
         case .failed(.failed(let error)):
@@ -125,11 +127,10 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         if mustDefer { deferWork() } else { readWhilePossible() }
     }
 
-    /// The identity of a client that has sent a certificate: its common name, otherwise its whole subject. Only a server
-    /// that requests certificates has such clients.
+    /// The identity of a client that has sent a certificate. Only a server that requests certificates has such clients.
     var certificateIdentity: Identity? {
         guard owner != nil, let certificate = channel.encryption?.peer else { return nil }
-        return Identity(certificate.commonName ?? certificate.subject, claims: ["subject": certificate.subject])
+        return certificate.identity
     }
 
     /// Limits the time of the TLS handshake. At a client, the deadline of the whole attempt is set already.

@@ -17,7 +17,9 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
     private let handler: any ConnectionHandler
     private let queue: AcceptQueue
     var live: [UInt64: ConnectionDriver] = [:]
-    private var silentClients = SilentClients()
+    /// The clients that have sent nothing, or are in their handshake.
+    private var silentClients = ClientQueue { $0.isNew }
+    private var clientsInHandshake = ClientQueue { $0.phase == .opening }
     /// How many clients are in their handshake.
     private var handshakes = 0
     /// How many clients each network has, if that is limited.
@@ -113,13 +115,15 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
         }
         guard let channel = protect(stream) else {
             stream.close(abort: true)
-            return
+            leave(stream.peer)
+            return queue.note(stream.peer, CloseReason(.noEngine), wasOpen: false)
         }
         let driver = ConnectionDriver(makeCore(stream.peer), over: channel, on: loop, limits: limits)
         driver.handler = handler
         driver.owner = self
         live[driver.number] = driver
         silentClients.append(driver, among: live)
+        clientsInHandshake.append(driver, among: live)
         handshakes += 1
         driver.start()
         if !isSweeping { sweepLater(loop) }
@@ -133,7 +137,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
 
     /// Ends the client that has been in its handshake longest, if there are too many. Returns whether there were.
     private func hangUpOnOldest() -> Bool {
-        guard handshakes > bounds.maximumHandshakes, let oldest = silentClients.oldest(among: live) else {
+        guard handshakes > bounds.maximumHandshakes, let oldest = clientsInHandshake.oldest(among: live) else {
             return false
         }
         let sentence = "more than \(bounds.maximumHandshakes) clients are in their handshake; this is the oldest"
@@ -196,13 +200,17 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
     func closed(_ driver: ConnectionDriver) {
         let wasFull = live.count >= bounds.maximumConnections
         live[driver.number] = nil
-        if bounds.maximumPerAddress != nil, let network = driver.channel.peer?.network {
-            let left = perAddress[network, default: 1] - 1
-            perAddress[network] = left > 0 ? left : nil
-        }
+        leave(driver.channel.peer)
         // Deferred, because this can be called from an event of this connection or another one.
         if wasFull { deferRest() }
         if live.isEmpty { emptyWaiters.resumeAll(returning: ()) }
+    }
+
+    /// Counts one client of this address less.
+    private func leave(_ peer: SocketAddress?) {
+        guard bounds.maximumPerAddress != nil, let network = peer?.network else { return }
+        let left = perAddress[network, default: 1] - 1
+        perAddress[network] = left > 0 ? left : nil
     }
 
     package var isEmpty: Bool { live.isEmpty }
@@ -224,34 +232,31 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
     }
 }
 
-/// The clients of an acceptor that have sent nothing, in the order in which they connected.
-struct SilentClients {
-    private struct Entry {
-        var number: UInt64
-
-        /// The driver, if its connection exists and has received nothing.
-        func driver(among live: [UInt64: ConnectionDriver]) -> ConnectionDriver? {
-            guard let driver = live[number], driver.isNew else { return nil }
-            return driver
-        }
-    }
-
-    private var entries: [Entry] = []
+/// Some clients of an acceptor, in the order in which they connected. A client that does not belong to them any more never
+/// belongs to them again.
+struct ClientQueue {
+    private let belongs: (ConnectionDriver) -> Bool
+    private var numbers: [UInt64] = []
     private var head = 0
 
-    /// Adds a driver. Removes entries of clients that have sent something, once these are the majority.
-    mutating func append(_ driver: ConnectionDriver, among live: [UInt64: ConnectionDriver]) {
-        if entries.count - head > 2 * live.count + 64 || head > entries.count / 2 + 64 {
-            entries = entries[head...].filter { $0.driver(among: live) != nil }
-            head = 0
-        }
-        entries.append(Entry(number: driver.number))
+    /// Creates an empty queue of the clients for which `belongs` is true.
+    init(_ belongs: @escaping (ConnectionDriver) -> Bool) {
+        self.belongs = belongs
     }
 
-    /// Returns the client that has been connected longest without sending anything.
+    /// Adds a client. Removes clients that no longer belong to the queue, once these are the majority.
+    mutating func append(_ driver: ConnectionDriver, among live: [UInt64: ConnectionDriver]) {
+        if numbers.count - head > 2 * live.count + 64 || head > numbers.count / 2 + 64 {
+            numbers = numbers[head...].filter { live[$0].map(belongs) ?? false }
+            head = 0
+        }
+        numbers.append(driver.number)
+    }
+
+    /// Returns the client that connected first.
     mutating func oldest(among live: [UInt64: ConnectionDriver]) -> ConnectionDriver? {
-        while head < entries.count {
-            if let driver = entries[head].driver(among: live) { return driver }
+        while head < numbers.count {
+            if let driver = live[numbers[head]], belongs(driver) { return driver }
             head += 1
         }
         return nil

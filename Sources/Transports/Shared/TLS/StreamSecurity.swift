@@ -36,9 +36,10 @@ struct ClientTLS: Sendable {
     ) throws(TransportError) {
         contexts = security.contexts
         settings = try TLSSettings(.client, options, protocols: security.protocols, isDatagram: isDatagram)
-        self.host = try options.string("server-name") ?? host
+        let named = try options.string("server-name")
+        self.host = named ?? host
         self.port = port
-        try Self.checkName(self.host)
+        try Self.checkName(self.host, of: named == nil ? "host" : "server-name")
     }
 
     /// TLS to a proxy.
@@ -58,15 +59,26 @@ struct ClientTLS: Sendable {
         self.settings = settings
         self.host = host
         self.port = port
-        try Self.checkName(host)
+        try Self.checkName(host, of: "proxy")
     }
 
-    private static func checkName(_ host: String) throws(TransportError) {
+    /// Refuses names that certificates cannot contain, and those that other parts of the system read differently.
+    private static func checkName(_ host: String, of key: String) throws(TransportError) {
         guard host.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7f }), (1...255).contains(host.utf8.count) else {
             throw .configuration(
-                "host",
+                key,
                 "must be ASCII, because certificates contain such names (write internationalised names as Punycode)"
             )
+        }
+        // OpenSSL would accept every name below a name that begins with a dot, and check no name at all if it is empty.
+        guard host.utf8.first != UInt8(ascii: ".") else {
+            throw .configuration(key, "is '\(host)'; a name that a certificate can contain does not begin with a dot")
+        }
+        // The resolver reads such a number as octal, and OpenSSL as decimal.
+        let parts = host.split(separator: ".", omittingEmptySubsequences: false)
+        let isNumeric = parts.allSatisfy { !$0.isEmpty && $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }
+        if isNumeric, parts.contains(where: { $0.utf8.count > 1 && $0.utf8.first == 0x30 }) {
+            throw .configuration(key, "is '\(host)'; write each part of an address without leading zeros")
         }
     }
 
@@ -179,9 +191,18 @@ package final class ServerTLS {
         lastCheck = loop.now
         isLoading = true
         let bound = LoopBound(self, to: loop)
+        let limit = LoopTimer(on: loop, at: loop.now + Self.loadTime) {
+            bound.value.report(TransportError(.busy("the changed certificates could not be loaded in time")))
+        }
         contexts.refresh(settings) { [loop] result in
+            limit.cancel()
             loop.execute { bound.value.loaded(result) }
         }
+    }
+
+    private func report(_ failure: TransportError) {
+        if failure != lastFailure { onFailure?(failure) }
+        lastFailure = failure
     }
 
     private func loaded(_ result: Result<any TLSContext, TLSSetupError>) {
@@ -191,15 +212,13 @@ package final class ServerTLS {
             self.context = context
             lastFailure = nil
         case .failure(let error):
-            let failure = TransportError(error)
-            if failure != lastFailure { onFailure?(failure) }
-            lastFailure = failure
+            report(TransportError(error))
         }
     }
 }
 
 extension TransportError {
-    fileprivate static let noEngine = TransportError(
+    static let noEngine = TransportError(
         .resourcesExhausted,
         .secure,
         "there is no memory for another encrypted connection"

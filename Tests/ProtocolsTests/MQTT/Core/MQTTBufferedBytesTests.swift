@@ -62,7 +62,7 @@ struct MQTTBufferedBytesTests {
         let change: (inout MQTTServerConfiguration) -> Void = {
             $0.maximumClientID = 30
             $0.maximumWill = 10
-            $0.authentication = { (connect, _) in connect.clientID.utf8.count > 30 ? .notAuthorized : .accepted }
+            $0.authentication = { connect, _, _ in connect.clientID.utf8.count > 30 ? .notAuthorized : .accepted }
         }
         var hello = MQTTConnect(clientID: String(repeating: "n", count: 30))
         hello.will = MQTTWill(topic: "gone", payload: [1, 2, 3, 4, 5, 6])

@@ -65,7 +65,7 @@ struct MQTTConformanceTests {
             var server = try mqttServer {
                 $0.sessions = sessions
                 $0.routesSignals = true
-                $0.authentication = { _, _ in verdict }
+                $0.authentication = { _, _, _ in verdict }
             }
             server.start()
             let more = encoded(.subscribe(1, [MQTTSubscription("a")])) + encoded(.pingreq)

@@ -114,7 +114,7 @@ struct MQTTHandshakeTests {
             $0.password = Array("secret".utf8)
         }
         var server = try mqttServer {
-            $0.authentication = { connect, _ in
+            $0.authentication = { connect, _, _ in
                 connect.user == "u" && connect.password == Array("secret".utf8) ? verdict : .serverUnavailable
             }
         }

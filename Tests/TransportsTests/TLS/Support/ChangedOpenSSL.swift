@@ -26,6 +26,22 @@ struct ChangedOpenSSL: TLSProvider {
         _ = context.library.functions.pointee.SSL_CTX_ctrl(context.pointer, 124, 0x0303, nil)
     }
 
+    /// Checks certificates of peers as at another time, in seconds from now. The system's clock stays what it is.
+    static func checking(_ side: TLSSettings.Side, at seconds: Int) -> ChangedOpenSSL {
+        ChangedOpenSSL { context in
+            guard context.settings.side == side, let library = dlopen("libssl.so.3", RTLD_NOW),
+                let parameters = dlsym(library, "SSL_CTX_get0_param"),
+                let setTime = dlsym(library, "X509_VERIFY_PARAM_set_time")
+            else { return }
+            typealias Parameters = @convention(c) (UnsafeMutableRawPointer) -> UnsafeMutableRawPointer?
+            typealias SetTime = @convention(c) (UnsafeMutableRawPointer?, Int) -> Void
+            unsafeBitCast(setTime, to: SetTime.self)(
+                unsafeBitCast(parameters, to: Parameters.self)(context.pointer),
+                time(nil) + seconds
+            )
+        }
+    }
+
     /// Allows one cipher of TLS 1.2 only.
     static func cipher(_ name: String) -> ChangedOpenSSL {
         ChangedOpenSSL { context in
