@@ -108,7 +108,6 @@ struct EndpointTests {
             "tcp://ann:hunter2%@h",
             "tcp://ann:hunter2@", "tcp://ann:hunter2@host:port", "tcp://ann:hunter2@[host]", "tcp://ann:hunter2 @host",
             "tcp://ann:#hunter2@host", "wss://h/?proxy=http://ann:se&hunter2@p:3128",
-            "wss://h/?proxy=http://ann:se&hunter2=1@p:3128",
         ]
     )
     func errorsKeepPasswords(url: String) {
