@@ -187,10 +187,11 @@ struct DTLSConnectionTests {
     func largestMessage() async throws {
         let (authority, issued) = try certificates()
         let host = try await TLSHost("dtls", issued, ["max-message": "16368"])
-        let (client, _) = try await host.pair(["ca": authority.certificate])
+        let (client, first) = try await host.pair(["ca": authority.certificate])
         let outcome = await client.send(Payload([UInt8](repeating: 1, count: 1164)))
         #expect(outcome.error?.code == .messageTooLarge)
         await client.close()
+        await first.close()
         let (other, server) = try await host.pair(["ca": authority.certificate, "max-message": "16368"])
         #expect(await other.send(Payload([UInt8](repeating: 1, count: 16_368))).isSuccess)
         #expect(try await server.receive()?.bytes.count == 16_368)
