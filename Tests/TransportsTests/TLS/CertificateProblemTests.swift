@@ -50,7 +50,7 @@ struct CertificateProblemTests {
 
     // MARK: Time
 
-    @Test("A certificate that has expired is refused", arguments: TLSConnectionTests.schemes)
+    @Test("A certificate that has expired is refused", arguments: TLSConnectionTests.schemes + ["dtls"])
     func expired(scheme: String) async throws {
         let authority = try authority()
         let host = try await TLSHost(scheme, try authority.issue(request { ($0.from, $0.to) = (-7200, -3600) }))

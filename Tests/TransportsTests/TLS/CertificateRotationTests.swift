@@ -48,7 +48,7 @@ struct CertificateRotationTests {
     private func connect(_ listener: any Listener, _ options: EndpointOptions = [:]) async throws -> any Connection {
         // A continued session would show the certificate of the session.
         let all: EndpointOptions = ["ca": authority.certificate, "resumption": "off"] + options
-        return try await registry.connect(tlsEndpoint("wss", port: listener.endpoint.port, all))
+        return try await registry.connect(tlsEndpoint(listener.endpoint.scheme, port: listener.endpoint.port, all))
     }
 
     /// Connects until the server has the certificate with this name. The time limit of the suite ends it.
@@ -68,12 +68,12 @@ struct CertificateRotationTests {
         #expect(try await client.receive()?.string == "to the client")
     }
 
-    @Test("New connections get a replaced certificate, and old ones go on")
-    func replaced() async throws {
+    @Test("New connections get a replaced certificate, and old ones go on", arguments: ["wss", "dtls"])
+    func replaced(scheme: String) async throws {
         let first = try issue("first")
         try write(first.certificate + first.key)
         let listener = try await registry.listen(
-            tlsEndpoint("wss", port: 0, ["certificate": file]),
+            tlsEndpoint(scheme, port: 0, ["certificate": file]),
             observer: events.observer
         )
         async let accepted = listener.accept()

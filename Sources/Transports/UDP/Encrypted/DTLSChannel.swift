@@ -35,6 +35,8 @@ final class DTLSChannel: ByteChannel {
     private var foreignDatagrams = 0
     private var hasPlainAlert = false
     private var hasHandshakeRecord = false
+    /// How many datagrams were sent when the last one arrived.
+    private var sentBefore: UInt64 = 0
     /// When to end a connection whose server may have lost its state; `nil` if there is no doubt.
     private var doubtUntil: Int64?
     private var doubtTimer: UInt64?
@@ -78,7 +80,7 @@ final class DTLSChannel: ByteChannel {
     }
 
     var isDatagram: Bool { true }
-    var roundTripsToConnect: Int { 0 }
+    private(set) var roundTripsToConnect = 0
     var bytesSent: UInt64 { association.bytesSent }
     var tlsBytesSent: UInt64 { association.bytesSent - min(association.bytesSent, messageBytes) }
     var encryption: TLSDescription? { association.description }
@@ -144,6 +146,8 @@ final class DTLSChannel: ByteChannel {
         }
         guard record.isPlainAlert, !hasHandshakeRecord, record.isUnexpectedMessage(datagram) else {
             hasHandshakeRecord = true
+            if association.datagramsSent > sentBefore { roundTripsToConnect += 1 }
+            sentBefore = association.datagramsSent
             return true
         }
         hasPlainAlert = true
