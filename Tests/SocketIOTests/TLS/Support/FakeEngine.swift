@@ -1,5 +1,4 @@
-import Primitives
-
+@testable import Primitives
 @testable import SocketIO
 
 /// A TLS engine without encryption, for the logic around engines. A record is the header of TLS and its clear bytes.

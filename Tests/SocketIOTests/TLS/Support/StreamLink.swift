@@ -1,5 +1,4 @@
-import Primitives
-
+@testable import Primitives
 @testable import SocketIO
 
 /// A byte stream whose other end is a test. It reports readiness on its edges, as a socket does: a side that got
