@@ -1,5 +1,8 @@
 @testable import SocketIO
 
+/// The loop of all runs, because a loop is never freed.
+private let loop = SteppedPoller.loop()
+
 /// Runs the logic of TLS streams around an engine without encryption.
 func fuzzTLS(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
@@ -16,7 +19,6 @@ private func fuzzTLSPeer(_ input: inout FuzzInput) throws {
     let writes = input.flag()
 
     func run(_ slices: [ArraySlice<UInt8>], readSize: Int) throws -> TLSUser {
-        let loop = SteppedPoller.loop()
         let user = TLSUser(LinkedStream(), FakeEngine(side), side, on: loop)
         user.readSize = readSize
         if opens {
@@ -64,7 +66,7 @@ private func fuzzTLSPair(_ input: inout FuzzInput) throws {
     )
     let room = input.choice(of: [Int.max, 0, 30, 20_000])
     let (clientEngine, serverEngine) = (FakeEngine(.client, shape), FakeEngine(.server, shape))
-    let link = TLSLink(clientEngine, serverEngine, on: SteppedPoller.loop(), room: room)
+    let link = TLSLink(clientEngine, serverEngine, on: loop, room: room)
     for user in [link.client, link.server] {
         user.readSize = input.choice(of: [1 << 16, 1, 5, 4096])
         user.writeSize = input.choice(of: [.max, 1, 1000, 16_385])

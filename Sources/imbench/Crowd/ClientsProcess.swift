@@ -119,7 +119,7 @@ enum CrowdRequest: Sendable, Equatable {
     /// Close all connections.
     case close
 
-    /// What clients do after they have connected.
+    /// The words for clients that stay idle, and for those that transfer bytes.
     private static let uses = ["idle", "transfer"]
 
     /// The line that ends the present request and all later ones early. It has no answer.
