@@ -370,6 +370,35 @@ struct DTLSHandshakeTests {
         await host.stop()
     }
 
+    @Test("A forged alert without encryption causes pings, and does not end an idle connection")
+    func forgedAlert() async throws {
+        let certificates = try Certificates()
+        let host = try await TLSHost("dtls", certificates.server)
+        let relay = try DatagramRelay(to: host.port)
+        let endpoint = tlsEndpoint("dtls", port: relay.port, ["ca": certificates.authority])
+        async let accepted = host.listener.accept()
+        let client = try await TransportRegistry.standard.connect(endpoint)
+        let server = try #require(try await accepted)
+        let before = relay.seen.count
+        for level in [1, 2] as [UInt8] {
+            relay.inject([21, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 9, 0, 2, level, 10], to: .client)
+        }
+        // The time limit of another handshake is the clock of this test. It is longer than that of the pings.
+        let clock = try await TLSHost("dtls", certificates.server, ["tls-timeout": "4s"])
+        let silent = try RawDatagramClient(port: clock.port)
+        var hello = try await recordedHello()
+        silent.send(hello)
+        silent.send(Self.hello(&hello, with: Array(silent.receiveAny().suffix(8))))
+        _ = await clock.events.first { $0.reason.error?.code == .timedOut }
+        #expect(relay.seen.count >= before + 2)
+        #expect(await client.send(Payload(text: "still here")).isSuccess)
+        #expect(try await server.receive()?.bytes == Array("still here".utf8))
+        await client.close()
+        relay.stop()
+        await clock.stop()
+        await host.stop()
+    }
+
     @Test("A client without a session is ended after the time limit, and both sides report it")
     func noSession() async throws {
         let certificates = try Certificates()
