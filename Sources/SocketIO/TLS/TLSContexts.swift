@@ -21,7 +21,7 @@ package final class TLSContexts: Sendable {
     /// The contexts of the system's OpenSSL.
     package static let shared = TLSContexts(SystemTLS())
 
-    /// How many configurations are remembered.
+    /// How many configurations are remembered, besides those in use.
     private static let limit = 64
 
     package typealias Done = @Sendable (Result<any TLSContext, TLSSetupError>) -> Void
@@ -51,6 +51,18 @@ package final class TLSContexts: Sendable {
             let use = next()
             entries[settings]?.lastUse = use
             return entry.context
+        }
+
+        /// Drops the configuration that was not used for longest, of those that no server and no connection uses. A
+        /// context that is in use stays, because another one would not know its sessions.
+        mutating func makeRoom() {
+            for settings in entries.sorted(by: { $0.value.lastUse < $1.value.lastUse }).map(\.key) {
+                guard let (stamps, lastUse) = entries[settings].map({ ($0.stamps, $0.lastUse) }) else { continue }
+                weak var context = entries[settings]?.context
+                entries[settings] = nil
+                guard let context else { return }
+                entries[settings] = Entry(stamps: stamps, context: context, lastUse: lastUse)
+            }
         }
     }
 
@@ -127,11 +139,7 @@ package final class TLSContexts: Sendable {
         do throws(TLSSetupError) {
             let context = try provider.makeContext(settings, password: password)
             state.withLock { state in
-                if state.entries.count >= Self.limit, state.entries[settings] == nil,
-                    let oldest = state.entries.min(by: { $0.value.lastUse < $1.value.lastUse })
-                {
-                    state.entries[oldest.key] = nil
-                }
+                if state.entries.count >= Self.limit, state.entries[settings] == nil { state.makeRoom() }
                 state.entries[settings] = Entry(stamps: stamps, context: context, lastUse: state.next())
             }
             finish(settings, .success(context))

@@ -37,8 +37,8 @@ private func traced(_ message: ChatMessage, over name: String, _ codec: WireForm
             traced.failure = "skipped: the message needs more than one TLS record of \(TLSCapture.longest) bytes"
             return traced
         }
-        let record = try TLSCapture.record(of: wire)
-        (traced.wire, traced.clear) = (record.wire, record.clear)
+        let record = try TLSCapture.record(of: wire, isDatagram: transport.isDatagram)
+        (traced.wire, traced.clear, traced.clearStart) = (record.wire, record.clear, record.start)
         traced.fields = record.fields(around: traced.fields)
     } catch {
         traced.failure = "\(error)"
@@ -49,7 +49,7 @@ private func traced(_ message: ChatMessage, over name: String, _ codec: WireForm
 /// The bytes that a client's core writes for one message after the handshake.
 enum WireCapture {
     /// The transports whose messages can be captured. In memory, a message is framed as over TCP.
-    static let transports = ["tcp", "ws", "mqtt", "udp", "memory", "tls", "wss", "mqtts"]
+    static let transports = ["tcp", "ws", "mqtt", "udp", "memory", "tls", "wss", "mqtts", "dtls"]
 
     static func message(_ payload: Payload, over name: String) throws -> [UInt8]? {
         guard let pair = try CorePair.maker(name)?() else { return nil }
@@ -63,8 +63,9 @@ struct TracedMessage: Sendable {
     var transport: String
     var codec: String
     var wire: [UInt8] = []
-    /// The decrypted data of a TLS record, whose header comes first on the wire; empty without TLS.
+    /// The decrypted data of an encrypted record, and its place on the wire; empty without TLS.
     var clear: [UInt8] = []
+    var clearStart = 0
     var fields: [WireField] = []
     /// Bytes of the encoded message, and of its text.
     var encoded = 0
@@ -74,9 +75,7 @@ struct TracedMessage: Sendable {
 
     /// The decrypted bytes of a field; empty if it is not encrypted, or not data.
     func decrypted(_ field: WireField) -> ArraySlice<UInt8> {
-        let (start, end) = (
-            field.range.lowerBound - CapturedRecord.header, field.range.upperBound - CapturedRecord.header
-        )
+        let (start, end) = (field.range.lowerBound - clearStart, field.range.upperBound - clearStart)
         return start >= 0 && end <= clear.count ? clear[start..<end] : []
     }
 }

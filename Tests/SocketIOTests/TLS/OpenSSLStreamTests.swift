@@ -40,10 +40,8 @@ struct OpenSSLStreamTests {
 
     @Test("A peer that updates its keys more than 32 times without data is refused", arguments: [false, true])
     func keyUpdates(requestsAnswers: Bool) throws {
-        let update = try openSSLFunction(
-            "SSL_key_update",
-            as: (@convention(c) (UnsafeMutableRawPointer?, Int32) -> Int32).self
-        )
+        typealias Update = @convention(c) (UnsafeMutableRawPointer?, Int32) -> Int32
+        let update = try #require(openSSLFunction("SSL_key_update", as: Update.self))
         let (user, peer) = try server(try TestCertificates())
         func updateKeys() throws {
             let bytes = peer.step {
@@ -73,12 +71,9 @@ struct OpenSSLStreamTests {
         context.limitRecords(to: 512)
         let peer = try OpenSSLPeer(context)
         // The context's callback works for its own engines only.
-        let setVerify = try openSSLFunction(
-            "SSL_set_verify",
-            as: (@convention(c) (
-                UnsafeMutableRawPointer?, Int32, @convention(c) (Int32, UnsafeMutableRawPointer?) -> Int32
-            ) -> Void).self
-        )
+        typealias Verify = @convention(c) (Int32, UnsafeMutableRawPointer?) -> Int32
+        typealias SetVerify = @convention(c) (UnsafeMutableRawPointer?, Int32, Verify) -> Void
+        let setVerify = try #require(openSSLFunction("SSL_set_verify", as: SetVerify.self))
         setVerify(peer.connection, 1) { isValid, _ in isValid }
         let engine = try certificates.context(.client) {
             $0.certificate = TLSFile(certificates.client.certificate)

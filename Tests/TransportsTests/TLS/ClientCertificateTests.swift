@@ -27,7 +27,14 @@ struct ClientCertificateTests {
         _ choice: String = "required",
         decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)? = nil
     ) async throws -> TLSHost {
-        try await TLSHost(scheme, server, ["ca": authority, "client-certificates": choice], decide: decide)
+        // With contexts of its own, because other tests make so many that the shared ones are forgotten.
+        try await TLSHost(
+            scheme,
+            server,
+            ["ca": authority, "client-certificates": choice],
+            registry: .over(OpenSSL.shared),
+            decide: decide
+        )
     }
 
     @Test(

@@ -9,20 +9,6 @@ import TransportAPI
 /// TLS handshakes that fail for other reasons than the server's certificate, as both sides see them.
 @Suite("TLS handshakes that fail", .enabled(if: hasOpenSSL), .timeLimit(.minutes(5)), .ownThread)
 struct HandshakeProblemTests {
-    /// An authority, and certificates of a server and of a client.
-    private struct Certificates {
-        let authority: String
-        let server: ThrowAwayAuthority.Issued
-        let client: ThrowAwayAuthority.Issued
-
-        init() throws {
-            let authority = try ThrowAwayAuthority("Test authority")
-            self.authority = authority.certificate
-            server = try authority.issue(.init("localhost", names: ["IP:127.0.0.1"]))
-            client = try authority.issue(.init("ann"))
-        }
-    }
-
     private func expect(
         _ error: TransportError,
         _ problem: TLSProblem,
@@ -42,7 +28,7 @@ struct HandshakeProblemTests {
 
     @Test("A client that requires TLS 1.3 refuses a server with TLS 1.2")
     func oldServer() async throws {
-        let certificates = try Certificates()
+        let certificates = try TestCertificates()
         let host = try await TLSHost(certificates.server, registry: .over(ChangedOpenSSL.tls12))
         let (client, _) = try await host.pair(["ca": certificates.authority], registry: .standard)
         #expect(client.encryption?.version == "TLSv1.2")
@@ -60,7 +46,7 @@ struct HandshakeProblemTests {
 
     @Test("A server that requires TLS 1.3 refuses a client with TLS 1.2")
     func oldClient() async throws {
-        let certificates = try Certificates()
+        let certificates = try TestCertificates()
         let host = try await TLSHost(certificates.server, ["min-tls": "1.3"])
         let error = try await host.refusal(["ca": certificates.authority], registry: .over(ChangedOpenSSL.tls12))
         expect(error, .protocolVersion, .secureHandshakeFailed)
@@ -75,7 +61,7 @@ struct HandshakeProblemTests {
 
     @Test("Two sides without a common cipher fail with that reason")
     func noCommonCipher() async throws {
-        let certificates = try Certificates()
+        let certificates = try TestCertificates()
         let host = try await TLSHost(
             certificates.server,
             registry: .over(ChangedOpenSSL.cipher("ECDHE-ECDSA-AES256-GCM-SHA384"))
@@ -91,7 +77,7 @@ struct HandshakeProblemTests {
 
     @Test("Two sides without a common application protocol fail with that reason")
     func noCommonProtocol() async throws {
-        let certificates = try Certificates()
+        let certificates = try TestCertificates()
         let host = try await TLSHost("tls", certificates.server, ["alpn": "chat/2", "alpn": "chat/3"])
         let (client, server) = try await host.pair(["ca": certificates.authority, "alpn": "chat/1", "alpn": "chat/3"])
         #expect(client.encryption?.applicationProtocol == "chat/3")
@@ -111,7 +97,7 @@ struct HandshakeProblemTests {
         [true, false]
     )
     func missingCertificate(scheme: String, isTLS12: Bool) async throws {
-        let certificates = try Certificates()
+        let certificates = try TestCertificates()
         let host = try await TLSHost(
             scheme,
             certificates.server,
@@ -131,7 +117,7 @@ struct HandshakeProblemTests {
 
     @Test("A client with a certificate of an unknown authority is refused on both sides", arguments: [true, false])
     func unknownClient(isTLS12: Bool) async throws {
-        let certificates = try Certificates()
+        let certificates = try TestCertificates()
         let other = try ThrowAwayAuthority("Other authority").issue(.init("eve"))
         let host = try await TLSHost(
             certificates.server,
@@ -216,7 +202,7 @@ struct HandshakeProblemTests {
         arguments: [("ws", "wss"), ("tcp", "tls"), ("mqtt", "mqtts"), ("mqtt+ws", "mqtt+wss")]
     )
     func plainClient(client: String, server: String) async throws {
-        let certificates = try Certificates()
+        let certificates = try TestCertificates()
         let host = try await TLSHost(server, certificates.server)
         var endpoint = try Endpoint("\(client)://127.0.0.1:\(host.port ?? 0)")
         endpoint.options = try TransportRegistry.standard.transport(named: client).loopback("plain")
@@ -242,7 +228,7 @@ struct HandshakeProblemTests {
         ]
     )
     func plainBytes(text: String) async throws {
-        let host = try await TLSHost(try Certificates().server)
+        let host = try await TLSHost(try TestCertificates().server)
         #expect(try answer(of: host.port, to: Array(text.utf8)) == [21, 3, 1, 0, 2, 2, 10])
         let quoted = text.hasPrefix("GET") ? "plain text (\"GET / HTTP/1.1\")" : "plain text"
         expect(try await host.events.firstError(), .plainText, .secureHandshakeFailed, quoted)
@@ -270,7 +256,7 @@ struct HandshakeProblemTests {
 
     @Test("A client that ends the connection within the handshake is reported", arguments: [0, 1, 5, 100])
     func cutByClient(count: Int) async throws {
-        let host = try await TLSHost(try Certificates().server)
+        let host = try await TLSHost(try TestCertificates().server)
         let descriptor = try connectedSocket(host.port)
         let hello = Array(([22, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3] + [UInt8](repeating: 7, count: 200)).prefix(count))
         _ = Foundation.send(descriptor, hello, hello.count, Int32(MSG_NOSIGNAL))
@@ -287,7 +273,7 @@ struct HandshakeProblemTests {
 
     @Test("A client that sends half a handshake is ended by the time limit")
     func slowClient() async throws {
-        let host = try await TLSHost(try Certificates().server, ["tls-timeout": "100ms"])
+        let host = try await TLSHost(try TestCertificates().server, ["tls-timeout": "100ms"])
         let descriptor = try connectedSocket(host.port)
         _ = Foundation.send(descriptor, [22, 3, 1, 0, 200, 1] as [UInt8], 6, Int32(MSG_NOSIGNAL))
         let error = try await host.events.firstError()

@@ -6,7 +6,8 @@ import TransportAPI
 
 @testable import Transports
 
-/// Sessions of TLS that later connections continue.
+/// Sessions of TLS that later connections continue. Each test has contexts of its own, because other tests make so many that
+/// the shared ones are forgotten.
 @Suite("Continued TLS sessions", .enabled(if: hasOpenSSL), .timeLimit(.minutes(5)), .ownThread)
 struct ResumptionTests {
     /// A server that keeps whether the handshakes of its clients were resumed.
@@ -76,7 +77,7 @@ struct ResumptionTests {
         _ cut: FaultProxy.Cut,
         _ options: EndpointOptions = [:],
         server serverOptions: EndpointOptions = [:],
-        _ registry: TransportRegistry = .standard
+        _ registry: TransportRegistry = .over(TrialTLS())
     ) async throws -> [Bool] {
         let server = try await CountingServer(scheme, registry, serverOptions)
         let proxy = try await FaultProxy.start(to: server.listener.endpoint, seed: 1, registry: registry)
@@ -107,7 +108,11 @@ struct ResumptionTests {
         let issued = try authority.issue(.init("localhost", names: names))
         let (ann, bob) = (try authority.issue(.init("ann")), try authority.issue(.init("bob")))
         let ca = authority.certificate
-        let host = try await TLSHost(issued, ["ca": ca, "client-certificates": "optional"])
+        let host = try await TLSHost(
+            issued,
+            ["ca": ca, "client-certificates": "optional"],
+            registry: .over(OpenSSL.shared)
+        )
 
         func isResumed(_ options: EndpointOptions) async throws -> Bool {
             let (client, server) = try await host.pair(options)
@@ -147,7 +152,10 @@ struct ResumptionTests {
         let authority = try ThrowAwayAuthority("Test authority")
         let issued = try authority.issue(.init("localhost", names: ["IP:127.0.0.1"]))
         // Both servers have the same settings, so they could read each other's tickets.
-        let (one, two) = (try await TLSHost(issued), try await TLSHost(issued))
+        let registry = TransportRegistry.over(OpenSSL.shared)
+        let (one, two) = (
+            try await TLSHost(issued, registry: registry), try await TLSHost(issued, registry: registry)
+        )
         for (host, isResumed) in [(one, false), (two, false), (one, true), (two, true)] {
             let (client, server) = try await host.pair(["ca": authority.certificate])
             #expect(server.encryption?.isResumed == isResumed)
@@ -202,7 +210,10 @@ struct ResumptionTests {
     @Test("A pinned key protects a continued session too")
     func pinAfterSession() async throws {
         let authority = try ThrowAwayAuthority("Test authority")
-        let host = try await TLSHost(try authority.issue(.init("localhost", names: ["IP:127.0.0.1"])))
+        let host = try await TLSHost(
+            try authority.issue(.init("localhost", names: ["IP:127.0.0.1"])),
+            registry: .over(OpenSSL.shared)
+        )
         let (client, _) = try await host.pair(["ca": authority.certificate])
         await client.close()
         let error = try await host.refusal([
@@ -215,7 +226,10 @@ struct ResumptionTests {
     @Test("Connections that are opened at the same time each continue a session, as far as there are sessions")
     func concurrent() async throws {
         let authority = try ThrowAwayAuthority("Test authority")
-        let host = try await TLSHost(try authority.issue(.init("localhost", names: ["IP:127.0.0.1"])))
+        let host = try await TLSHost(
+            try authority.issue(.init("localhost", names: ["IP:127.0.0.1"])),
+            registry: .over(OpenSSL.shared)
+        )
         let accepting = Task {
             var resumed = 0
             while let connection = try await host.listener.accept() {

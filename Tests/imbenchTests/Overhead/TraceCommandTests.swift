@@ -49,16 +49,24 @@ struct TraceTests {
         }
     }
 
-    @Test("An encrypted message is one record, whose decrypted bytes are the plain message", .enabled(if: hasOpenSSL))
-    func encrypted() throws {
+    @Test(
+        "An encrypted message is one record, whose decrypted bytes are the plain message",
+        .enabled(if: hasOpenSSL),
+        arguments: [false, true]
+    )
+    func encrypted(isDatagram: Bool) throws {
         let plain = Array("the same words again, the same words again".utf8)
-        let record = try TLSCapture.record(of: plain)
-        // Header, type and tag (RFC 8446, section 5.2).
-        #expect(record.clear == plain && record.wire.count == plain.count + 5 + 1 + 16)
-        #expect(record.wire.prefix(3) == [23, 3, 3])
+        let record = try TLSCapture.record(of: plain, isDatagram: isDatagram)
+        // The type and the tag (RFC 8446, section 5.2), or the nonce and the tag (RFC 5288, section 3).
+        #expect(record.clear == plain && record.wire.count == plain.count + (isDatagram ? 13 + 8 + 16 : 5 + 1 + 16))
+        #expect(record.wire.prefix(3) == (isDatagram ? [23, 0xfe, 0xfd] : [23, 3, 3]))
         #expect(!record.wire.indices.contains { record.wire[$0...].starts(with: plain.prefix(4)) })
         let fields = record.fields(around: [WireField(range: 0..<plain.count, meaning: "all")])
-        #expect(fields.map(\.range) == [0..<1, 1..<3, 3..<5, 5..<47, 47..<48, 48..<64])
+        let ranges =
+            isDatagram
+            ? [0..<1, 1..<3, 3..<5, 5..<11, 11..<13, 13..<21, 21..<63, 63..<79]
+            : [0..<1, 1..<3, 3..<5, 5..<47, 47..<48, 48..<64]
+        #expect(fields.map(\.range) == ranges)
     }
 
     @Test("With --tls, each transport is followed by the same one over TLS", .enabled(if: hasOpenSSL))

@@ -13,7 +13,8 @@ import Transports
     .ownThread
 )
 struct MosquittoTLSTests {
-    private let registry = TransportRegistry.standard
+    // With contexts of its own, because other tests make so many that the shared ones are forgotten.
+    private let registry = TransportRegistry.standard(keyPassword: { _ in nil })
     private let files: CertificateFiles
 
     init() throws {

@@ -1,28 +1,12 @@
 import CSocketIO
 import Foundation
+import TestSupport
 import Testing
 
 @testable import SocketIO
 
-/// A function of OpenSSL that the package does not use.
-func openSSLFunction<Function>(_ name: String, as _: Function.Type) throws -> Function {
-    let library = try #require(dlopen("libssl.so.3", RTLD_NOW))
-    return unsafeBitCast(try #require(dlsym(library, name)), to: Function.self)
-}
-
-/// Certificates for tests in memory.
-struct TestCertificates: Sendable {
-    let authority: String
-    let server: ThrowAwayAuthority.Issued
-    let client: ThrowAwayAuthority.Issued
-
-    init() throws {
-        let authority = try ThrowAwayAuthority("Test authority")
-        self.authority = authority.certificate
-        server = try authority.issue(.init("localhost", names: ["DNS:localhost"]))
-        client = try authority.issue(.init("ann"))
-    }
-
+extension TestCertificates {
+    /// Returns the context of one side.
     func context(_ side: TLSSettings.Side, adjust: (inout TLSSettings) -> Void = { _ in }) throws -> OpenSSLContext {
         var settings = TLSSettings(side)
         settings.authorities = TLSFile(authority)

@@ -1,5 +1,6 @@
 import CSocketIO
 import Foundation
+import TestSupport
 import TransportAPI
 
 @testable import SocketIO
@@ -29,16 +30,13 @@ struct ChangedOpenSSL: TLSProvider {
     /// Checks certificates of peers as at another time, in seconds from now. The system's clock stays what it is.
     static func checking(_ side: TLSSettings.Side, at seconds: Int) -> ChangedOpenSSL {
         ChangedOpenSSL { context in
-            guard context.settings.side == side, let library = dlopen("libssl.so.3", RTLD_NOW),
-                let parameters = dlsym(library, "SSL_CTX_get0_param"),
-                let setTime = dlsym(library, "X509_VERIFY_PARAM_set_time")
-            else { return }
             typealias Parameters = @convention(c) (UnsafeMutableRawPointer) -> UnsafeMutableRawPointer?
             typealias SetTime = @convention(c) (UnsafeMutableRawPointer?, Int) -> Void
-            unsafeBitCast(setTime, to: SetTime.self)(
-                unsafeBitCast(parameters, to: Parameters.self)(context.pointer),
-                time(nil) + seconds
-            )
+            guard context.settings.side == side,
+                let parameters = openSSLFunction("SSL_CTX_get0_param", as: Parameters.self),
+                let setTime = openSSLFunction("X509_VERIFY_PARAM_set_time", as: SetTime.self)
+            else { return }
+            setTime(parameters(context.pointer), time(nil) + seconds)
         }
     }
 
@@ -46,11 +44,8 @@ struct ChangedOpenSSL: TLSProvider {
     static func cipher(_ name: String) -> ChangedOpenSSL {
         ChangedOpenSSL { context in
             tls12.change(context)
-            guard let library = dlopen("libssl.so.3", RTLD_NOW),
-                let function = dlsym(library, "SSL_CTX_set_cipher_list")
-            else { return }
             typealias Function = @convention(c) (UnsafeMutableRawPointer, UnsafePointer<CChar>) -> Int32
-            _ = unsafeBitCast(function, to: Function.self)(context.pointer, name)
+            _ = openSSLFunction("SSL_CTX_set_cipher_list", as: Function.self)?(context.pointer, name)
         }
     }
 

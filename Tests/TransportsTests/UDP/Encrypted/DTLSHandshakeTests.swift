@@ -9,24 +9,6 @@ import TransportAPI
 /// Handshakes of DTLS over bad networks, with wrong peers, and with peers that follow no rules.
 @Suite("Handshakes of DTLS", .enabled(if: hasOpenSSL), .timeLimit(.minutes(5)), .ownThread)
 struct DTLSHandshakeTests {
-    private struct Certificates {
-        let authority: String
-        let server: ThrowAwayAuthority.Issued
-        let client: ThrowAwayAuthority.Issued
-
-        init() throws {
-            let authority = try ThrowAwayAuthority("Test authority")
-            self.authority = authority.certificate
-            server = try authority.issue(.init("localhost", names: ["IP:127.0.0.1"]))
-            client = try authority.issue(.init("ann"))
-        }
-
-        var clientOptions: EndpointOptions {
-            ["ca": authority, "certificate": client.certificate, "key": client.key, "resumption": "off"]
-        }
-        var serverOptions: EndpointOptions { ["ca": authority, "client-certificates": "required"] }
-    }
-
     /// Connects through a relay and exchanges a message. Returns the error of the attempt.
     private func connect(
         _ host: TLSHost,
@@ -71,7 +53,7 @@ struct DTLSHandshakeTests {
 
     @Test("A handshake survives the loss, the repetition and the delay of each of its datagrams, and ends otherwise")
     func eachDatagram() async throws {
-        let certificates = try Certificates()
+        let certificates = try TestCertificates()
         let host = try await TLSHost("dtls", certificates.server, certificates.serverOptions)
         try await serving(host) {
             let (error, relay) = try await connect(host, certificates.clientOptions) { [$2] }
@@ -97,7 +79,7 @@ struct DTLSHandshakeTests {
         _ side: DatagramRelay.Side,
         _ index: Int,
         _ host: TLSHost,
-        _ certificates: Certificates
+        _ certificates: TestCertificates
     ) async throws {
         let held = Locked<[UInt8]?>(nil)
         let (error, _) = try await connect(host, certificates.clientOptions) { number, sender, datagram in
@@ -131,7 +113,7 @@ struct DTLSHandshakeTests {
 
     @Test("A handshake completes on a path that carries small datagrams only")
     func smallPath() async throws {
-        let certificates = try Certificates()
+        let certificates = try TestCertificates()
         let host = try await TLSHost("dtls", certificates.server, certificates.serverOptions)
         try await serving(host) {
             let (error, _) = try await connect(host, certificates.clientOptions) { $2.count > 560 ? [] : [$2] }
@@ -143,7 +125,7 @@ struct DTLSHandshakeTests {
 
     @Test("A certificate for another name, of an unknown authority, or with another key is refused")
     func wrongCertificates() async throws {
-        let certificates = try Certificates()
+        let certificates = try TestCertificates()
         let other = try ThrowAwayAuthority("Other authority")
         let pin = "sha256/AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
         let rows: [(EndpointOptions, TLSProblem)] = [
@@ -169,7 +151,7 @@ struct DTLSHandshakeTests {
 
     @Test("A client with a certificate of an unknown authority is refused on both sides")
     func unknownClient() async throws {
-        let certificates = try Certificates()
+        let certificates = try TestCertificates()
         let eve = try ThrowAwayAuthority("Other authority").issue(.init("eve"))
         let host = try await TLSHost("dtls", certificates.server, certificates.serverOptions)
         let own: EndpointOptions = ["ca": certificates.authority, "certificate": eve.certificate, "key": eve.key]
@@ -205,7 +187,7 @@ struct DTLSHandshakeTests {
 
     @Test("A client without encryption learns that the server speaks DTLS")
     func plainClient() async throws {
-        let host = try await TLSHost("dtls", try Certificates().server)
+        let host = try await TLSHost("dtls", try TestCertificates().server)
         let transport = try TransportRegistry.standard.transport(for: tlsEndpoint("udp", port: host.port))
         let error = await #expect(throws: TransportError.self) {
             try await transport.connect(timeout: .seconds(3))
@@ -252,7 +234,7 @@ struct DTLSHandshakeTests {
 
     @Test("A ClientHello without a cookie gets a shorter HelloVerifyRequest, and no state")
     func noState() async throws {
-        let certificates = try Certificates()
+        let certificates = try TestCertificates()
         let host = try await TLSHost("dtls", certificates.server, ["max-handshakes": "1"])
         let hello = try await recordedHello()
         let held = Locked<DatagramRelay.Side?>(nil)
@@ -278,7 +260,7 @@ struct DTLSHandshakeTests {
 
     @Test("The oldest handshake is ended when there are too many, and a handshake has a time limit")
     func handshakeLimits() async throws {
-        let certificates = try Certificates()
+        let certificates = try TestCertificates()
         let host = try await TLSHost(
             "dtls",
             certificates.server,
@@ -319,7 +301,7 @@ struct DTLSHandshakeTests {
 
     @Test("Any bytes of an untrusted peer end nothing, and a forged or repeated datagram does not either")
     func garbage() async throws {
-        let certificates = try Certificates()
+        let certificates = try TestCertificates()
         let host = try await TLSHost("dtls", certificates.server)
         let relay = try DatagramRelay(to: host.port)
         let endpoint = tlsEndpoint("dtls", port: relay.port, ["ca": certificates.authority])
@@ -372,7 +354,7 @@ struct DTLSHandshakeTests {
 
     @Test("A forged alert without encryption causes pings, and does not end an idle connection")
     func forgedAlert() async throws {
-        let certificates = try Certificates()
+        let certificates = try TestCertificates()
         let host = try await TLSHost("dtls", certificates.server)
         let relay = try DatagramRelay(to: host.port)
         let endpoint = tlsEndpoint("dtls", port: relay.port, ["ca": certificates.authority])
@@ -401,7 +383,7 @@ struct DTLSHandshakeTests {
 
     @Test("A client without a session is ended after the time limit, and both sides report it")
     func noSession() async throws {
-        let certificates = try Certificates()
+        let certificates = try TestCertificates()
         let host = try await TLSHost("dtls", certificates.server, ["tls-timeout": "300ms"])
         // The handshake passes, and the messages of the client do not.
         let (error, _) = try await connect(host, ["ca": certificates.authority]) { _, sender, datagram in
@@ -416,7 +398,7 @@ struct DTLSHandshakeTests {
 
     @Test("A client notices that the server has lost its state", arguments: [true, false])
     func restartedServer(isReliable: Bool) async throws {
-        let certificates = try Certificates()
+        let certificates = try TestCertificates()
         let first = try await TLSHost("dtls", certificates.server)
         let second = try await TLSHost("dtls", certificates.server)
         let relay = try DatagramRelay(to: first.port)
@@ -435,7 +417,7 @@ struct DTLSHandshakeTests {
 
     @Test("A client that returns from the same address replaces its connection")
     func restartedClient() async throws {
-        let certificates = try Certificates()
+        let certificates = try TestCertificates()
         let host = try await TLSHost("dtls", certificates.server)
         let relay = try DatagramRelay(to: host.port)
         let endpoint = tlsEndpoint("dtls", port: relay.port, ["ca": certificates.authority])
@@ -455,4 +437,13 @@ struct DTLSHandshakeTests {
         relay.stop()
         await host.stop()
     }
+}
+
+extension TestCertificates {
+    /// The options of a client with a certificate. Each handshake is a full one.
+    fileprivate var clientOptions: EndpointOptions {
+        ["ca": authority, "certificate": client.certificate, "key": client.key, "resumption": "off"]
+    }
+    /// The options of a server that requires one, besides its own certificate.
+    fileprivate var serverOptions: EndpointOptions { ["ca": authority, "client-certificates": "required"] }
 }
