@@ -7,15 +7,21 @@ package struct DTLSRecord: Sendable {
     private static let handshakeType: UInt8 = 22
     private static let alertType: UInt8 = 21
 
+    /// The size of an alert that is not encrypted, in bytes.
+    package static let alertSize = headerSize + 2
+
     private let type: UInt8
     private let epoch: UInt16
+    /// The size of the record with its header, in bytes.
+    private let size: Int
 
     /// Reads the header; `nil` if the datagram does not begin with a complete record.
     package init?(_ datagram: UnsafeRawBufferPointer) {
         guard datagram.count >= Self.headerSize,
-            Self.begins(UInt32(bigEndian: datagram.loadUnaligned(as: UInt32.self))),
-            datagram.count >= Self.headerSize + (Int(datagram[11]) << 8 | Int(datagram[12]))
+            Self.begins(UInt32(bigEndian: datagram.loadUnaligned(as: UInt32.self)))
         else { return nil }
+        size = Self.headerSize + (Int(datagram[11]) << 8 | Int(datagram[12]))
+        guard datagram.count >= size else { return nil }
         type = datagram[0]
         epoch = UInt16(datagram[3]) << 8 | UInt16(datagram[4])
     }
@@ -36,10 +42,27 @@ package struct DTLSRecord: Sendable {
     package var isPlainAlert: Bool { isAlert && epoch == 0 }
     /// Whether `datagram`, which begins with this record, is the alert of ``appendAlert(to:)``.
     package func isUnexpectedMessage(_ datagram: UnsafeRawBufferPointer) -> Bool {
-        isPlainAlert && datagram.count == Self.headerSize + 2 && datagram[Self.headerSize + 1] == 10
+        isPlainAlert && datagram.count == Self.alertSize && datagram[Self.headerSize + 1] == 10
     }
     /// Whether the record is not encrypted.
     package var isPlain: Bool { epoch == 0 }
+
+    /// Returns the records of a datagram up to the first encrypted one beyond a quota, and takes the encrypted ones from the
+    /// quota. Bytes that are no complete record end the datagram too.
+    package static func beginning(
+        of datagram: UnsafeRawBufferPointer,
+        encrypted quota: inout Int
+    ) -> UnsafeRawBufferPointer {
+        var end = 0
+        while let record = DTLSRecord(UnsafeRawBufferPointer(rebasing: datagram[end...])) {
+            if !record.isPlain {
+                guard quota > 0 else { break }
+                quota -= 1
+            }
+            end += record.size
+        }
+        return UnsafeRawBufferPointer(rebasing: datagram[..<end])
+    }
 
     /// Whether a datagram with these first four bytes can be one of DTLS: the type of a record, and version 1.0 or 1.2.
     static func begins(_ start: UInt32) -> Bool {
@@ -79,7 +102,12 @@ package struct DTLSListenerCore: Sendable {
     /// The place of the ClientHello after the headers of the record and of the handshake message.
     private static let bodyStart = DTLSRecord.headerSize + 12
 
+    /// How many handshakes that have ended are remembered.
+    private static let rememberedHandshakes = 65_536
+
     private var cookies: UDPCookies
+    /// The handshakes that have ended. Their ClientHellos would make the server send a flight again.
+    private var used = UsedCookies(limit: rememberedHandshakes)
 
     /// Creates a listener. Its secret keys come from `random`, which must be a cryptographic source.
     package init(random: inout RandomSource) {
@@ -104,9 +132,18 @@ package struct DTLSListenerCore: Sendable {
         reply.removeAll()
         guard let (id, cookie) = Self.hello(datagram) else { return .drop }
         cookies.keepTime(now, &random)
-        if let cookie, cookies.isValid(cookie, id.nonce, address) { return .accept(id) }
+        if let cookie, cookies.isValid(cookie, id.nonce, address) {
+            used.forgetExpired(now: now)
+            return used.contains(id.nonce) ? .drop : .accept(id)
+        }
         Self.appendVerifyRequest(cookies.cookie(id.nonce, address), to: datagram, &reply)
         return .reply
+    }
+
+    /// Records that a handshake, or the association after it, has ended. Its ClientHello begins no other one while its cookie
+    /// is valid.
+    package mutating func ended(_ id: HelloID, now: Instant) {
+        used.insert(id.nonce, now: now)
     }
 
     /// Reads the first fragment of a ClientHello, up to its cookie.

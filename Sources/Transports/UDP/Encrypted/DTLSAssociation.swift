@@ -5,17 +5,18 @@ import TransportAPI
 
 /// One association of DTLS: an engine, the timer of its handshake, and the way to the peer. Lives on its loop.
 final class DTLSAssociation {
-    /// How many datagrams of one handshake are processed, and how many of them may be encrypted ones that come before
-    /// the keys. OpenSSL buffers those, with about 17 KiB for each. Further datagrams are dropped.
+    /// How many datagrams of one handshake are processed. Further ones are dropped.
     private static let handshakeDatagrams = 512
-    private static let earlyDatagrams = 8
+    /// How many encrypted records may come during a handshake. OpenSSL buffers those that come before the keys, with about
+    /// 17 KiB for each. Further ones are dropped.
+    private static let earlyRecords = 8
 
     private let engine: any DatagramTLSEngine
     private let loop: EventLoop
     private let transmit: (UnsafeRawBufferPointer) -> IOResult
     private var timer: UInt64?
     private var datagrams = 0
-    private var early = 0
+    private var earlyLeft = earlyRecords
     private var isClosed = false
     /// Whether the last datagram may contain another record.
     @exclusivity(unchecked) private(set) var mayHaveMore = false
@@ -47,15 +48,14 @@ final class DTLSAssociation {
 
     /// Continues the handshake with a datagram, or begins that of a client without one.
     func handshake(_ datagram: UnsafeRawBufferPointer) -> TLSStep.End {
+        var datagram = datagram
         if !datagram.isEmpty {
             datagrams += 1
             guard datagrams <= Self.handshakeDatagrams, let record = DTLSRecord(datagram) else { return .needsInput }
             // No message of the application comes before the keys.
             if record.isMessage, record.isPlain { return .needsInput }
-            if !record.isPlain {
-                early += 1
-                guard early <= Self.earlyDatagrams else { return .needsInput }
-            }
+            datagram = DTLSRecord.beginning(of: datagram, encrypted: &earlyLeft)
+            guard !datagram.isEmpty else { return .needsInput }
         }
         let step = use { engine, output in engine.handshake(datagram, &output) }
         if case .done = step.end {
@@ -80,9 +80,11 @@ final class DTLSAssociation {
         guard isComplete, message.count <= DTLS.largestRecord else { return result }
         let block = loop.takeBlock()
         var output = TLSOutput(UnsafeMutableRawBufferPointer(start: block, count: ScratchPool.blockSize))
-        if case .failed(let failure) = engine.write(message, &output).end { result = .insecure(failure) }
+        let step = engine.write(message, &output)
         output.forEachDatagram { result = send($0) }
         loop.giveBlock(block)
+        // The datagram was an alert, and not the message.
+        if case .failed(let failure) = step.end { return .insecure(failure) }
         return result
     }
 

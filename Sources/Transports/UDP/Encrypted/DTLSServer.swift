@@ -23,7 +23,7 @@ final class DTLSClient {
     }
 
     /// The result of the handshake, once it is complete.
-    var description: TLSDescription? { association?.description }
+    fileprivate(set) var description: TLSDescription?
     fileprivate var isComplete: Bool { association?.isComplete ?? false }
 }
 
@@ -48,6 +48,8 @@ final class DTLSServer: ScheduledHandler {
 
     /// How many datagrams of one handshake may wait.
     private static let waitingDatagrams = 16
+    /// How many records of one datagram are processed. Clients of this package write one.
+    private static let recordsInDatagram = 16
 
     private let tls: ServerTLS
     private let limits: Limits
@@ -108,7 +110,13 @@ final class DTLSServer: ScheduledHandler {
             guard !isClosed else { break }
             _ = reply.withUnsafeReadableBytes { socket.send($0, to: sender) }
         case .accept(let id): begin(datagram, id, sender)
-        case .drop: if let client = joining[sender] { addToHandshake(datagram, client) }
+        case .drop:
+            if let client = joining[sender] {
+                addToHandshake(datagram, client)
+            } else if let client = clients[sender] {
+                // The client repeats its last flight, because the server's was lost (section 4.2.4).
+                decrypt(datagram, client, isLittle)
+            }
         }
     }
 
@@ -118,12 +126,13 @@ final class DTLSServer: ScheduledHandler {
         from sender: SocketAddress,
         _ isLittle: Bool
     ) {
-        // The last datagrams of a handshake are encrypted. An alert is one of the association that is complete.
-        if let client = joining[sender], record.isHandshake || record.isAlert && clients[sender] == nil {
+        // The last datagrams of a handshake are encrypted, and the first messages can come before they are processed.
+        // Alerts and messages belong to the association that is complete, if there is one.
+        if let client = joining[sender], record.isHandshake || clients[sender] == nil {
             return addToHandshake(datagram, client)
         }
         if let client = clients[sender] { return decrypt(datagram, client, isLittle) }
-        guard record.isMessage, joining[sender] == nil else { return }
+        guard record.isMessage, datagram.count > DTLSRecord.alertSize else { return }
         // The client has an association that this server does not know. The alert makes it find out.
         sendAlert(to: sender)
     }
@@ -150,12 +159,14 @@ final class DTLSServer: ScheduledHandler {
         var content = ByteBuffer(adopting: loop.takeBlock(), capacity: ScratchPool.blockSize)
         datagram.withUnsafeReadableBytes { bytes in
             var rest = bytes
+            var records = 0
             repeat {
+                records += 1
                 guard readRecord(rest, client, &content) else { break }
                 if !content.isEmpty { onDatagram?(&content, client, isLittle) }
                 content.removeAll()
                 rest = UnsafeRawBufferPointer(start: nil, count: 0)
-            } while !client.isEnded
+            } while !client.isEnded && records < Self.recordsInDatagram
         }
         if let block = content.surrender(size: ScratchPool.blockSize) { loop.giveBlock(block) }
     }
@@ -219,11 +230,13 @@ final class DTLSServer: ScheduledHandler {
 
     /// Takes one step of one handshake.
     func run(_: LoopQueue) {
-        guard let client = queue.popFirst() else { return }
-        if !client.waiting.isEmpty, !client.isEnded {
+        while let client = queue.popFirst() {
+            // Clients that have ended take no tick from others.
+            guard !client.waiting.isEmpty, !client.isEnded else { continue }
             let datagram = client.waiting.removeFirst()
             datagram.withUnsafeBytes { step($0, client) }
             if !client.waiting.isEmpty, !client.isEnded { queue.append(client) }
+            break
         }
         if !queue.isEmpty { loop.add(self, to: .handshake) }
     }
@@ -258,6 +271,7 @@ final class DTLSServer: ScheduledHandler {
 
     private func complete(_ client: DTLSClient) {
         joining[client.address] = nil
+        client.description = client.association?.description
         // The client has lost its former association (section 4.2.8).
         if let former = clients[client.address] {
             end(former, TLSFailure(.other, "the client has begun another connection from the same address"))
@@ -311,6 +325,9 @@ final class DTLSServer: ScheduledHandler {
         leaveNew(client)
         if let timer = client.timer.take() { loop.cancel(timer: timer) }
         client.association?.close()
+        // Frees the memory of OpenSSL, also while a queue still contains the client.
+        client.association = nil
+        core.ended(client.id, now: Instant(nanoseconds: loop.now))
         if joining[client.address] === client { joining[client.address] = nil }
         if clients[client.address] === client { clients[client.address] = nil }
     }

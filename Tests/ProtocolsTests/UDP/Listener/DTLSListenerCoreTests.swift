@@ -163,4 +163,41 @@ struct DTLSListenerCoreTests {
         #expect(decide([21, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 10], &random).isDropped)
         #expect(decide([22, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 1], &random).isDropped)
     }
+
+    @Test("The ClientHello of a handshake that has ended begins no other one, and another ClientHello does")
+    mutating func endedHandshake() throws {
+        let hello = Self.hello(number: 1, cookie: cookie(Self.hello()))
+        guard case .accept(let id) = decide(hello) else {
+            Issue.record("the cookie is not accepted")
+            return
+        }
+        #expect(decide(hello) == .accept(id))
+        core.ended(id, now: .zero)
+        #expect(decide(hello) == .drop && answer.isEmpty)
+        let other = Self.hello(number: 1, random: 8, cookie: cookie(Self.hello(random: 8)))
+        guard case .accept = decide(other) else {
+            Issue.record("another handshake is not accepted")
+            return
+        }
+    }
+
+    @Test("A datagram of a handshake is cut before the first encrypted record beyond the quota")
+    func earlyRecords() {
+        func record(_ epoch: UInt8, _ content: [UInt8]) -> [UInt8] {
+            [22, 0xfe, 0xfd, 0, epoch, 0, 0, 0, 0, 0, 0, 0, UInt8(content.count)] + content
+        }
+        let (plain, encrypted) = (record(0, [1, 2]), record(1, [3]))
+        var quota = 2
+        func beginning(_ datagram: [UInt8]) -> [UInt8] {
+            datagram.withUnsafeBytes { Array(DTLSRecord.beginning(of: $0, encrypted: &quota)) }
+        }
+        #expect(beginning(plain + plain) == plain + plain && quota == 2)
+        // An empty plain record in front hides nothing.
+        #expect(beginning(record(0, []) + encrypted) == record(0, []) + encrypted && quota == 1)
+        #expect(beginning(plain + encrypted + encrypted + plain) == plain + encrypted && quota == 0)
+        #expect(beginning(encrypted) == [])
+        #expect(beginning(plain + encrypted) == plain)
+        // The rest is no record.
+        #expect(beginning(plain + [22, 0xfe, 0xfd, 0]) == plain)
+    }
 }
