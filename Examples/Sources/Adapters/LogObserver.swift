@@ -17,6 +17,10 @@ public struct LogObserver: SupervisorObserver {
             logger.info("state", metadata: ["state": "\(state)"])
         case .attemptFailed(let endpoint, let error):
             logger.warning("attempt failed", metadata: ["endpoint": "\(endpoint)", "error": "\(error)"])
+        case .encrypted(let endpoint, let encryption) where !encryption.isVerified:
+            logger.warning("the server was not verified", metadata: ["endpoint": "\(endpoint)"])
+        case .encrypted(let endpoint, let encryption):
+            logger.info("encrypted", metadata: ["endpoint": "\(endpoint)", "version": "\(encryption.version)"])
         case .connectionEnded(let endpoint, let reason):
             logger.notice("connection ended", metadata: ["endpoint": "\(endpoint)", "reason": "\(reason)"])
         case .finished(let id, let outcome) where !outcome.isSuccess:
