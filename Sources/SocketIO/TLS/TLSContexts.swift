@@ -58,7 +58,7 @@ package final class TLSContexts: Sendable {
         mutating func makeRoom() {
             for settings in entries.sorted(by: { $0.value.lastUse < $1.value.lastUse }).map(\.key) {
                 guard let (stamps, lastUse) = entries[settings].map({ ($0.stamps, $0.lastUse) }) else { continue }
-                weak var context = entries[settings]?.context
+                weak let context = entries[settings]?.context
                 entries[settings] = nil
                 guard let context else { return }
                 entries[settings] = Entry(stamps: stamps, context: context, lastUse: lastUse)
