@@ -24,16 +24,16 @@ struct ClientsProcess {
 
     /// Connects the clients. There are fewer than requested only after an interruption.
     ///
-    /// - Parameter willTransfer: whether the clients must receive what they send.
+    /// - Parameter use: the behaviour of the clients afterwards.
     func connect(
         _ transport: String,
         _ connections: Int,
         _ ports: [UInt16],
-        willTransfer: Bool = false
+        for use: CrowdRequest.Use = .idle
     ) throws(SystemFailure) -> Connected {
         // A slow machine makes a hundred handshakes per second.
         let answer = try request(
-            .connect(transport: transport, connections: connections, ports: ports, willTransfer: willTransfer),
+            .connect(transport: transport, connections: connections, ports: ports, use: use),
             Int64(connections) * 10_000_000
         )
         guard case .connected(let count, let nanoseconds, let heap) = answer,
@@ -111,7 +111,7 @@ struct ClientsProcess {
 enum CrowdRequest: Sendable, Equatable {
     /// Connect this number of clients: the first ``IdleCrowd/connectionsPerAddress`` to the first port at 127.0.0.1, the next
     /// ones to the second port at 127.0.0.2, and so on. If they will transfer bytes, each receives what it sends.
-    case connect(transport: String, connections: Int, ports: [UInt16], willTransfer: Bool)
+    case connect(transport: String, connections: Int, ports: [UInt16], use: Use)
     /// Ping each connection once, spread over these nanoseconds.
     case ping(nanoseconds: Int64)
     /// Send so many bytes over each connection, and receive them back.
@@ -119,8 +119,10 @@ enum CrowdRequest: Sendable, Equatable {
     /// Close all connections.
     case close
 
-    /// The words for clients that stay idle, and for those that transfer bytes.
-    private static let uses = ["idle", "transfer"]
+    /// The behaviour of clients after they have connected. The raw value is the word in a request.
+    enum Use: String, Sendable {
+        case idle, transfer
+    }
 
     /// The line that ends the present request and all later ones early. It has no answer.
     static let stop = "stop"
@@ -134,11 +136,11 @@ enum CrowdRequest: Sendable, Equatable {
             let ports = words.dropFirst(4).compactMap { number($0, in: 1...65535) }.map { UInt16($0) }
             guard CrowdOptions.transports.contains(transport),
                 let connections = number(words[2], in: 1...Int64(CrowdOptions.mostConnections)),
-                let use = Self.uses.firstIndex(of: String(words[3])),
+                let use = Use(rawValue: String(words[3])),
                 ports.count == words.count - 4,
                 ports.count == IdleCrowd.addresses(Int(connections))
             else { throw invalidLine(line) }
-            self = .connect(transport: transport, connections: Int(connections), ports: ports, willTransfer: use == 1)
+            self = .connect(transport: transport, connections: Int(connections), ports: ports, use: use)
         case ("ping", 2):
             guard let time = number(words[1], in: 0...3_600_000_000_000) else { throw invalidLine(line) }
             self = .ping(nanoseconds: time)
@@ -154,9 +156,10 @@ enum CrowdRequest: Sendable, Equatable {
 
     var line: String {
         switch self {
-        case .connect(let transport, let connections, let ports, let willTransfer):
-            (["connect", transport, String(connections), Self.uses[willTransfer ? 1 : 0]] + ports.map { String($0) })
-                .joined(separator: " ")
+        case .connect(let transport, let connections, let ports, let use):
+            (["connect", transport, String(connections), use.rawValue] + ports.map { String($0) }).joined(
+                separator: " "
+            )
         case .ping(let nanoseconds): "ping \(nanoseconds)"
         case .transfer(let bytes): "transfer \(bytes)"
         case .close: "close"

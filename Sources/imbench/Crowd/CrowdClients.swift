@@ -50,10 +50,10 @@ struct CrowdClients {
     /// Executes a request.
     mutating func answer(_ request: CrowdRequest) async -> CrowdAnswer {
         switch request {
-        case .connect(let transport, let count, let ports, let willTransfer):
+        case .connect(let transport, let count, let ports, let use):
             guard connections.isEmpty else { return .failed("the clients are already connected") }
             do {
-                return try await connect(transport, count, ports, willTransfer)
+                return try await connect(transport, count, ports, use)
             } catch {
                 return .failed(sentence(of: error))
             }
@@ -74,7 +74,7 @@ struct CrowdClients {
         _ transport: String,
         _ count: Int,
         _ ports: [UInt16],
-        _ willTransfer: Bool
+        _ use: CrowdRequest.Use
     ) async throws -> CrowdAnswer {
         let descriptor = try TransportRegistry.standard.transport(named: transport)
         let (loop, endpoints) = (
@@ -87,7 +87,7 @@ struct CrowdClients {
         let shared = try endpoints.map { endpoint throws(TransportError) in try descriptor.make(endpoint, loop) }
         func make(_ number: Int) throws(TransportError) -> any Transport {
             let place = number / IdleCrowd.connectionsPerAddress
-            guard willTransfer else { return shared[place] }
+            guard use == .transfer else { return shared[place] }
             var endpoint = endpoints[place]
             endpoint.options = descriptor.loopback("crowd-\(number)")
             return try descriptor.make(endpoint, loop)

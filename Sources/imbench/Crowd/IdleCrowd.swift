@@ -44,7 +44,7 @@ struct IdleCrowd {
             transport,
             connections,
             servers.map { $0.endpoint.port ?? 0 },
-            willTransfer: transfer > 0
+            for: transfer > 0 ? .transfer : .idle
         )
         let after = heap()
         let pinged = try clients.ping(connected.connections, over: hold)

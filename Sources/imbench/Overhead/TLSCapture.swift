@@ -75,8 +75,10 @@ enum TLSCapture {
     }
 
     private static func stream(_ bytes: [UInt8]) throws -> CapturedRecord {
-        var client = StreamSide(try context(.client, isDatagram: false).makeEngine(host: "localhost", port: 1))
-        var server = StreamSide(try context(.server, isDatagram: false).makeEngine(host: nil, port: 1))
+        guard let engine = try context(.client, isDatagram: false).makeEngine(host: "localhost", port: 1),
+            let serverEngine = try context(.server, isDatagram: false).makeEngine(host: nil, port: 1)
+        else { throw noMemory }
+        var (client, server) = (StreamSide(engine: engine), StreamSide(engine: serverEngine))
         var toServer = try client.shake([])
         while !client.isReady || !server.isReady {
             toServer = try client.shake(try server.shake(toServer))
@@ -154,17 +156,12 @@ enum TLSCapture {
 
     /// One side of a stream.
     private struct StreamSide {
-        private let engine: (any TLSEngine)?
+        let engine: any TLSEngine
         var isReady = false
-
-        init(_ engine: (any TLSEngine)?) {
-            self.engine = engine
-        }
 
         /// Calls the engine, and returns what it wants to send.
         func call(_ body: (any TLSEngine, inout TLSOutput) -> TLSStep) throws -> (step: TLSStep, output: [UInt8]) {
-            guard let engine else { throw TLSCapture.noMemory }
-            return try withUnsafeTemporaryAllocation(byteCount: 64 << 10, alignment: 16) { memory in
+            try withUnsafeTemporaryAllocation(byteCount: 64 << 10, alignment: 16) { memory in
                 var output = TLSOutput(memory)
                 let step = body(engine, &output)
                 if case .failed(let failure) = step.end { throw SystemFailure(failure.sentence) }

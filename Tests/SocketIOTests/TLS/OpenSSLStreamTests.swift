@@ -133,6 +133,30 @@ struct OpenSSLStreamTests {
         }
     }
 
+    @Test("A session ends a day after its full handshake, also if connections have continued it", arguments: [1, 3])
+    func sessionAge(connections: Int) throws {
+        let certificates = try TestCertificates()
+        let (server, client) = (try certificates.context(.server), try certificates.context(.client))
+        let before = MonotonicClock.now()
+        var after = before
+        for round in 0..<connections {
+            let link = TLSLink(
+                try #require(client.makeEngine(host: "localhost", port: 1)),
+                try #require(server.makeEngine(host: nil, port: 0)),
+                on: loop
+            )
+            if round == 0 { after = MonotonicClock.now() }
+            #expect(link.run())
+            #expect(link.client.stream.encryption?.isResumed == (round > 0))
+            link.close()
+        }
+        let kept = try #require(client.sessions.take(of: .init(host: "localhost", port: 1)))
+        #expect((before...after).contains(kept.began))
+        client.sessions.add(kept.session, began: kept.began, of: .init(host: "localhost", port: 1))
+        let tooLate = kept.began + OpenSSLSessions.longestAge + 1
+        #expect(client.sessions.take(of: .init(host: "localhost", port: 1), now: tooLate) == nil)
+    }
+
     @Test("A session is not continued after a broken record")
     func noResumptionAfterFailure() throws {
         let certificates = try TestCertificates()

@@ -82,7 +82,7 @@ struct CrowdProcessTests {
         let (answer, ending) = try await apart {
             let child = try ChildProcess([program, ClientsProcess.word])
             _ = child.write(
-                CrowdRequest.connect(transport: "ws", connections: 3, ports: [port], willTransfer: false).line
+                CrowdRequest.connect(transport: "ws", connections: 3, ports: [port], use: .idle).line
             )
             let answer = child.next(timeout: 60_000)
             _ = child.write(CrowdRequest.ping(nanoseconds: 3_600_000_000_000).line)
@@ -117,9 +117,9 @@ struct CrowdProcessTests {
     func requests() throws {
         let ports = [UInt16](repeating: 65535, count: 50)
         for request in [
-            CrowdRequest.connect(transport: "ws", connections: 20_000, ports: [1], willTransfer: true),
-            .connect(transport: "mqtt", connections: 20_001, ports: [1, 2], willTransfer: false),
-            .connect(transport: "tcp", connections: 1_000_000, ports: ports, willTransfer: false),
+            CrowdRequest.connect(transport: "ws", connections: 20_000, ports: [1], use: .transfer),
+            .connect(transport: "mqtt", connections: 20_001, ports: [1, 2], use: .idle),
+            .connect(transport: "tcp", connections: 1_000_000, ports: ports, use: .idle),
             .ping(nanoseconds: 0), .transfer(bytes: 1), .transfer(bytes: CrowdOptions.mostTransferred), .close,
         ] {
             #expect(try CrowdRequest(request.line) == request)

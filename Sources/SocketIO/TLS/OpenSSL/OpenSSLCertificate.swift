@@ -34,14 +34,15 @@ struct OpenSSLCertificate {
         let list = functions.pointee.X509_get_ext_d2i(pointer, Self.alternativeNames, nil, nil)
         guard let list else { return [] }
         defer { functions.pointee.GENERAL_NAMES_free(list) }
-        return (0..<max(0, functions.pointee.OPENSSL_sk_num(list))).lazy.compactMap { index in
+        let names = (0..<max(0, functions.pointee.OPENSSL_sk_num(list))).lazy.compactMap { index -> String? in
             var kind: Int32 = 0
             guard let entry = functions.pointee.OPENSSL_sk_value(list, index),
                 let value = functions.pointee.GENERAL_NAME_get0_value(entry, &kind), let word = Self.kinds[kind],
                 let name = kind == 7 ? address(value) : name(value)
             else { return nil }
             return "\(word):\(name)"
-        }.prefix(Self.mostNames).map { $0 }
+        }
+        return Array(names.prefix(Self.mostNames))
     }
 
     /// The text of an ASN1_STRING of ASCII characters; `nil` if it has others, or is too long.

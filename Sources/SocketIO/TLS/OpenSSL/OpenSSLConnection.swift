@@ -23,11 +23,11 @@ class OpenSSLConnection {
     /// Whether the server has requested a certificate, and this side has sent none.
     var hasSentNoCertificate = false
     private(set) var description: TLSDescription?
-    /// When the full handshake was made with which the session began, in nanoseconds of ``MonotonicClock``. Connections that
-    /// continue a session have that of the first one.
-    private var sessionBegan: Int64 { isResumed ? offeredSessionBegan : began }
+    /// When this connection and the session that it offers began, in nanoseconds of ``MonotonicClock``.
     private let began = MonotonicClock.now()
     private var offeredSessionBegan: Int64 = 0
+    /// When the session of this connection began, which is the time of its full handshake.
+    private var sessionBegan: Int64 { isResumed ? offeredSessionBegan : began }
     private var isResumed: Bool { functions.pointee.SSL_session_reused(connection) == 1 }
     // Unchecked exclusivity, because no other code runs while it changes.
     @exclusivity(unchecked) private var isComplete = false

@@ -62,10 +62,10 @@ final class OpenSSLSessions: @unchecked Sendable {
     /// Takes the newest session, with its reference, unless it is too old or the server's certificate has expired. A session
     /// of TLS 1.3 is used once, so that no observer can link two connections by their tickets (RFC 8446, appendix C.4).
     /// One of (D)TLS 1.2 stays, because the server gives no new ticket to a connection that continues a session.
-    func take(of server: Server) -> Kept? {
+    func take(of server: Server, now: Int64 = MonotonicClock.now()) -> Kept? {
         state.withLock { state in
             while let kept = state.sessions[server]?.last {
-                guard !isOver(kept) else {
+                guard !isOver(kept, now) else {
                     state.sessions[server]?.removeLast()
                     functions.pointee.SSL_SESSION_free(kept.session)
                     continue
@@ -82,8 +82,8 @@ final class OpenSSLSessions: @unchecked Sendable {
         }
     }
 
-    private func isOver(_ kept: Kept) -> Bool {
-        if MonotonicClock.now() - kept.began > Self.longestAge { return true }
+    private func isOver(_ kept: Kept, _ now: Int64) -> Bool {
+        if now - kept.began > Self.longestAge { return true }
         return functions.pointee.SSL_SESSION_get0_peer(kept.session).map {
             OpenSSLCertificate($0, functions).hasExpired
         } ?? false
