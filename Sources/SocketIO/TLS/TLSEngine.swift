@@ -102,11 +102,15 @@ package protocol TLSEngine: AnyObject {
     func write(_ bytes: UnsafeRawBufferPointer, _ output: inout TLSOutput) -> TLSStep
     /// Tells the peer that nothing more will be written (close_notify).
     func end(_ output: inout TLSOutput) -> TLSStep
-    /// Frees memory that is not needed between two records.
+    /// Whether the engine keeps buffers between two records, until ``rest()``.
+    var keepsBuffers: Bool { get }
+    /// Frees the buffers of an engine that is not used at present.
     func rest()
 }
 
 extension TLSEngine {
+    /// By default, nothing is kept.
+    package var keepsBuffers: Bool { false }
     /// By default, nothing is freed.
     package func rest() {}
 }

@@ -33,6 +33,8 @@ package final class TLSStream: ByteStream {
     private static let unexpectedMessage: [UInt8] = [2, 10]
     /// How many records without data one read processes at most, if it has found data too.
     private static let emptyRecordsAtOnce = 16
+    /// After this time without use, in nanoseconds, an engine frees its buffers. It takes twice as long at most.
+    private static let restAfter: Int64 = 400_000_000
     /// How many records one read processes at most. Each takes about a microsecond, also with one byte of data.
     private static let recordsAtOnce = 32
 
@@ -79,6 +81,10 @@ package final class TLSStream: ByteStream {
     /// The number of bytes of data in these records.
     @exclusivity(unchecked) private var dataBytes: UInt64 = 0
     @exclusivity(unchecked) private var isUnanswered = false
+    /// Whether the engine was used since ``restTimer`` was set.
+    @exclusivity(unchecked) private var isEngineUsed = false
+    /// Set from the first use of an engine that keeps buffers until it is idle.
+    @exclusivity(unchecked) private var restTimer: UInt64?
 
     /// Creates a stream whose handshake has not begun.
     ///
@@ -190,7 +196,19 @@ package final class TLSStream: ByteStream {
             recordBytes &+= UInt64(room.count)
         }
         if case .failed(let reason) = step.end { fail(reason) }
+        isEngineUsed = true
+        if restTimer == nil, engine.keepsBuffers { setRestTimer() }
         return step
+    }
+
+    /// Lets the engine free its buffers once it is idle. To allocate them for each record costs more than the copies.
+    private func setRestTimer() {
+        isEngineUsed = false
+        restTimer = loop.schedule(at: loop.now + Self.restAfter) { [weak self] in
+            guard let self else { return }
+            restTimer = nil
+            if isEngineUsed { setRestTimer() } else { engine.rest() }
+        }
     }
 
     private func failed() -> StreamProgress {
@@ -241,8 +259,6 @@ package final class TLSStream: ByteStream {
         }
         flush()
         shrinkInput()
-        // After a record with data, the engine does this itself.
-        if empty > 0, !hasPending { engine.rest() }
         if writingNeedsInput { retryWriting() }
         if filled > 0 { return .bytes(filled) }
         if let failure { return takeFailure(failure) }
@@ -482,6 +498,8 @@ package final class TLSStream: ByteStream {
 
     package func close(abort: Bool) {
         handler = nil
+        if let restTimer { loop.cancel(timer: restTimer) }
+        restTimer = nil
         input.removeAll()
         output.removeAll()
         inner.close(abort: abort)

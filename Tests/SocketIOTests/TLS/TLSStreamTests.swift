@@ -448,6 +448,21 @@ struct TLSStreamTests {
         #expect(user.below.take() == FakeEngine.record(.data, [1, 2, 3]))
     }
 
+    @Test("An engine that keeps buffers frees them once it is idle, and not again before the next use")
+    func buffersOfIdleEngine() throws {
+        let (user, engine) = try openClient()
+        engine.keepsBuffers = true
+        for round in 1...2 {
+            user.send([1])
+            #expect(engine.rests == round - 1)
+            while loop.nextStep != nil { loop.step() }
+            #expect(engine.rests == round)
+        }
+        user.send([1])
+        user.stream.close(abort: false)
+        #expect(loop.nextStep == nil, "the timer is cancelled with the stream")
+    }
+
     // MARK: Records in memory
 
     @Test("A buffer keeps its bytes in order while it moves between a block and its own memory")

@@ -10,8 +10,9 @@ private let setMinimumVersion: Int32 = 123
 private let tls12 = 0x0303
 private let tls13 = 0x0304
 private let dtls12 = 0xfefd
-/// SSL_MODE_ENABLE_PARTIAL_WRITE, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER and SSL_MODE_RELEASE_BUFFERS.
-private let modes = 0x01 | 0x02 | 0x10
+/// SSL_MODE_ENABLE_PARTIAL_WRITE and SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER. The buffers of an idle connection are freed
+/// by ``OpenSSLEngine/rest()``, because SSL_MODE_RELEASE_BUFFERS would free them after each record.
+private let modes = 0x01 | 0x02
 /// SSL_OP_NO_RENEGOTIATION and SSL_OP_NO_COMPRESSION.
 private let options: UInt64 = 1 << 30 | 1 << 17
 /// SSL_OP_NO_QUERY_MTU: the stream cannot tell the size of datagrams.

@@ -51,6 +51,8 @@ final class OpenSSLEngine: OpenSSLConnection, TLSEngine {
         return TLSStep(.done)
     }
 
+    var keepsBuffers: Bool { true }
+
     func rest() {
         _ = functions.pointee.SSL_free_buffers(connection)
     }

@@ -54,12 +54,19 @@ final class FakeEngine: TLSEngine {
     private(set) var hasOverflowed = false
     /// Makes all writes fail.
     var breaks = false
+    var keepsBuffers = false
+    /// How often the buffers were freed.
+    private(set) var rests = 0
 
     init(_ side: TLSSettings.Side, _ shape: Shape = Shape()) {
         (self.side, self.shape) = (side, shape)
     }
 
     var pending: Int { readable.count }
+
+    func rest() {
+        rests += 1
+    }
 
     /// Returns a record.
     static func record(_ kind: Kind, _ body: some Collection<UInt8>) -> [UInt8] {
