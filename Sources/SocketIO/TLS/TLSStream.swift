@@ -81,10 +81,10 @@ package final class TLSStream: ByteStream {
     /// The number of bytes of data in these records.
     @exclusivity(unchecked) private var dataBytes: UInt64 = 0
     @exclusivity(unchecked) private var isUnanswered = false
-    /// Whether the engine was used since ``restTimer`` was set.
+    /// Whether a timer runs, after which an idle engine frees its buffers.
+    @exclusivity(unchecked) private var isWaitingForRest = false
+    /// Whether the engine was used since that timer was set.
     @exclusivity(unchecked) private var isEngineUsed = false
-    /// Set from the first use of an engine that keeps buffers until it is idle.
-    @exclusivity(unchecked) private var restTimer: UInt64?
 
     /// Creates a stream whose handshake has not begun.
     ///
@@ -197,17 +197,23 @@ package final class TLSStream: ByteStream {
         }
         if case .failed(let reason) = step.end { fail(reason) }
         isEngineUsed = true
-        if restTimer == nil, engine.keepsBuffers { setRestTimer() }
+        if !isWaitingForRest, engine.keepsBuffers { waitForRest() }
         return step
     }
 
     /// Lets the engine free its buffers once it is idle. To allocate them for each record costs more than the copies.
-    private func setRestTimer() {
+    private func waitForRest() {
+        isWaitingForRest = true
         isEngineUsed = false
-        restTimer = loop.schedule(at: loop.now + Self.restAfter) { [weak self] in
+        let bound = LoopBound(self, to: loop)
+        loop.execute { bound.value.setRestTimer() }
+    }
+
+    private func setRestTimer() {
+        _ = loop.schedule(at: loop.now + Self.restAfter) { [weak self] in
             guard let self else { return }
-            restTimer = nil
-            if isEngineUsed { setRestTimer() } else { engine.rest() }
+            isWaitingForRest = false
+            if isEngineUsed { waitForRest() } else { engine.rest() }
         }
     }
 
@@ -498,8 +504,6 @@ package final class TLSStream: ByteStream {
 
     package func close(abort: Bool) {
         handler = nil
-        if let restTimer { loop.cancel(timer: restTimer) }
-        restTimer = nil
         input.removeAll()
         output.removeAll()
         inner.close(abort: abort)

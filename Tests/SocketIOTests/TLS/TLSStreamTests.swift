@@ -458,9 +458,6 @@ struct TLSStreamTests {
             while loop.nextStep != nil { loop.step() }
             #expect(engine.rests == round)
         }
-        user.send([1])
-        user.stream.close(abort: false)
-        #expect(loop.nextStep == nil, "the timer is cancelled with the stream")
     }
 
     // MARK: Records in memory
