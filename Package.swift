@@ -30,13 +30,14 @@ let package = Package(
         .target(name: "TransportContract", dependencies: ["EmbeddedServers", "Transports", "TransportAPI"]),
         // A kernel, a clock and a network of a seed, in which everything above runs unchanged.
         .target(name: "CSimulation"),
+        // Network namespaces and packets, for imbench.
+        .target(name: "CNetwork"),
         .target(name: "Simulation", dependencies: ["SocketIO", "CSocketIO", "CSimulation", "Primitives"]),
         .executableTarget(
             name: "imbench",
             dependencies: [
                 "EmbeddedServers", "Transports", "Protocols", "TransportAPI", "Codecs", "SocketIO", "CSocketIO",
-                "Simulation",
-                "Primitives",
+                "CNetwork", "Simulation", "Primitives",
             ],
             resources: [.embedInCode("Corpus/messages.tsv"), .embedInCode("Report/report.css")]
         ),

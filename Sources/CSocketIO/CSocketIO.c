@@ -4,6 +4,7 @@
 _Thread_local void *csocketio_current_loop_of_thread;
 
 #if defined(__linux__)
+#include <errno.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <stddef.h>
@@ -24,6 +25,30 @@ int csocketio_read_tcp_counts(int descriptor, struct csocketio_tcp_counts *count
     counts->bytes_retransmitted = info.tcpi_bytes_retrans;
     counts->has_timestamps = (info.tcpi_options & TCPI_OPT_TIMESTAMPS) != 0;
     return 0;
+}
+
+static char congestion_control[16];
+
+void csocketio_set_congestion_control(const char *name) {
+    strncpy(congestion_control, name, sizeof congestion_control - 1);
+}
+
+void csocketio_apply_congestion_control(int descriptor) {
+    if (congestion_control[0] == 0) return;
+    setsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, congestion_control, (socklen_t)strlen(congestion_control));
+}
+
+int csocketio_congestion_control(char *name) {
+    int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (descriptor < 0) return -1;
+    csocketio_apply_congestion_control(descriptor);
+    socklen_t length = 15;
+    memset(name, 0, 16);
+    int result = getsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, name, &length);
+    int error = errno;
+    close(descriptor);
+    errno = error;
+    return result;
 }
 
 int csocketio_unacknowledged(int descriptor) {

@@ -43,6 +43,7 @@ enum Platform {
         let flags = Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
         let raw = csocketio_socket(family, type | flags, 0)
         guard raw >= 0 else { throw SystemError("socket") }
+        if type == streamSocket { csocketio_apply_congestion_control(raw) }
         return Descriptor(raw)
         #else
         let raw = csocketio_socket(family, type, 0)

@@ -43,6 +43,8 @@ struct Program: Sendable {
                 try ReportTarget().write(options.wantsHelp ? help : "imbench \(version)\n")
                 return ExitStatus.good
             }
+            // A process with threads cannot move.
+            if !options.networks.isEmpty { try NetworkLab.isolateProcess() }
             guard let entry = entries.first(where: { $0.command == options.command }) else { return ExitStatus.usage }
             if entry.isInterruptible { Interruption.listen() } else { Interruption.ignoreBrokenPipes() }
             let status = try entry.run(options)

@@ -57,6 +57,14 @@ int csocketio_read_tcp_counts(int descriptor, struct csocketio_tcp_counts *count
 // unknown.
 int csocketio_unacknowledged(int descriptor);
 
+// Gives new TCP sockets of this process a congestion control in place of the system's (TCP_CONGESTION, tcp(7)), at most 15
+// characters. Call it before any other thread starts.
+void csocketio_set_congestion_control(const char *name);
+// Applies it to a TCP socket, if it was set. A system that does not have it keeps its own.
+void csocketio_apply_congestion_control(int descriptor);
+// Stores the congestion control that a new TCP socket has, at most 15 characters and a 0. Returns 0, or -1 with errno.
+int csocketio_congestion_control(char *name);
+
 // accept4, non-blocking and close-on-exec. Stores the peer's address.
 struct sockaddr;
 int csocketio_accept(int descriptor, struct sockaddr *address, unsigned int *length);

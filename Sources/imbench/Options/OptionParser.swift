@@ -178,6 +178,7 @@ struct OptionParser: Sendable {
             }
         }
         options.isCodecGiven = given.contains("codec") && (options.command == .chat || options.config != nil)
+        if !options.networks.isEmpty { finishNetworks(&options, given) }
         switch options.command {
         case .crowd: return try finishCrowd(&options, given)
         case .compare: return try finishCompare(&options)
@@ -204,6 +205,19 @@ struct OptionParser: Sendable {
         names.flatMap { name in
             let encrypted = TransportRegistry.available.transports.first { $0.name == name }?.encryptedName
             return [name] + [encrypted].compactMap { $0 }.filter { known.contains($0) && !names.contains($0) }
+        }
+    }
+
+    /// Over a network, a message at a time would measure its delay alone, and thousands a second its rate. So the default
+    /// is a chat: one message at a time in each twentieth of a second.
+    private func finishNetworks(_ options: inout Options, _ given: Set<String>) {
+        if !given.contains("rate"), !given.contains("in-flight") { options.rate = 20 }
+        if !given.contains("duration"), !given.contains("messages") { options.extent = .duration(.seconds(15)) }
+        if !given.contains("repeat") { options.repeats = 3 }
+        if !given.contains("size") { options.sizes = [128] }
+        if !given.contains("codec") { options.codecs = ["protobuf"].filter(vocabulary.codecs.contains) }
+        if !given.contains("transport") {
+            options.transports += ["udp-reliable", "udp-unordered"].filter(vocabulary.transports.contains)
         }
     }
 

@@ -121,7 +121,7 @@ enum OptionTable {
     typealias Row = OptionRow
 
     static let rows =
-        subject + encryption + serve + chat + load + waking + proxy + storm + outage + crowd + simulate + report
+        subject + encryption + network + serve + chat + load + waking + proxy + storm + outage + crowd + simulate + report
         + general
 
     /// The rows of a command.
@@ -269,6 +269,26 @@ enum OptionTable {
             "also the same transports over TLS, with certificates of an authority for this run",
             \.usesTLS
         )
+    )
+
+    /// The network between client and server.
+    private static let network = section(
+        .path,
+        [.run],
+        excludes: "url",
+        Row(
+            "network",
+            "NETWORK",
+            "the network between client and server, on Linux: \(Network.presets.map(\.name).joined(separator: ", ")), or a "
+                + "description such as 'delay=50ms±10ms,loss=2%,rate=1mbit/500kbit,queue=100,reorder=1%,nat=30s'; may be "
+                + "repeated to compare networks",
+            { _ in .text(1...200) },
+            shown: { $0.networks.isEmpty ? nil : $0.networks.map(\.name).joined(separator: " ") },
+            set: { (options, text) throws(UsageError) in
+                guard options.networks.count < 16 else { throw UsageError("--network may be given at most 16 times") }
+                options.networks.append(try Network(text))
+            }
+        ).with(standard: "loopback")
     )
 
     private static let serve = section(

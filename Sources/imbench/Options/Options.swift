@@ -158,6 +158,8 @@ struct Options: Sendable, Equatable {
     var awake = false
     /// Whether the loops poll before they sleep.
     var polling = Polling.never
+    /// The networks between client and server, one after the other. If empty, loopback.
+    var networks: [Network] = []
     /// Outside servers in place of the embedded ones, at most one for each transport.
     var urls: [Endpoint] = []
     /// The addresses of the servers of `serve`. If empty, all transports listen on ports chosen by the system.

@@ -39,6 +39,8 @@ final class EchoBench {
         var ping = Duration.seconds(5)
         /// The time to answer any message, in nanoseconds; `nil` is ``EchoClient/answerTimeout(_:)``.
         var answer: Int64?
+        /// The round-trip time of the network between client and server, which lengthens the default of `answer`.
+        var roundTrip = Duration.zero
     }
 
     let keys: [Key]
@@ -109,6 +111,7 @@ final class EchoBench {
                 return entry
             }
             let loop = stage.clientLoop
+            let slack = limits.roundTrip.wholeNanoseconds * 10
             let (limits, isKeepaliveKnown) = (limits, keepalive[key.transport] != nil)
             let opened = runInterruptibly(on: loop) {
                 do throws(TransportError) {
@@ -129,7 +132,13 @@ final class EchoBench {
             entry.costs = costs
             if !isKeepaliveKnown { keepalive[key.transport] = .some(bytes) }
             entry.clients = connections.map {
-                EchoClient($0, codec: key.codec.codec(), message: message, answerTimeout: limits.answer, on: loop)
+                EchoClient(
+                    $0,
+                    codec: key.codec.codec(),
+                    message: message,
+                    answerTimeout: limits.answer ?? EchoClient.answerTimeout($0.capabilities) + slack,
+                    on: loop
+                )
             }
         } catch {
             guard !Interruption.isRequested else { return entry }
@@ -222,11 +231,13 @@ final class EchoBench {
     // MARK: Results
 
     /// The finished rows, each beside the floor that carries as many bytes.
-    func results(_ floors: FloorBench) -> [ResultRow] {
+    ///
+    /// - Parameter floors: `nil` over a network, whose delay is most of every round trip.
+    func results(_ floors: FloorBench? = nil) -> [ResultRow] {
         keys.compactMap { key in entries[key].map { finish(key, $0, floors) } }
     }
 
-    private func finish(_ key: Key, _ entry: Entry, _ floors: FloorBench) -> ResultRow {
+    private func finish(_ key: Key, _ entry: Entry, _ floors: FloorBench?) -> ResultRow {
         var row = entry.row
         for client in entry.clients {
             let (accounts, errors, _) = runBlocking(on: stage.clientLoop) { client.summary }
@@ -244,7 +255,7 @@ final class EchoBench {
         let floor = floorKey(key, entry.encoded)
         row.repeats = entry.repeats
         row.rttP50Spread = RepeatStatistics(row.repeats.known(.p50))
-        row.compare(with: floors.result(floor))
+        row.compare(with: floors?.result(floor))
         row.throughput = RepeatStatistics(row.repeats.known(.throughput))?.median
         row.cpuPerMessage = Double(entry.cpu) / 1000 / Double(entry.answered)
         row.bytesPerMessage = entry.costs.perMessage(text: key.size, encoded: entry.encoded)

@@ -14,6 +14,8 @@ struct RunResults: Sendable {
     var wasCutShort = false
     /// Sentences for the report, such as that the cores could not be kept awake.
     var remarks: [String] = []
+    /// The networks of the run, with what became of their packets.
+    var networks: [NetworkUse] = []
 
     /// Whether any row failed, or its accounts do not close.
     var hasFailed: Bool { rows.contains(where: \.hasFailed) }
@@ -48,6 +50,8 @@ struct ResultRow: Sendable {
         }
     }
 
+    /// The network between client and server; `nil` for loopback.
+    var network: String?
     var transport: String
     var codec: String
     /// Bytes of text in the message.

@@ -7,6 +7,7 @@ func runComparison(_ given: Options) throws -> Int32 {
     let options = try UsageError.translate("--config") { () throws(TransportError) in try given.withConfiguredServers()
     }
     for endpoint in options.urls { try checkURL(endpoint, "--url", .measured) }
+    guard options.networks.isEmpty else { return try runOverNetworks(options) }
     let target = try options.reportTarget()
     let seed = options.runSeed
     var results = RunResults(of: options, seed: seed)

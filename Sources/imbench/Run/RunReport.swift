@@ -1,6 +1,7 @@
 /// The report of `imbench run`, and the parts of it that other commands share.
 extension RunResults {
     var report: Report {
+        if !networks.isEmpty { return networkReport }
         let groups = rows.map(\.size).distinct.map { size in (size, rows.filter { $0.size == size }) }
         var sections: [Report.Section] = []
         if !rows.isEmpty {
@@ -251,8 +252,8 @@ extension RunResults {
 
     private static func data(_ row: ResultRow) -> JSONValue {
         var members: [(String, JSONValue)] = [
-            ("transport", .string(row.transport)), ("codec", .string(row.codec)), ("size", .integer(row.size)),
-            ("loop", .string(row.loop.rawValue)), ("outcome", .string(row.outcome.name)),
+            ("network", JSONValue(row.network)), ("transport", .string(row.transport)), ("codec", .string(row.codec)),
+            ("size", .integer(row.size)), ("loop", .string(row.loop.rawValue)), ("outcome", .string(row.outcome.name)),
         ]
         if let reason = row.reason { members.append(("reason", .string(reason))) }
         members += Metric.members(row) { metric in

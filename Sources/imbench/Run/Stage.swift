@@ -12,21 +12,28 @@ final class Stage {
     private let registry: TransportRegistry
     private let outside: [Endpoint]
     private let seed: UInt64
+    private let serverHost: String
     private var servers: [String: EmbeddedServer] = [:]
 
     /// Starts the loops on the cores of `placement`, with this polling before they sleep.
+    ///
+    /// - Parameter lab: the network between client and server; `nil` for loopback.
     init(
         registry: TransportRegistry,
         outside: [Endpoint],
         seed: UInt64,
         placement: ThreadPlacement?,
-        polling: Polling = .never
+        polling: Polling = .never,
+        lab: NetworkLab? = nil
     ) throws(SystemFailure) {
         clientLoop = try makeLoop("im-client")
         serverLoop = try makeLoop("im-server")
         self.registry = registry
         self.outside = outside
         self.seed = seed
+        serverHost = lab == nil ? "127.0.0.1" : NetworkLab.serverHost
+        try lab?.move(clientLoop, to: .client)
+        try lab?.move(serverLoop, to: .server)
         for loop in [clientLoop, serverLoop] { loop.polling = polling }
         guard let placement else { return }
         clientLoop.execute { CoreMask(only: placement.near).applyToThisThread() }
@@ -60,9 +67,9 @@ final class Stage {
 
     private func server(_ name: String) throws(TransportError) -> EmbeddedServer {
         if let running = servers[name] { return running }
-        let (loop, registry) = (serverLoop, registry)
+        let (loop, registry, host) = (serverLoop, registry, serverHost)
         let server = try tryBlocking(on: loop) { () async throws(TransportError) in
-            try await EmbeddedServer.start("\(name)://127.0.0.1:0", .echo, on: loop, registry: registry)
+            try await EmbeddedServer.start("\(name)://\(host):0", .echo, on: loop, registry: registry)
         }
         servers[name] = server
         return server

@@ -9,6 +9,10 @@ package struct TrialTLS: TLSProvider {
     /// The variable. Its value is any text, or the credentials of the parent process.
     package static let variable = "IM_TRIAL_TLS"
 
+    /// The address of servers in the test networks of imbench, in the range for measurements of networks (RFC 2544, appendix
+    /// C.2.2).
+    package static let labAddress = "198.18.0.2"
+
     /// The certificate and the key of servers, and the certificate of their authority, in PEM format.
     package struct Credentials: Sendable {
         /// The certificate of the authority.
@@ -22,7 +26,7 @@ package struct TrialTLS: TLSProvider {
             // OpenSSL finds an authority by its name, so each one has a name of its own.
             let number = UInt64.random(in: 0 ... .max)
             let authority = try ThrowAwayAuthority("Throw-away authority \(String(number, radix: 36))")
-            let names = ["DNS:localhost", "IP:127.0.0.1", "IP:0:0:0:0:0:0:0:1"]
+            let names = ["DNS:localhost", "IP:127.0.0.1", "IP:0:0:0:0:0:0:0:1", "IP:\(labAddress)"]
             let server = try authority.issue(.init("localhost", names: names))
             return Credentials(authority: authority.certificate, certificate: server.certificate, key: server.key)
         }

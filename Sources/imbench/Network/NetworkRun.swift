@@ -1,0 +1,104 @@
+import Protocols
+import SocketIO
+import TransportAPI
+import Transports
+
+/// One network of a run, with what became of its packets.
+struct NetworkUse: Sendable {
+    var network: Network
+    var seed: UInt64
+    var congestionControl: String
+    var counts: LinkCounts
+
+    /// One line for the report.
+    var sentence: String {
+        let losses = network.loss > 0 || counts.toServer.lost + counts.toClient.lost > 0
+        return "\(network.description)" + (network.source.isEmpty ? "" : " (\(network.source))")
+            + "; TCP uses \(congestionControl); packets to server and client: "
+            + [counts.toServer, counts.toClient].map { direction in
+                var parts = ["\(direction.packets)"]
+                if losses { parts.append("\(direction.lost) lost") }
+                if direction.overflowed > 0 { parts.append("\(direction.overflowed) dropped by the full queue") }
+                if direction.reordered > 0 { parts.append("\(direction.reordered) overtaken") }
+                if direction.untranslated > 0 { parts.append("\(direction.untranslated) without a mapping of the NAT") }
+                return parts.joined(separator: ", ")
+            }.joined(separator: " and ")
+    }
+}
+
+/// Measures every row over each network, one network after the other.
+func runOverNetworks(_ options: Options) throws -> Int32 {
+    let target = try options.reportTarget()
+    let seed = options.runSeed
+    var results = RunResults(of: options, seed: seed)
+    let (placement, remark) = ThreadPlacement.resolve(options.placement, cores: CoreMask.ofThisThread()?.cores)
+    if let remark { results.remarks.append("--placement \(options.placement.rawValue): \(remark)") }
+    results.placement = placement
+    let lab = try NetworkLab()
+    defer { lab.stop() }
+    var progress = Progress(
+        total: options.networks.count * options.transports.count * options.codecs.count * options.sizes.count
+            * options.repeats,
+        isQuiet: options.quiet
+    )
+    let stage = try Stage(
+        registry: .measured,
+        outside: [],
+        seed: seed,
+        placement: placement,
+        polling: options.polling,
+        lab: lab
+    )
+    for network in options.networks where !Interruption.isRequested {
+        lab.use(network, seed: seed)
+        let limits = EchoBench.Limits(
+            connect: .seconds(20) + network.delay * 20,
+            ping: .seconds(10) + network.delay * 4,
+            roundTrip: network.delay * 2
+        )
+        let rows = EchoBench(options, stage: stage, seed: seed, limits: limits)
+        measure(rows, options, network, seed, &progress)
+        results.networks.append(
+            NetworkUse(
+                network: network,
+                seed: seed,
+                congestionControl: lab.congestionControlInForce,
+                counts: lab.counts
+            )
+        )
+        for var row in rows.results() {
+            row.network = network.name
+            results.rows.append(row)
+        }
+        // A lost close would only take time.
+        lab.use(.free, seed: seed)
+        rows.close()
+    }
+    stage.close()
+    progress.finish()
+    results.wasCutShort = Interruption.isRequested
+    try target.write(results.report, options)
+    return options.status(of: results.rows, hasFailed: results.hasFailed)
+}
+
+/// Measures all repeats of the rows in an order drawn from the seed.
+private func measure(
+    _ rows: EchoBench,
+    _ options: Options,
+    _ network: Network,
+    _ seed: UInt64,
+    _ progress: inout Progress
+) {
+    var generator = RandomSource.seeded(seed)
+    let (duration, messages): (Duration, Int) =
+        switch options.extent {
+        case .duration(let duration): (duration / options.repeats, .max)
+        case .messages(let count): (.seconds(3600), max(1, count / options.repeats))
+        }
+    for _ in 0..<options.repeats {
+        for key in rows.keys.shuffled(using: &generator) where !Interruption.isRequested {
+            progress.step("\(network.name) \(key.transport) \(key.codec.name) \(key.size)")
+            rows.measure(key, duration: duration, messages: messages)
+        }
+    }
+}
