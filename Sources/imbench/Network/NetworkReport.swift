@@ -18,8 +18,8 @@ extension RunResults {
             sections: sections,
             records: records,
             data: envelope(
-                results: rows.map(Self.data),
-                more: [("networks", .array(networks.map(Self.data)))]
+                results: rows.map { Self.data($0) },
+                more: [("networks", .array(networks.map { Self.data($0) }))]
             )
         )
     }

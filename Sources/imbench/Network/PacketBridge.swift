@@ -1,5 +1,6 @@
 #if os(Linux)
 import CNetwork
+import CSocketIO
 import Foundation
 import Primitives
 import Protocols
@@ -31,7 +32,7 @@ final class PacketBridge: Sendable {
     ///   - server: the same of the server.
     init(client: Int32, server: Int32) throws(SystemFailure) {
         (self.client, self.server) = (client, server)
-        wake = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
+        wake = eventfd(0, Int32(EFD_NONBLOCK) | Int32(EFD_CLOEXEC))
         guard wake >= 0 else { throw SystemFailure("eventfd", errno: errno) }
         thread = Locked(nil)
         let started = try WorkerThread { [self] in run() }
@@ -137,7 +138,7 @@ final class PacketBridge: Sendable {
         for _ in 0..<256 {
             let slot = state.takeSlot()
             let memory = state.memory[slot]
-            let length = recv(descriptor, memory.baseAddress, memory.count, Int32(MSG_TRUNC.rawValue))
+            let length = recv(descriptor, memory.baseAddress, memory.count, Int32(MSG_TRUNC))
             guard length > 0 else {
                 state.free.append(slot)
                 return
@@ -184,7 +185,7 @@ final class PacketBridge: Sendable {
 
     /// Sends a frame. A full interface drops it, as a wire would.
     private func forward(_ frame: UnsafeMutableRawBufferPointer, toServer: Bool) {
-        _ = send(toServer ? server : client, frame.baseAddress, frame.count, Int32(MSG_DONTWAIT.rawValue))
+        _ = send(toServer ? server : client, frame.baseAddress, frame.count, Int32(MSG_DONTWAIT))
     }
 }
 #endif

@@ -250,7 +250,7 @@ extension RunResults {
 
     var data: JSONValue { envelope(results: rows.map(Self.data), more: [("floors", .array(floors.map(Self.data)))]) }
 
-    private static func data(_ row: ResultRow) -> JSONValue {
+    static func data(_ row: ResultRow) -> JSONValue {
         var members: [(String, JSONValue)] = [
             ("network", JSONValue(row.network)), ("transport", .string(row.transport)), ("codec", .string(row.codec)),
             ("size", .integer(row.size)), ("loop", .string(row.loop.rawValue)), ("outcome", .string(row.outcome.name)),
