@@ -9,6 +9,7 @@ let transports = TransportRegistry.measured.transports
 let program = Program(
     [
         Program.Entry(command: .run, run: runComparison),
+        Program.Entry(command: .open, run: openConnections),
         Program.Entry(command: .compare, isInterruptible: false, run: compare),
         Program.Entry(command: .overhead, run: overhead),
         Program.Entry(command: .serve, run: serve),

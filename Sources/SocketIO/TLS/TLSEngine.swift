@@ -29,6 +29,8 @@ package struct TLSSettings: Sendable, Hashable {
     /// Whether records are datagrams: DTLS 1.2 in place of TLS.
     package var isDatagram = false
     package var minimumVersion = Version.tls12
+    /// The newest version that is used.
+    package var maximumVersion = Version.tls13
     /// The file, text or directory of the trusted authorities; `nil` for those of the system.
     package var authorities: TLSFile?
     /// The certificate of an authority that is trusted in addition, in PEM format.

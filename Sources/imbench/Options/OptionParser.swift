@@ -169,7 +169,8 @@ struct OptionParser: Sendable {
         {
             throw UsageError("--user is for a broker, and no --listen has the scheme mqtt or mqtt+ws")
         }
-        if options.usesTLS { options.transports = Self.withEncrypted(options.transports, among: vocabulary.transports) }
+        let comparesTLS = options.command == .open && !given.contains("transport")
+        if options.usesTLS || comparesTLS { options.transports = Self.withEncrypted(options.transports, among: vocabulary.transports) }
         if !options.urls.isEmpty {
             if !given.contains("transport") { options.transports = options.urls.map(\.scheme) }
             if let stray = options.urls.first(where: { !options.transports.contains($0.scheme) }) {
@@ -178,7 +179,7 @@ struct OptionParser: Sendable {
             }
         }
         options.isCodecGiven = given.contains("codec") && (options.command == .chat || options.config != nil)
-        if !options.networks.isEmpty { finishNetworks(&options, given) }
+        if !options.networks.isEmpty, options.command == .run { finishNetworks(&options, given) }
         switch options.command {
         case .crowd: return try finishCrowd(&options, given)
         case .compare: return try finishCompare(&options)
@@ -209,9 +210,12 @@ struct OptionParser: Sendable {
     }
 
     /// Over a network, a message at a time would measure its delay alone, and thousands a second its rate. So the default
-    /// is a chat: one message at a time in each twentieth of a second.
+    /// is a chat: 20 messages a second on each of 4 connections.
     private func finishNetworks(_ options: inout Options, _ given: Set<String>) {
-        if !given.contains("rate"), !given.contains("in-flight") { options.rate = 20 }
+        if !given.contains("rate"), !given.contains("in-flight") {
+            options.rate = 20
+            if !given.contains("connections") { options.connections = 4 }
+        }
         if !given.contains("duration"), !given.contains("messages") { options.extent = .duration(.seconds(15)) }
         if !given.contains("repeat") { options.repeats = 3 }
         if !given.contains("size") { options.sizes = [128] }

@@ -190,7 +190,7 @@ enum OptionTable {
     }
 
     private static let subject =
-        transports("transports", [.run, .overhead]) { $0.transports }
+        transports("transports", [.run, .open, .overhead]) { $0.transports }
         + transports("transports", [.trace]) { $0.transports.filter(WireCapture.transports.contains) }
         + transports("transports", [.outage]) { words in words.transports.filter { !words.local.contains($0) } }
         + transports("transports", [.crowd], standard: "ws; with --hostile all of them") { words in
@@ -274,7 +274,7 @@ enum OptionTable {
     /// The network between client and server.
     private static let network = section(
         .path,
-        [.run],
+        [.run, .open],
         excludes: "url",
         Row(
             "network",
@@ -409,7 +409,7 @@ enum OptionTable {
         )
         + section(
             .load,
-            [.run, .serve, .storm, .outage],
+            [.run, .open, .serve, .storm, .outage],
             Row(
                 "seed",
                 "S",
@@ -417,6 +417,12 @@ enum OptionTable {
                 seed,
                 optional: \.seed
             ).with(standard: "chosen at random, and printed")
+        )
+        + section(
+            .load,
+            [.open],
+            Row("repeat", "N", "connections of each row", .integer(1...1000), \.repeats).with(standard: "5"),
+            Row("placement", "WORD", "client and server on different cores, on one core, or where the scheduler puts them", .word, \.placement)
         )
         + section(.load, [.work], Row("times", "N", "how often the step runs", .integer(1...1_000_000_000), \.times))
 

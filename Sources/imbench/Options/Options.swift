@@ -6,13 +6,14 @@ import Transports
 
 /// A command of imbench. The ``Vocabulary`` has those that a build offers.
 enum Command: String, Sendable, Hashable, CaseIterable {
-    case run, compare, overhead, serve, trace
+    case run, open, compare, overhead, serve, trace
     case storm, outage, crowd, chat, simulate, work
 
     /// One line for the help text.
     var summary: String {
         switch self {
         case .run: "measure every transport, codec and size; the default command"
+        case .open: "open connections: round trips, bytes and time until the first message, plain and over TLS"
         case .compare: "compare two reports of 'run --format json': real differences, and those within noise"
         case .overhead: "count bytes per message, per handshake and per day of keepalive, layer by layer"
         case .serve: "run the embedded servers until interrupted"
@@ -34,6 +35,11 @@ enum Command: String, Sendable, Hashable, CaseIterable {
                 ("imbench run --transport ws,tcp --size 32,4KiB", "two transports, two sizes"),
                 ("imbench run --url ws://chat.example:8080/echo --rate 100", "another server, open loop"),
                 ("imbench run --quiet --format json --output a.json", "a report for 'imbench compare'"),
+            ]
+        case .open:
+            [
+                ("imbench open --network 4g --network satellite", "the start of a conversation over two networks"),
+                ("imbench open --transport ws,wss", "over loopback, where only the code costs time"),
             ]
         case .compare:
             [
@@ -98,7 +104,7 @@ enum Command: String, Sendable, Hashable, CaseIterable {
         case .chat: "URL"
         case .work: "[NAME]"
         case .compare: "A.json B.json"
-        case .run, .overhead, .serve, .storm, .outage, .crowd, .simulate: nil
+        case .run, .open, .overhead, .serve, .storm, .outage, .crowd, .simulate: nil
         }
     }
 }

@@ -42,8 +42,14 @@ final class Stage {
 
     /// A transport to an outside or embedded server that sends each message back.
     ///
-    /// - Parameter unique: the part of identifiers that distinguishes this row's clients from all others.
-    func transport(_ name: String, unique: String) throws(TransportError) -> any Transport {
+    /// - Parameters:
+    ///   - unique: the part of identifiers that distinguishes this row's clients from all others.
+    ///   - options: further options of the URL.
+    func transport(
+        _ name: String,
+        unique: String,
+        options: [EndpointOptions.Option] = []
+    ) throws(TransportError) -> any Transport {
         let descriptor = try registry.transport(named: name)
         var endpoint: Endpoint
         if let given = outside.first(where: { $0.scheme == name }) {
@@ -51,6 +57,7 @@ final class Stage {
         } else {
             endpoint = try server(name).endpoint
         }
+        endpoint.options += options
         for option in descriptor.loopback("\(seed)-\(unique)")
         where !endpoint.options.contains(where: { $0.name == option.name }) {
             endpoint.options.append(option)

@@ -7,6 +7,7 @@ private let setSessionCacheMode: Int32 = 44
 private let setReadAhead: Int32 = 41
 private let setMaximumChain: Int32 = 51
 private let setMinimumVersion: Int32 = 123
+private let setMaximumVersion: Int32 = 124
 private let tls12 = 0x0303
 private let tls13 = 0x0304
 private let dtls12 = 0xfefd
@@ -97,6 +98,11 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
             let oldest = settings.minimumVersion == .tls13 ? tls13 : tls12
             guard functions.SSL_CTX_ctrl(pointer, setMinimumVersion, oldest, nil) == 1 else {
                 throw .setting("min-tls", "is \(settings.minimumVersion.rawValue), which this OpenSSL cannot require")
+            }
+            if settings.maximumVersion == .tls12,
+                functions.SSL_CTX_ctrl(pointer, setMaximumVersion, tls12, nil) != 1
+            {
+                throw .setting("max-tls", "is 1.2, which this OpenSSL cannot require")
             }
             _ = functions.SSL_CTX_ctrl(pointer, setMode, modes, nil)
             // The input of each call is one record, so this reads no more than that, but all of it at once.

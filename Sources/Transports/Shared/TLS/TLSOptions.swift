@@ -31,6 +31,7 @@ extension TransportOption {
             "the revocation lists that certificates are checked with (none)"
         ),
         TransportOption("min-tls", "1.2 or 1.3", "the oldest TLS version that is accepted (1.2)"),
+        TransportOption("max-tls", "1.2 or 1.3", "the newest TLS version that is used (1.3)"),
         TransportOption("alpn", "a name", "offered application protocol; may be repeated (http/1.1 for WebSocket)"),
         TransportOption(
             "server-name",
@@ -79,6 +80,11 @@ extension TLSSettings {
         minimumVersion = version.flatMap(Version.init) ?? .tls12
         guard !isDatagram || minimumVersion == .tls12 else {
             throw .configuration("min-tls", "is 1.3, but DTLS has version 1.2 here; allowed is 1.2")
+        }
+        let newest = try options.choice("max-tls", Version.allCases.map(\.rawValue))
+        maximumVersion = newest.flatMap(Version.init) ?? .tls13
+        guard minimumVersion == .tls12 || maximumVersion == .tls13 else {
+            throw .configuration("max-tls", "is 1.2, but min-tls is 1.3; allowed is 1.3")
         }
         let names = options.strings("alpn")
         self.protocols = names.isEmpty ? protocols : names
