@@ -47,7 +47,7 @@ struct OpenKind: Sendable, Hashable {
     /// For people.
     var security: String
     /// The options of the URL.
-    var options: [EndpointOptions.Option] = []
+    var options: [Endpoint.Option] = []
     /// Whether each connection continues the TLS session of the one before.
     var isResumed = false
 
@@ -97,7 +97,7 @@ struct OpenRow: Sendable {
             // The first connection fills caches, and gets the session that the next one continues.
             for index in -1..<repeats where !Interruption.isRequested {
                 let result: Result<Sample, TransportError> = runInterruptibly(on: loop) {
-                    do throws(TransportError) { return .success(try await sample(transport, limit, on: loop)) } catch {
+                    do throws(TransportError) { return .success(try await connectAndSend(transport, limit, on: loop)) } catch {
                         return .failure(error)
                     }
                 }
@@ -127,7 +127,7 @@ struct OpenRow: Sendable {
     }
 
     /// Opens a connection, sends one message, waits for its answer, and closes.
-    private static func sample(
+    private static func connectAndSend(
         _ transport: any Transport,
         _ limit: Duration,
         on loop: EventLoop

@@ -48,7 +48,7 @@ final class Stage {
     func transport(
         _ name: String,
         unique: String,
-        options: [EndpointOptions.Option] = []
+        options: [Endpoint.Option] = []
     ) throws(TransportError) -> any Transport {
         let descriptor = try registry.transport(named: name)
         var endpoint: Endpoint
