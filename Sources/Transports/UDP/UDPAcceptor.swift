@@ -22,6 +22,8 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
     private let batch: DatagramBatch
     @exclusivity(unchecked) private var random = RandomSource.system()
     @exclusivity(unchecked) private var reply = ByteBuffer()
+    /// Whether datagrams of the socket are being processed.
+    @exclusivity(unchecked) private var isReading = false
     @exclusivity(unchecked) private var requests = WaitingRequests()
     @exclusivity(unchecked) private var waiting = FlowQueues<(bytes: [UInt8], sender: SocketAddress)>()
     @exclusivity(unchecked) private var refusals = ReplyRateLimiter()
@@ -72,7 +74,11 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
         try socket.attach(self)
         guard let dtls else { return }
         tls?.onFailure = { [queue] in queue.note(nil, CloseReason($0), wasOpen: false, count: 0) }
-        dtls.onDatagram = { [self] in sort(&$0, from: $1.address, $2, $1) }
+        dtls.onDatagram = { [self] in
+            sort(&$0, from: $1.address, $2, $1)
+            // A step of a handshake can contain the first datagrams of a client.
+            if !isReading, !waiting.isEmpty || requests.count > 0 { deferRest() }
+        }
         dtls.onRefusal = { [self] in
             note(.sessions($1.code), EventRateLimiter.Event(client: $0, reason: CloseReason($1)))
         }
@@ -101,6 +107,8 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
     // MARK: Reading
 
     private func readAll() {
+        isReading = true
+        defer { isReading = false }
         var input = borrowInput()
         var turn = ReadBudget(MonotonicClock.now())
         while !isClosed || !sessions.isEmpty {
