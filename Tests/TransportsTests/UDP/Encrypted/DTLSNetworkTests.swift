@@ -29,6 +29,27 @@ struct DTLSNetworkTests {
         await server.stop()
     }
 
+    @Test("A continued session opens without repeated datagrams, although its request comes with the last handshake step")
+    func continuedSession() async throws {
+        let server = try await EmbeddedServer.start("dtls://127.0.0.1:0", .echo)
+        let proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
+        // The two datagrams arrive together.
+        await proxy.set(PathFaults(delay: .milliseconds(5)))
+        let transport = try await TransportRegistry.standard.transport(for: proxy.endpoint)
+        var sent: [UInt64?] = []
+        for _ in 0..<8 {
+            let connection = try await transport.connect(timeout: .seconds(20))
+            if connection.encryption?.isResumed == true { sent.append(await connection.statistics().segmentsSent) }
+            #expect(await connection.send(Payload([1])) == .written)
+            #expect(try await connection.receive()?.bytes == [1])
+            await connection.close()
+        }
+        // Two ClientHellos, the last step, and two requests. A busy machine may repeat some, but not in each handshake.
+        #expect(sent.contains(5), "\(sent)")
+        await proxy.stop()
+        await server.stop()
+    }
+
     @Test(
         "After a change of its address, a client opens another connection, and its session continues",
         arguments: [false, true]
