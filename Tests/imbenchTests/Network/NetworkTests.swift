@@ -46,7 +46,7 @@ struct NetworkTests {
 
     @Test("--network belongs to commands that open connections, and excludes --url")
     func options() {
-        let parser = OptionParser(vocabulary: program.vocabulary)
+        let parser = OptionParser(vocabulary: everything)
         #expect(throws: UsageError.self) { try parser.parse(["run", "--network", "4g", "--url", "ws://127.0.0.1:1"]) }
         #expect(throws: UsageError.self) { try parser.parse(["storm", "--network", "4g"]) }
         #expect(throws: Never.self) {
