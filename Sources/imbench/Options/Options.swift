@@ -39,7 +39,7 @@ enum Command: String, Sendable, Hashable, CaseIterable {
         case .open:
             [
                 ("imbench open --network 4g --network satellite", "the start of a conversation over two networks"),
-                ("imbench open --transport ws,wss", "over loopback, where only the code costs time"),
+                ("imbench open --transport ws,mqtt", "over loopback, where only the code costs time"),
             ]
         case .compare:
             [

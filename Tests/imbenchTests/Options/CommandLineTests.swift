@@ -13,7 +13,7 @@ struct CommandLineTests {
     @Test(
         "Wrong usage is one line on standard error with the mistake and what is allowed, and status 64",
         arguments: [
-            ("rum", ["unknown command 'rum'", "did you mean 'run'?", "allowed is run, compare"]),
+            ("rum", ["unknown command 'rum'", "did you mean 'run'?", "allowed is run, open"]),
             ("help rum", ["unknown command 'rum'"]),
             ("run --transprt ws", ["'--transprt' of 'run'", "did you mean '--transport'?", "imbench help run"]),
             ("run --size ten", [#"--size is "ten""#, "allowed is 1 to"]),
