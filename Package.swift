@@ -39,7 +39,12 @@ let package = Package(
                 "EmbeddedServers", "Transports", "Protocols", "TransportAPI", "Codecs", "SocketIO", "CSocketIO",
                 "CNetwork", "Simulation", "Primitives",
             ],
-            resources: [.embedInCode("Corpus/messages.tsv"), .embedInCode("Report/report.css")]
+            resources: [
+                .embedInCode("Corpus/messages.tsv"), .embedInCode("Report/report.css"),
+                .embedInCode("Serve/Page/page.html"), .embedInCode("Serve/Page/page.css"),
+                .embedInCode("Serve/Page/session.js"), .embedInCode("Serve/Page/conversation.js"),
+                .embedInCode("Serve/Page/page.js"),
+            ]
         ),
         // All tests are one program. This target sets how many of them run at a time.
         .target(name: "CTestWidth", path: "Tests/CTestWidth"),

@@ -28,18 +28,24 @@ public final class ChatServer: Sendable {
     ///   - url: where to listen. With port 0 or without a port, the system chooses one.
     ///   - room: the room of the clients. The server uses its loop.
     ///   - registry: the transports for `url`; the standard ones by default.
+    ///   - pages: the documents that a `ws://` or `wss://` server sends to browsers; none by default.
     ///   - observer: is notified of each client that was rejected or whose connection has ended, and why. It is
     ///     called on the loop.
-    /// - Throws: `.invalidConfiguration` for a wrong URL, or the error of the system.
+    /// - Throws: `.invalidConfiguration` for a wrong URL, `.unsupported` if there are pages and the transport cannot
+    ///   serve them, or the error of the system.
     public nonisolated(nonsending) static func start(
         _ url: String,
         room: ChatRoom,
         registry: TransportRegistry = .standard,
+        pages: [WebPage] = [],
         observer: ServerObserver? = nil
     ) async throws(TransportError) -> ChatServer {
         let loop = room.loop
         let endpoint = try Endpoint(url)
         if try registry.transport(for: endpoint, on: loop).capabilities.routesByTopic {
+            guard pages.isEmpty else {
+                throw TransportError(.unsupported, .configure, "a broker serves no pages; allowed are ws:// and wss://")
+            }
             let broker = try await EmbeddedServer.start(url, on: loop, registry: registry, observer: observer)
             return ChatServer(broker.endpoint, .broker(broker), on: loop)
         }
@@ -50,7 +56,7 @@ public final class ChatServer: Sendable {
         configuration.supervisor.outbox.whenFull = .dropOldest
         // The room takes each message at once, unless its sender is busy.
         configuration.supervisor.messageBuffer = 64
-        let listener = try await registry.listen(at: endpoint, on: loop, Serving(observer: observer))
+        let listener = try await registry.listen(at: endpoint, on: loop, Serving(pages: pages, observer: observer))
         let server = SessionServer(configuration, on: loop) { room.enter($0) }
         Task(executorPreference: loop) {
             // A listener that fails accepts no more clients. Existing clients stay.

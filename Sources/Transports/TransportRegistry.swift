@@ -45,6 +45,8 @@ public struct TransportDescriptor: Sendable {
     public var serve: Serve
     /// Whether ``serve`` calls ``Serving/decide`` for each handshake. Default `false`.
     public var decidesHandshakes = false
+    /// Whether ``serve`` answers plain HTTP requests with ``Serving/pages``. Default `false`.
+    public var servesPages = false
     /// Whether ``serve`` answers clients with the handler in ``Serving``. Otherwise the registry accepts connections
     /// and runs the handler over them.
     package var answersClients = false
@@ -228,19 +230,23 @@ public struct TransportRegistry: Sendable {
     /// - Parameters:
     ///   - url: The URL, with the options of the server in its query.
     ///   - loop: The event loop of the listener and its connections; the shared loop by default.
+    ///   - pages: The documents that a `ws://` or `wss://` server sends to browsers, as answers to plain GET requests of
+    ///     their paths. None by default.
     ///   - observer: Receives an event for each client that was rejected or whose connection has ended, with the
     ///     reason. It is called on the loop.
     ///   - decide: Accepts or rejects the clients of a `ws://` or `memory://` server, for example by credentials. It is
     ///     called on the loop and must not block. By default all clients are accepted.
     /// - Throws: `.unsupported` if there is a `decide` and the transport has no
-    ///   ``TransportDescriptor/decidesHandshakes``.
+    ///   ``TransportDescriptor/decidesHandshakes``, or if there are pages and it has no
+    ///   ``TransportDescriptor/servesPages``.
     public nonisolated(nonsending) func listen(
         _ url: String,
         on loop: EventLoop = .shared,
+        pages: [WebPage] = [],
         observer: ServerObserver? = nil,
         decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)? = nil
     ) async throws(TransportError) -> any Listener {
-        try await listen(at: Endpoint(url), on: loop, Serving(observer: observer, decide: decide))
+        try await listen(at: Endpoint(url), on: loop, Serving(pages: pages, observer: observer, decide: decide))
     }
 
     /// Listens at an endpoint, and answers clients if `serving` has a handler.
@@ -253,6 +259,11 @@ public struct TransportRegistry: Sendable {
         guard serving.decide == nil || transport.decidesHandshakes else {
             let others = transports.filter(\.decidesHandshakes).map { "\($0.name)://" }.joined(separator: ", ")
             let sentence = "\(endpoint.scheme):// has no handshakes to decide about; allowed with 'decide' is \(others)"
+            throw TransportError(.unsupported, .configure, sentence)
+        }
+        guard serving.pages.isEmpty || transport.servesPages else {
+            let others = transports.filter(\.servesPages).map { "\($0.name)://" }.joined(separator: ", ")
+            let sentence = "\(endpoint.scheme):// serves no pages; allowed with 'pages' is \(others)"
             throw TransportError(.unsupported, .configure, sentence)
         }
         guard let makeHandler = serving.makeHandler, !transport.answersClients else {

@@ -82,6 +82,9 @@ package struct WebSocketConfiguration: Sendable {
     /// Decides about a request that is well-formed and that the lists above admit, for example by its credentials.
     /// `nil`, the default: all are accepted.
     package var decide: Decide?
+    /// The documents that are sent as answers to requests that do not ask for WebSocket; none by default. Their paths
+    /// differ, and ``allowedPaths`` does not apply to them.
+    package var pages: [WebPage] = []
 
     /// Decides about a request. The server calls it on its event loop, so it must neither block nor wait.
     package typealias Decide = @Sendable (WebSocketRequest) -> WebSocketDecision
@@ -213,6 +216,12 @@ extension WebSocketConfiguration {
                 "needs windows from 9 to 15"
             )
             try require(compression.maximumExpansion > 0, "compression", "must have a positive maximumExpansion")
+        }
+        let most = WebPage.largestCount
+        try require(pages.count <= most, "pages", "are \(pages.count); allowed are \(most)")
+        for (index, page) in pages.enumerated() {
+            let isNew = !pages[..<index].contains { $0.path == page.path }
+            try require(isNew, "pages", "have the path '\(page.path)' more than once")
         }
         let own = Self.maximumOwnHeaders
         try require(headers.count <= own, "headers", "are more than \(own)")

@@ -8,7 +8,7 @@ import TransportAPI
 /// |---|---|---|
 /// | idle | handshaking | started |
 /// | handshaking | open | the handshake was accepted |
-/// | | ending | closed by this side, which needs no close frame yet |
+/// | | ending | closed by this side, which needs no close frame yet; or a page was the answer |
 /// | open | closing | this side sent its close frame first |
 /// | | awaitingEnd | the peer sent its close frame first, and was answered |
 /// | closing | awaitingEnd | the peer's close frame arrived |
@@ -211,6 +211,7 @@ extension WebSocketCore {
         _ context: inout CoreContext
     ) throws(TransportError) -> CoreEvent? {
         let isOpen = role == .client ? try readResponse(&input) : try readRequest(&input, &context)
+        if phase == .ending { return closed() }
         guard isOpen else { return nil }
         phase = .open
         phaseDeadline = nil
@@ -254,6 +255,13 @@ extension WebSocketCore {
     ) throws(TransportError) -> Bool {
         do throws(ServerHandshake.Refusal) {
             guard let head = try readRequestHead(&input) else { return false }
+            if let page = try ServerHandshake.page(for: head, configuration, isPeerOnLoopback: isPeerOnLoopback) {
+                context.output.append(contentsOf: page.response)
+                input.removeAll()
+                ending = CloseReason(.user, text: "answered with the page \(page.path)")
+                phase = .ending
+                return false
+            }
             let accepted = try ServerHandshake.evaluate(
                 head,
                 configuration,

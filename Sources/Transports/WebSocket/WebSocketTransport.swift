@@ -69,6 +69,7 @@ extension TransportDescriptor {
             server: { (endpoint, options, serving) throws(TransportError) in
                 var configuration = try webSocketConfiguration(options, compressor)
                 configuration.decide = serving.decide
+                configuration.pages = serving.pages
                 try configuration.admit(endpoint, options)
                 let core = try WebSocketCore(.server, configuration)
                 return { client in
@@ -82,6 +83,7 @@ extension TransportDescriptor {
             }
         )
         descriptor.decidesHandshakes = true
+        descriptor.servesPages = true
         descriptor.encryptedName = security == nil ? "wss" : nil
         descriptor.annotate = annotateWebSocketFrame
         return descriptor

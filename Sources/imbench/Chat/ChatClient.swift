@@ -64,8 +64,7 @@ final class ChatClient {
         while conversation.inFlight >= Self.inFlightLimit, !state.isFinal {
             await withUnsafeContinuation { waiters.append($0) }
         }
-        let milliseconds = Int64(Date().timeIntervalSince1970) * 1000
-        run(client) { $0.typed(text, atMs: milliseconds, &$1) }
+        run(client) { $0.typed(text, atMs: Clocks.milliseconds(), &$1) }
     }
 
     /// How many messages have no outcome yet.

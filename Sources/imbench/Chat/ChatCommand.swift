@@ -9,17 +9,24 @@ import Transports
 /// `imbench chat`: a chat in the terminal, or through pipes. At the end of its input it waits until the server has
 /// acknowledged all messages.
 func chat(_ options: Options) throws -> Int32 {
-    let display = StandardDisplay(
-        replacesInput: Terminal.isTerminal(STDIN_FILENO) && Terminal.isTerminal(STDOUT_FILENO)
-    )
     if let url = options.chat.url { try checkURL(url, "'chat'", .standard) }
-    let client = try UsageError.translate(options.config == nil ? "'chat'" : "--config") { () throws(TransportError) in
-        let setup = try ChatSetup(options)
-        return try tryBlocking(on: .shared) { () async throws(TransportError) in
-            try await ChatClient.start(setup, display)
+    let place = options.config == nil ? "'chat'" : "--config"
+    let setup = try UsageError.translate(place) { () throws(TransportError) in try ChatSetup(options) }
+    func start(_ display: any ChatDisplay) throws -> ChatSession {
+        let client = try UsageError.translate(place) { () throws(TransportError) in
+            try tryBlocking(on: .shared) { () async throws(TransportError) in try await ChatClient.start(setup, display)
+            }
         }
+        return ChatSession(client: client, display: display)
     }
-    return ChatSession(client: client, display: display).run()
+    let style = Style(isOn: Terminal.allowsColour(STDOUT_FILENO))
+    if var screen = ChatScreen(style: style) {
+        let session = try start(screen)
+        screen.show(.status("/help lists the commands; Ctrl-D ends the chat"))
+        return session.run(&screen)
+    }
+    var input = LineInput(STDIN_FILENO)
+    return try start(StandardDisplay(isTerminal: Terminal.isTerminal(STDOUT_FILENO), style: style)).run(&input)
 }
 
 /// Reads the user's input until the chat ends.
@@ -35,10 +42,10 @@ private struct ChatSession {
     ].flatMap { HelpText.entry($0, $1, indent: 0, column: 10) }
 
     let client: LoopBound<ChatClient>
-    let display: StandardDisplay
+    let display: any ChatDisplay
 
-    func run() -> Int32 {
-        var input = LineInput(STDIN_FILENO)
+    /// Sends the lines of `input` until it ends, and waits for acknowledgements.
+    func run(_ input: inout some LineSource & ~Copyable) -> Int32 {
         var wasFull = false
         reading: while !Interruption.isRequested, !isFinal {
             // While too many messages are in flight, no input is read.
@@ -55,15 +62,18 @@ private struct ChatSession {
             case .nothing: break
             case .tooLong: display.show(.status("a line of more than \(LineInput.longestLine) bytes was not sent"))
             case .end:
+                input.close()
                 wait { !isFinal }
                 break reading
             case .line("/quit"):
+                input.close()
                 let deadline = Clocks.monotonic() + 2_000_000_000
                 wait { isOpen && Clocks.monotonic() < deadline }
                 break reading
             case .line(let line): take(line)
             }
         }
+        input.close()
         let hasFailed = isFinal
         let left = runBlocking(on: .shared) { [client] in
             let left = client.value.inFlight
@@ -103,14 +113,14 @@ private struct ChatSession {
     }
 }
 
-/// Standard output. On a terminal a message replaces the line that the user has typed.
+/// Standard output: a file, a pipe, or a terminal whose lines cannot be edited.
 private struct StandardDisplay: ChatDisplay {
-    let replacesInput: Bool
+    let isTerminal: Bool
+    let style: Style
 
     func show(_ line: ChatLine) {
-        let isOwn = if case .own = line { true } else { false }
-        let text = (replacesInput && isOwn ? "\u{1b}[1A\u{1b}[2K" : "") + line.text + "\n"
-        if !writeAll(STDOUT_FILENO, text), errno == EPIPE { Interruption.endByBrokenPipe() }
+        let text = isTerminal ? line.styled(style, now: Clocks.milliseconds()) : line.text
+        if !writeAll(STDOUT_FILENO, text + "\n"), errno == EPIPE { Interruption.endByBrokenPipe() }
     }
 }
 

@@ -59,7 +59,7 @@ struct ChatConversation: Sendable {
             kept.remove(at: index)
         }
         lastNumber += 1
-        let line = ChatLine.own(lastNumber, sender: name, text: text)
+        let line = ChatLine.own(lastNumber, sender: name, text: text, atMs: now)
         note(line)
         actions.append(.show(line))
         kept.append(Own(number: lastNumber, text: text, sentAtMs: now))
@@ -147,7 +147,7 @@ struct ChatConversation: Sendable {
 
     private mutating func show(_ messages: [ChatMessage], _ actions: inout [Action]) {
         for message in messages {
-            let line = ChatLine.other(sender: message.sender, text: message.text)
+            let line = ChatLine.other(sender: message.sender, text: message.text, atMs: message.sentAtMs)
             note(line)
             actions.append(.show(line))
             if !message.id.isEmpty { actions.append(.send(nil, receipt(for: message))) }
@@ -200,7 +200,7 @@ extension ChatConversation {
 
     /// Gives a message of the user its ticks. Returns `false` if it has as many already, or is dropped.
     private mutating func tick(_ number: UInt64, _ ticks: Int) -> Bool {
-        let index = lines.lastIndex { if case .own(number, _, _) = $0.line { true } else { false } }
+        let index = lines.lastIndex { if case .own(number, _, _, _) = $0.line { true } else { false } }
         guard let index, lines[index].ticks < ticks else { return false }
         lines[index].ticks = ticks
         return true
@@ -211,45 +211,5 @@ extension ChatConversation {
         lines.suffix(Self.historyLimit).map {
             $0.line.text + ($0.ticks == 0 ? "" : " " + String(repeating: "✓", count: $0.ticks))
         }
-    }
-}
-
-/// One line on the screen of a chat.
-enum ChatLine: Sendable, Hashable {
-    /// A message of the user, with its number.
-    case own(UInt64, sender: String, text: String)
-    /// A message of another member.
-    case other(sender: String, text: String)
-    /// The server has acknowledged a message.
-    case acknowledged(UInt64)
-    /// Another member's program has shown it.
-    case confirmed(UInt64, by: String)
-    /// It was not sent.
-    case failed(UInt64, String)
-    /// A status of the chat.
-    case status(String)
-
-    /// The text without an end of line.
-    var text: String {
-        switch self {
-        case .own(let number, let sender, let text): "#\(number) \(sender): \(text)"
-        case .other(let sender, let text): "\(Self.printable(sender, limit: 64)): \(Self.printable(text))"
-        case .acknowledged(let number): "✓ #\(number)"
-        case .confirmed(let number, let person): "✓✓ #\(number) \(Self.printable(person, limit: 64))"
-        case .failed(let number, let reason): "✗ #\(number) not sent: \(Self.printable(reason))"
-        case .status(let text): "· \(Self.printable(text))"
-        }
-    }
-
-    /// Replaces control characters and marks of text direction, because text of others must not control the terminal.
-    static func printable(_ text: String, limit: Int = 1 << 16) -> String {
-        var result = String.UnicodeScalarView()
-        for scalar in text.unicodeScalars.prefix(limit) {
-            switch scalar.value {
-            case 0..<0x20, 0x7f..<0xa0, 0x202a...0x202e, 0x2066...0x2069, 0x2028, 0x2029: result.append("\u{fffd}")
-            default: result.append(scalar)
-            }
-        }
-        return String(result)
     }
 }

@@ -1,7 +1,7 @@
 import Foundation
 import TransportAPI
 
-/// The clocks that measurements read. All are in nanoseconds.
+/// The clocks of this program. Those of measurements are in nanoseconds.
 enum Clocks {
     /// Time since an arbitrary origin that is never set back (CLOCK_MONOTONIC).
     @inline(__always)
@@ -13,6 +13,9 @@ enum Clocks {
 
     /// The monotonic time as the instant that transports take.
     static func now() -> Instant { Instant(nanoseconds: monotonic()) }
+
+    /// The time of the calendar, in milliseconds since the Unix epoch.
+    static func milliseconds() -> Int64 { read(CLOCK_REALTIME) / 1_000_000 }
 
     @inline(__always)
     private static func read(_ clock: clockid_t) -> Int64 {

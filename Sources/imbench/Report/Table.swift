@@ -238,6 +238,9 @@ struct Style: Sendable {
     func bold(_ text: String) -> String { wrap(text, "1") }
     func dim(_ text: String) -> String { wrap(text, "2") }
     func red(_ text: String) -> String { wrap(text, "31") }
+    func green(_ text: String) -> String { wrap(text, "32") }
+    /// One of the colours 1 to 6: red, green, yellow, blue, magenta and cyan, in bold.
+    func colour(_ number: Int, _ text: String) -> String { wrap(text, "1;\(30 + number)") }
 
     // SGR sequences (ECMA-48, section 8.3.117).
     private func wrap(_ text: String, _ code: String) -> String { isOn ? "\u{1b}[\(code)m\(text)\u{1b}[0m" : text }

@@ -5,7 +5,8 @@ import SocketIO
 import TransportAPI
 import Transports
 
-/// `imbench serve`: runs the embedded servers until it is interrupted, and prints their URLs.
+/// `imbench serve`: runs the embedded servers until it is interrupted, and prints their URLs. A chat server over WebSocket also
+/// serves a page for browsers.
 func serve(_ options: Options) throws -> Int32 {
     if let target = options.proxy { return try serveProxy(to: target, options) }
     let registry = TransportRegistry.available
@@ -23,9 +24,11 @@ func serve(_ options: Options) throws -> Int32 {
             throw failure(error, at: url, "--listen")
         }
     }
-    let width = (servers.map(\.endpoint.scheme.count).max() ?? 0) + 2
-    let lines = servers.map { "\($0.endpoint.scheme.padded(to: width))\($0.endpoint)\n" }.joined()
-    try ReportTarget().write(lines)
+    // The page is the quickest way into the room, so it comes first.
+    let pages = room == nil ? [] : servers.compactMap { ChatPage.url(of: $0.endpoint) }
+    let addresses = pages.map { ("page", $0) } + servers.map { ($0.endpoint.scheme, $0.endpoint.description) }
+    let width = (addresses.map { $0.0.count }.max() ?? 0) + 2
+    try ReportTarget().write(addresses.map { "\($0.padded(to: width))\($1)\n" }.joined())
     let authority = try writeAuthority(of: urls)
     defer { if let authority { unlink(authority) } }
     let others = options.chat.isServed ? "share one chat room" : "send each message back"
@@ -104,7 +107,10 @@ private struct Served: Sendable {
             return Served(endpoint: server.endpoint) { await server.stop() }
         }
         if let room {
-            let server = try await ChatServer.start(url, room: room, registry: registry) { log?.take($0) }
+            let endpoint = try Endpoint(url)
+            let path = endpoint.path.isEmpty ? "/" : endpoint.path
+            let pages = try ChatPage.url(of: endpoint) == nil ? [] : [ChatPage.page(socketPath: path)]
+            let server = try await ChatServer.start(url, room: room, registry: registry, pages: pages) { log?.take($0) }
             return Served(endpoint: server.endpoint) { await server.stop() }
         }
         let server = try await EmbeddedServer.start(url, .echo, registry: registry) { log?.take($0) }

@@ -21,8 +21,9 @@ enum Interruption {
 
     /// Handles SIGINT and SIGTERM from now on.
     static func listen() {
-        // This read initialises the atomic, so the handler never does.
+        // These calls initialise the atomics, so the handler never does.
         _ = isRequested
+        RawTerminal.restore()
         for number in [SIGINT, SIGTERM] { signal(number, handler) }
         ignoreBrokenPipes()
     }
@@ -34,6 +35,7 @@ enum Interruption {
 
     /// Ends the process by SIGPIPE and without a message, as most programs end when their output is closed.
     static func endByBrokenPipe() -> Never {
+        RawTerminal.restore()
         signal(SIGPIPE, SIG_DFL)
         var pipes = sigset_t()
         sigemptyset(&pipes)
@@ -44,6 +46,7 @@ enum Interruption {
     }
 
     private static let handler: @convention(c) (Int32) -> Void = { number in
+        RawTerminal.restore()
         Interruption.received.store(number, ordering: .relaxed)
         signal(number, SIG_DFL)
     }

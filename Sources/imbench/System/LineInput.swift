@@ -1,7 +1,15 @@
 import Foundation
 
+/// The lines that a user or another program enters.
+protocol LineSource: ~Copyable {
+    /// The next line without its end. It waits at most `timeout` milliseconds. A signal also ends the wait.
+    mutating func next(timeout: Int32) -> LineInput.Event
+    /// No more lines are read.
+    mutating func close()
+}
+
 /// Reads lines from a descriptor: a terminal, a pipe, or a file.
-struct LineInput: ~Copyable {
+struct LineInput: ~Copyable, LineSource {
     /// The longest line in bytes. Longer lines are reported and dropped.
     static let longestLine = 16 << 10
 
@@ -39,6 +47,9 @@ struct LineInput: ~Copyable {
             if Clocks.monotonic() >= end { return takeLine() ?? (hasEnded ? .end : .nothing) }
         }
     }
+
+    /// Has no effect, because the descriptor belongs to the caller.
+    func close() {}
 
     private mutating func takeLine() -> Event? {
         if let end = unread.firstIndex(of: 0x0a) {

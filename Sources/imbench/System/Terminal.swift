@@ -7,7 +7,16 @@ enum Terminal {
     /// Colour only on a terminal that supports it, and never with NO_COLOR (no-color.org: set and not empty).
     static func allowsColour(_ descriptor: Int32) -> Bool {
         let variables = ProcessInfo.processInfo.environment
-        return isTerminal(descriptor) && variables["NO_COLOR", default: ""].isEmpty && variables["TERM"] != "dumb"
+        return isTerminal(descriptor) && variables["NO_COLOR", default: ""].isEmpty && controlsCursor
+    }
+
+    /// Whether terminals of this program's environment understand sequences that move the cursor.
+    static var controlsCursor: Bool { ProcessInfo.processInfo.environment["TERM"] != "dumb" }
+
+    /// The number of columns of a terminal; 80 if it does not say.
+    static func columns(_ descriptor: Int32) -> Int {
+        var size = winsize()
+        return ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0 ? Int(size.ws_col) : 80
     }
 }
 

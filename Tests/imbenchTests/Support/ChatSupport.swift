@@ -44,7 +44,7 @@ final class RecordingDisplay: ChatDisplay {
     var received: [String] { Self.received(lines) }
 
     static func received(_ lines: [ChatLine]) -> [String] {
-        lines.compactMap { if case .other(_, let text) = $0 { text } else { nil } }
+        lines.compactMap { if case .other(_, let text, _) = $0 { text } else { nil } }
     }
 
     /// The number of messages with a second tick.

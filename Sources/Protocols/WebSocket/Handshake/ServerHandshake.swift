@@ -82,6 +82,30 @@ enum ServerHandshake {
         return Accepted(key: key, subprotocol: subprotocol, identity: identity, compression: compression)
     }
 
+    /// Returns the page that answers a request; `nil` if the request asks for WebSocket, or for a path without a page.
+    ///
+    /// - Throws: the refusal of a request that no page may answer.
+    static func page(
+        for head: HTTPHead,
+        _ configuration: WebSocketConfiguration,
+        isPeerOnLoopback: Bool
+    ) throws(Refusal) -> WebPage? {
+        guard !configuration.pages.isEmpty, head.headers.list("Upgrade", count: "websocket") == 0 else { return nil }
+        let target = try target(head.startLine)
+        guard let page = configuration.pages.first(where: { $0.path == target.path }) else { return nil }
+        guard let host = try single("Host", head.headers), HTTPSyntax.isHost(host) else {
+            throw bad("there is no valid Host header")
+        }
+        guard head.headers.announceNoBody else { throw bad("the request has a body") }
+        try RequestAdmission.check(
+            host: target.authority ?? host,
+            origin: try single("Origin", head.headers),
+            isPeerOnLoopback: isPeerOnLoopback,
+            configuration
+        )
+        return page
+    }
+
     private static func decide(
         _ request: WebSocketRequest,
         _ configuration: WebSocketConfiguration

@@ -117,6 +117,13 @@ extension ConnectionDriver {
         phaseDeadline = min(deadline, max(soon, loop.now + 1_000_000))
     }
 
+    /// A handshake that ends without an error ends with a whole answer, such as a page. The peer may take as long for it
+    /// as for a close, because a slow network needs more than ``ConnectionLimits/linger``.
+    func allowTimeForAnswer(_ reason: CloseReason) {
+        guard phase == .opening, reason.error == nil, !channel.isDatagram, closing.progress == nil else { return }
+        closing.progress = CloseProgress(now: loop.now, left: undelivered)
+    }
+
     /// Ends the connection if the peer has taken nothing for too long.
     func closeTimerFired() {
         guard let progress = closing.progress, progress.deadline(limits) <= loop.now else { return }

@@ -21,7 +21,9 @@ extension ConnectionDriver {
         case .discarded(let message): discarded(message)
         case .signal(let signal): onSignal?(signal)
         case .progress: return noteMuchWork()
-        case .closed(let reason): return end(reason)
+        case .closed(let reason):
+            allowTimeForAnswer(reason)
+            return end(reason)
         }
         handler?.handle(event, on: self)
     }

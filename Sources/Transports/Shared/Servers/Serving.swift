@@ -11,14 +11,19 @@ public struct Serving: Sendable {
     /// Decides about each handshake, on the loop. It must not block. It is `nil` by default, and then all handshakes
     /// are accepted. It is always `nil` for transports without ``TransportDescriptor/decidesHandshakes``.
     public var decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)?
+    /// The answers to plain HTTP requests; none by default. It is always empty for transports without
+    /// ``TransportDescriptor/servesPages``.
+    public var pages: [WebPage] = []
     /// Makes the handler that answers clients, on the loop; `nil` if ``/TransportAPI/Listener/accept()`` returns them.
     package var makeHandler: (@Sendable () -> any MessageHandler)?
 
     /// Creates the settings of a server whose clients are returned by ``/TransportAPI/Listener/accept()``.
     public init(
+        pages: [WebPage] = [],
         observer: ServerObserver? = nil,
         decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)? = nil
     ) {
+        self.pages = pages
         self.observer = observer
         self.decide = decide
     }

@@ -1,0 +1,59 @@
+import TransportAPI
+
+/// A document that a server over WebSocket sends to a browser, as the answer to a plain GET of its path.
+///
+/// Every client gets the same bytes, which are encoded when the page is created. The connection closes after them. The
+/// server applies the rules for the headers Origin and Host (`origins`, `hosts`), and does not call `decide`.
+public struct WebPage: Sendable {
+    /// The largest body in bytes: 1 MiB. The server copies the body for each client that requests it.
+    public static let largestBody = 1 << 20
+    /// The largest number of pages of one server.
+    public static let largestCount = 64
+
+    /// The path, without a query. The query of a request has no effect.
+    public let path: String
+    /// The whole answer: the head and the body.
+    let response: [UInt8]
+
+    /// Creates a page.
+    ///
+    /// - Parameters:
+    ///   - path: the path of its URL: percent-encoded, with its leading slash, without a query. The default is `/`.
+    ///   - contentType: its media type; HTML in UTF-8 by default.
+    ///   - headers: further headers, such as Content-Security-Policy. The page sets Content-Type, Content-Length and
+    ///     Connection itself, and X-Content-Type-Options to `nosniff`.
+    ///   - body: the document, of at most ``largestBody`` bytes.
+    /// - Throws: `.invalidConfiguration` that names the wrong part.
+    public init(
+        path: String = "/",
+        contentType: String = "text/html; charset=utf-8",
+        headers: [HTTPHeader] = [],
+        body: [UInt8]
+    ) throws(TransportError) {
+        guard path.utf8.first == UInt8(ascii: "/"), HTTPSyntax.isVisible(path, except: "?#") else {
+            throw .configuration(
+                "path",
+                "\(path.debugDescription) must begin with a slash and be percent-encoded, without query and fragment"
+            )
+        }
+        guard body.count <= Self.largestBody else {
+            throw .configuration("body", "has \(body.count) bytes; allowed are \(Self.largestBody)")
+        }
+        let own = try [
+            HTTPHeader("Content-Type", contentType), HTTPHeader("Content-Length", "\(body.count)"),
+            HTTPHeader("Connection", "close"), HTTPHeader("X-Content-Type-Options", "nosniff"),
+        ]
+        let reserved = own.map(\.name) + ["Transfer-Encoding"]
+        for header in headers {
+            guard !reserved.contains(where: { header.isNamed($0) }) else {
+                throw .configuration("headers", "may not set '\(header.name)', which the page sets")
+            }
+        }
+        var output = ByteBuffer()
+        output.append(utf8: "HTTP/1.1 200 OK\r\n")
+        for header in own + headers { output.append(header: header.name, header.value) }
+        output.append(utf8: "\r\n")
+        response = output.withUnsafeReadableBytes { Array($0) } + body
+        self.path = path
+    }
+}

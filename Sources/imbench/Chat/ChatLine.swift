@@ -1,0 +1,88 @@
+import Foundation
+
+/// One line on the screen of a chat.
+enum ChatLine: Sendable, Hashable {
+    /// A message of the user, with its number, and when it was sent, in milliseconds since the Unix epoch.
+    case own(UInt64, sender: String, text: String, atMs: Int64 = 0)
+    /// A message of another member, with the time that its sender names.
+    case other(sender: String, text: String, atMs: Int64 = 0)
+    /// The server has acknowledged a message.
+    case acknowledged(UInt64)
+    /// Another member's program has shown it.
+    case confirmed(UInt64, by: String)
+    /// It was not sent.
+    case failed(UInt64, String)
+    /// A status of the chat.
+    case status(String)
+
+    /// The text without an end of line.
+    var text: String {
+        switch self {
+        case .own(let number, let sender, let text, _): "#\(number) \(sender): \(text)"
+        case .other(let sender, let text, _): "\(Self.printable(sender, limit: 64)): \(Self.printable(text))"
+        case .acknowledged(let number): "✓ #\(number)"
+        case .confirmed(let number, let person): "✓✓ #\(number) \(Self.printable(person, limit: 64))"
+        case .failed(let number, let reason): "✗ #\(number) not sent: \(Self.printable(reason))"
+        case .status(let text): "· \(Self.printable(text))"
+        }
+    }
+
+    /// Replaces control characters and marks of text direction, because text of others must not control the terminal.
+    static func printable(_ text: String, limit: Int = 1 << 16) -> String {
+        var result = String.UnicodeScalarView()
+        for scalar in text.unicodeScalars.prefix(limit) {
+            switch scalar.value {
+            case 0..<0x20, 0x7f..<0xa0, 0x202a...0x202e, 0x2066...0x2069, 0x2028, 0x2029: result.append("\u{fffd}")
+            default: result.append(scalar)
+            }
+        }
+        return String(result)
+    }
+}
+
+extension ChatLine {
+    /// The text for a terminal: with a time, and in colour if the style is on.
+    ///
+    /// - Parameter now: the present, in milliseconds since the Unix epoch. Lines that are no messages have this time.
+    func styled(_ style: Style, now: Int64) -> String {
+        switch self {
+        case .own(let number, let sender, let text, let time):
+            let rest = Self.printable(text)
+            return stamp(time, style, now) + style.dim("#\(number)") + " " + style.bold(sender) + ": " + rest
+        case .other(let sender, let text, let time):
+            let name = Self.printable(sender, limit: 64)
+            return stamp(time, style, now) + style.colour(Self.colour(of: name), name) + ": " + Self.printable(text)
+        case .acknowledged: return stamp(now, style, now) + style.dim(self.text)
+        case .confirmed: return stamp(now, style, now) + style.green(self.text)
+        case .failed: return stamp(now, style, now) + style.red(self.text)
+        case .status: return stamp(now, style, now) + style.dim(self.text)
+        }
+    }
+
+    private func stamp(_ time: Int64, _ style: Style, _ now: Int64) -> String {
+        style.dim(Self.clock(time, now: now)) + " "
+    }
+
+    /// The time of day in the user's time zone, with the date if that is not today's. The time 0 of a message without one,
+    /// and times outside the years 1970 to 9999, become dashes.
+    static func clock(_ time: Int64, now: Int64) -> String {
+        guard let date = calendar(time) else { return "--:--" }
+        let isToday = calendar(now).map { $0.tm_year == date.tm_year && $0.tm_yday == date.tm_yday } ?? false
+        let minutes = "\(twoDigits(date.tm_hour)):\(twoDigits(date.tm_min))"
+        guard !isToday else { return minutes }
+        return "\(Int(date.tm_year) + 1900)-\(twoDigits(date.tm_mon + 1))-\(twoDigits(date.tm_mday)) \(minutes)"
+    }
+
+    private static func calendar(_ milliseconds: Int64) -> tm? {
+        guard (1...253_402_300_799_000).contains(milliseconds) else { return nil }
+        var (seconds, date) = (time_t(milliseconds / 1000), tm())
+        return localtime_r(&seconds, &date) == nil ? nil : date
+    }
+
+    private static func twoDigits(_ number: Int32) -> String { number < 10 ? "0\(number)" : "\(number)" }
+
+    /// The colour of a member: the same in every program and on every day, and never red, which stands for failures.
+    private static func colour(of name: String) -> Int {
+        2 + Int(name.utf8.reduce(UInt32(2_166_136_261)) { ($0 ^ UInt32($1)) &* 16_777_619 } % 5)
+    }
+}
