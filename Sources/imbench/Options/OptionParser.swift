@@ -177,6 +177,7 @@ struct OptionParser: Sendable {
                 throw UsageError("--url \(stray.address) is not of a transport of --transport \(transports)")
             }
         }
+        try finishDelivery(options)
         options.isCodecGiven = given.contains("codec") && (options.command == .chat || options.config != nil)
         switch options.command {
         case .crowd: return try finishCrowd(&options, given)
@@ -194,7 +195,7 @@ struct OptionParser: Sendable {
         }
         if options.command == .run, options.config == nil {
             for assertion in options.assertions {
-                try assertion.check(options.transports, options.codecs, options.sizes.map { String($0) })
+                try assertion.check(options.rowTransports, options.codecs, options.sizes.map { String($0) })
             }
         }
     }
@@ -205,6 +206,21 @@ struct OptionParser: Sendable {
             let encrypted = TransportRegistry.available.transports.first { $0.name == name }?.encryptedName
             return [name] + [encrypted].compactMap { $0 }.filter { known.contains($0) && !names.contains($0) }
         }
+    }
+
+    /// Only embedded servers are session servers that send messages back.
+    private func finishDelivery(_ options: Options) throws(UsageError) {
+        guard options.deliveries.contains(.session) else { return }
+        if !options.urls.isEmpty || options.config != nil {
+            let other = options.urls.isEmpty ? "config" : "url"
+            throw UsageError("--delivery session measures embedded servers, so it excludes --\(other)")
+        }
+        guard options.rowTransports.isEmpty else { return }
+        let known = vocabulary.transports.filter { TransportRegistry.nameWithSessions($0) != nil }
+        throw UsageError(
+            "--delivery session: \(options.transports.joined(separator: ", ")) has no session server; "
+                + "allowed is \(known.joined(separator: ", "))"
+        )
     }
 
     private func finishCompare(_ options: inout Options) throws(UsageError) {

@@ -233,6 +233,17 @@ enum OptionTable {
         )
         + section(
             .what,
+            [.run, .overhead],
+            Row(
+                "delivery",
+                "LIST",
+                "how messages are delivered, each in rows of its own; in a session, the peer acknowledges each message",
+                .commaSeparated(.word),
+                \.deliveries
+            )
+        )
+        + section(
+            .what,
             [.run],
             Row(
                 "url",

@@ -121,6 +121,9 @@ struct Vocabulary: Sendable {
     var codecs: [String]
     /// The transports without a network, which has no path that could break.
     var local: [String] = []
+
+    /// The names of transports in reports.
+    var rowNames: [String] { transports + transports.compactMap(TransportRegistry.nameWithSessions) }
 }
 
 /// The checked command line. ``OptionParser`` builds it.
@@ -139,6 +142,8 @@ struct Options: Sendable, Equatable {
     var codecs: [String]
     /// Whether the encrypted counterparts of the transports are added.
     var usesTLS = false
+    /// How messages are delivered in the rows of each transport.
+    var deliveries = [DeliveryConfiguration.Mode.plain]
     /// Bytes of text in a message.
     var sizes: [Int] = [32, 256, 4096]
     var connections = 1

@@ -93,8 +93,8 @@ struct Assertion: Sendable, Hashable {
         let place = "--assert '\(text)'"
         var names = subject.split(separator: ".", omittingEmptySubsequences: false).map { String($0) }
         let transport = names.removeFirst()
-        guard vocabulary.transports.contains(transport) else {
-            throw .unknown("transport", transport, of: place, allowed: vocabulary.transports)
+        guard vocabulary.rowNames.contains(transport) else {
+            throw .unknown("transport", transport, of: place, allowed: vocabulary.rowNames)
         }
         var labels: [String?] = [transport]
         for read in allowed.labels {
