@@ -181,6 +181,7 @@ struct OptionParser: Sendable {
         options.isCodecGiven = given.contains("codec") && (options.command == .chat || options.config != nil)
         switch options.command {
         case .crowd: return try finishCrowd(&options, given)
+        case .fanout: return try finishFanout(&options, given)
         case .compare: return try finishCompare(&options)
         case .chat: return try finishChat(&options)
         default: break
@@ -243,6 +244,28 @@ struct OptionParser: Sendable {
             throw UsageError("'chat' needs a URL: imbench chat ws://127.0.0.1:8080 --name ann")
         }
         guard !options.chat.name.isEmpty else { throw UsageError("'chat' needs a name: --name ann") }
+    }
+
+    private func finishFanout(_ options: inout Options, _ given: Set<String>) throws(UsageError) {
+        if !given.contains("size") { options.sizes = [256] }
+        let transports = TransportRegistry.measured.transports.filter { options.transports.contains($0.name) }
+        let servers = options.fanout.servers.filter { transports.contains(where: $0.serves) }
+        guard !servers.isEmpty else {
+            let known = FanoutServerKind.allCases.filter { transports.contains(where: $0.serves) }.map(\.rawValue)
+            let transports = options.transports.joined(separator: ",")
+            throw UsageError(
+                "--server \(options.fanout.servers.map(\.rawValue).joined(separator: ",")) does not serve "
+                    + "--transport \(transports); allowed is \(known.joined(separator: ", "))"
+            )
+        }
+        for assertion in options.assertions {
+            try assertion.check(
+                options.transports,
+                servers.map(\.rawValue),
+                options.fanout.subscribers.map { String($0) },
+                options.sizes.map { String($0) }
+            )
+        }
     }
 
     private func finishCrowd(_ options: inout Options, _ given: Set<String>) throws(UsageError) {

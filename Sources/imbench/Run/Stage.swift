@@ -8,7 +8,10 @@ import Transports
 final class Stage {
     /// The loop of the clients.
     let clientLoop: EventLoop
-    private let serverLoop: EventLoop
+    /// The loop of the servers.
+    let serverLoop: EventLoop
+    /// The address at which servers listen.
+    let host = "127.0.0.1"
     private let registry: TransportRegistry
     private let outside: [Endpoint]
     private let seed: UInt64
@@ -60,9 +63,9 @@ final class Stage {
 
     private func server(_ name: String) throws(TransportError) -> EmbeddedServer {
         if let running = servers[name] { return running }
-        let (loop, registry) = (serverLoop, registry)
+        let (loop, registry, host) = (serverLoop, registry, host)
         let server = try tryBlocking(on: loop) { () async throws(TransportError) in
-            try await EmbeddedServer.start("\(name)://127.0.0.1:0", .echo, on: loop, registry: registry)
+            try await EmbeddedServer.start("\(name)://\(host):0", .echo, on: loop, registry: registry)
         }
         servers[name] = server
         return server
