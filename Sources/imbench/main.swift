@@ -16,6 +16,7 @@ let program = Program(
         Program.Entry(command: .trace, isInterruptible: false, run: trace),
         Program.Entry(command: .storm, run: storm),
         Program.Entry(command: .outage, run: outage),
+        Program.Entry(command: .fanout, run: fanout),
         Program.Entry(command: .crowd, run: crowd),
         Program.Entry(command: .chat, run: chat),
         Program.Entry(command: .simulate, run: simulate),

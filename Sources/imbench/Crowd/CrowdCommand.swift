@@ -91,7 +91,7 @@ private func attack(_ options: Options, _ server: EventLoop, _ client: EventLoop
 }
 
 /// Raises the soft limit of descriptors to the hard limit, and returns it.
-private func raiseDescriptorLimit() -> Int {
+func raiseDescriptorLimit() -> Int {
     #if canImport(Glibc)
     let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
     #else

@@ -31,6 +31,13 @@ struct CrowdRow: Sendable, AssertableRow {
         .number("client B", "client_bytes", "heap of the client per connection, in bytes"),
         .number("s. used B", "server_used_bytes", "the same at the server, one second after --transfer bytes each way"),
         .number("c. used B", "client_used_bytes", "the same at the client"),
+        .number(
+            "kernel B",
+            "server_kernel_bytes",
+            "memory of the kernel per end of a connection: slab and buffers, in bytes"
+        ),
+        .number("slab B", "kernel_slab_bytes", "of it, small objects: the socket, its file, its entry in epoll"),
+        .number("buffers B", "kernel_buffer_bytes", "of it, pages of the buffers of TCP; 0 once all bytes were read"),
         .number("pings", "pings", "pings sent, one to each client"),
         .number("pongs", "pongs", "answers to them"),
         .number("p50 µs", "ping_p50_us", "median round trip of a ping, in µs"),
@@ -91,6 +98,7 @@ struct CrowdResults: Sendable {
             : [
                 bars("Heap of the server per connection, in bytes", "server_bytes"),
                 bars("Heap of the client per connection, in bytes", "client_bytes"),
+                bars("Memory of the kernel per end of a connection, in bytes", "server_kernel_bytes"),
                 bars("Connections opened per second", "connections_per_s"), bars("Ping, p50 in µs", "ping_p50_us"),
             ]
         return Report(
@@ -120,6 +128,11 @@ struct CrowdResults: Sendable {
                         table: table.selecting([
                             "clients", "open s", "opens/s", "server B", "client B", "s. used B", "c. used B",
                         ])
+                    ),
+                    Report.Section(
+                        heading: "Memory in the kernel",
+                        table: table.withoutNotes.selecting(["kernel B", "slab B", "buffers B"]),
+                        notes: [KernelMemory.explanation]
                     ),
                     Report.Section(
                         heading: "Pings",

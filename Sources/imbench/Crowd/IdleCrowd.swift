@@ -40,6 +40,7 @@ struct IdleCrowd {
     private func measure(_ servers: [EmbeddedServer], _ row: inout CrowdRow) throws(SystemFailure) {
         let clients = try ClientsProcess(program, answerTimeout: answerTimeout)
         let before = heap()
+        let kernelBefore = KernelMemory.now()
         let connected = try clients.connect(
             transport,
             connections,
@@ -47,6 +48,7 @@ struct IdleCrowd {
             for: transfer > 0 ? .transfer : .idle
         )
         let after = heap()
+        let kernel = KernelMemory.now().flatMap { after in kernelBefore.flatMap { after.growth(since: $0) } }
         let pinged = try clients.ping(connected.connections, over: hold)
         let usedClient = transfer > 0 ? try clients.transfer(connected.connections, bytes: transfer) : nil
         let used = transfer > 0 ? heap() : nil
@@ -54,11 +56,15 @@ struct IdleCrowd {
         let (count, seconds) = (Double(connected.connections), Double(connected.nanoseconds) / 1e9)
         func growth(_ after: Int?) -> Int? { before.flatMap { before in after.map { $0 - before } } }
         func each(_ bytes: Int?) -> Double? { count > 0 ? bytes.map { Double($0) / count } : nil }
+        // Both ends of each connection are on this machine, and take nearly the same.
+        func eachEnd(_ bytes: Int?) -> Double? { each(bytes).map { $0 / 2 } }
         func microseconds(_ nanoseconds: Int64?) -> Double? { nanoseconds.map { Double($0) / 1000 } }
         row.metrics = [
             ("connections", count), ("connect_s", seconds), ("connections_per_s", seconds > 0 ? count / seconds : nil),
             ("server_bytes", each(growth(after))), ("client_bytes", each(connected.heap)),
             ("server_used_bytes", each(growth(used))), ("client_used_bytes", each(usedClient)),
+            ("server_kernel_bytes", eachEnd(kernel.map { $0.slab + $0.buffers })),
+            ("kernel_slab_bytes", eachEnd(kernel?.slab)), ("kernel_buffer_bytes", eachEnd(kernel?.buffers)),
             ("pings", Double(pinged.pings)), ("pongs", Double(pinged.pongs)),
             ("ping_p50_us", microseconds(pinged.p50)), ("ping_p99_us", microseconds(pinged.p99)),
         ]

@@ -11,6 +11,18 @@ enum Clocks {
     @inline(__always)
     static func threadCPU() -> Int64 { read(CLOCK_THREAD_CPUTIME_ID) }
 
+    /// Processor time that all threads of a process have used; `nil` if the system does not tell.
+    static func processCPU(_ process: pid_t) -> Int64? {
+        #if os(Linux)
+        var clock = clockid_t()
+        guard clock_getcpuclockid(process, &clock) == 0 else { return nil }
+        let time = read(clock)
+        return time > 0 ? time : nil
+        #else
+        return nil
+        #endif
+    }
+
     /// The monotonic time as the instant that transports take.
     static func now() -> Instant { Instant(nanoseconds: monotonic()) }
 

@@ -178,10 +178,12 @@ struct OptionParser: Sendable {
                 throw UsageError("--url \(stray.address) is not of a transport of --transport \(transports)")
             }
         }
+        try finishDelivery(options)
         options.isCodecGiven = given.contains("codec") && (options.command == .chat || options.config != nil)
         if !options.networks.isEmpty, options.command == .run { finishNetworks(&options, given) }
         switch options.command {
         case .crowd: return try finishCrowd(&options, given)
+        case .fanout: return try finishFanout(&options, given)
         case .compare: return try finishCompare(&options)
         case .chat: return try finishChat(&options)
         default: break
@@ -196,7 +198,7 @@ struct OptionParser: Sendable {
         }
         if options.command == .run, options.config == nil {
             for assertion in options.assertions {
-                try assertion.check(options.transports, options.codecs, options.sizes.map { String($0) })
+                try assertion.check(options.rowTransports, options.codecs, options.sizes.map { String($0) })
             }
         }
     }
@@ -225,6 +227,21 @@ struct OptionParser: Sendable {
         }
     }
 
+    /// Only embedded servers are session servers that send messages back.
+    private func finishDelivery(_ options: Options) throws(UsageError) {
+        guard options.deliveries.contains(.session) else { return }
+        if !options.urls.isEmpty || options.config != nil {
+            let other = options.urls.isEmpty ? "config" : "url"
+            throw UsageError("--delivery session measures embedded servers, so it excludes --\(other)")
+        }
+        guard options.rowTransports.isEmpty else { return }
+        let known = vocabulary.transports.filter { TransportRegistry.nameWithSessions($0) != nil }
+        throw UsageError(
+            "--delivery session: \(options.transports.joined(separator: ", ")) has no session server; "
+                + "allowed is \(known.joined(separator: ", "))"
+        )
+    }
+
     private func finishCompare(_ options: inout Options) throws(UsageError) {
         guard options.arguments.count == 2 else {
             let count = options.arguments.count
@@ -245,6 +262,28 @@ struct OptionParser: Sendable {
             throw UsageError("'chat' needs a URL: imbench chat ws://127.0.0.1:8080 --name ann")
         }
         guard !options.chat.name.isEmpty else { throw UsageError("'chat' needs a name: --name ann") }
+    }
+
+    private func finishFanout(_ options: inout Options, _ given: Set<String>) throws(UsageError) {
+        if !given.contains("size") { options.sizes = [256] }
+        let transports = TransportRegistry.measured.transports.filter { options.transports.contains($0.name) }
+        let servers = options.fanout.servers.filter { transports.contains(where: $0.serves) }
+        guard !servers.isEmpty else {
+            let known = FanoutServerKind.allCases.filter { transports.contains(where: $0.serves) }.map(\.rawValue)
+            let transports = options.transports.joined(separator: ",")
+            throw UsageError(
+                "--server \(options.fanout.servers.map(\.rawValue).joined(separator: ",")) does not serve "
+                    + "--transport \(transports); allowed is \(known.joined(separator: ", "))"
+            )
+        }
+        for assertion in options.assertions {
+            try assertion.check(
+                options.transports,
+                servers.map(\.rawValue),
+                options.fanout.subscribers.map { String($0) },
+                options.sizes.map { String($0) }
+            )
+        }
     }
 
     private func finishCrowd(_ options: inout Options, _ given: Set<String>) throws(UsageError) {

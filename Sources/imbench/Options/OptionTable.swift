@@ -121,8 +121,8 @@ enum OptionTable {
     typealias Row = OptionRow
 
     static let rows =
-        subject + encryption + network + serve + chat + load + waking + proxy + storm + outage + crowd + simulate + report
-        + general
+        subject + encryption + network + serve + chat + load + waking + proxy + storm + outage + fanout + crowd + simulate
+        + report + general
 
     /// The rows of a command.
     static func rows(of command: Command) -> [Row] { rows.filter { $0.commands.contains(command) } }
@@ -190,7 +190,7 @@ enum OptionTable {
     }
 
     private static let subject =
-        transports("transports", [.run, .open, .overhead]) { $0.transports }
+        transports("transports", [.run, .open, .overhead, .fanout]) { $0.transports }
         + transports("transports", [.trace]) { $0.transports.filter(WireCapture.transports.contains) }
         + transports("transports", [.outage]) { words in words.transports.filter { !words.local.contains($0) } }
         + transports("transports", [.crowd], standard: "ws; with --hostile all of them") { words in
@@ -233,6 +233,17 @@ enum OptionTable {
         )
         + section(
             .what,
+            [.run, .overhead],
+            Row(
+                "delivery",
+                "LIST",
+                "how messages are delivered, each in rows of its own; in a session, the peer acknowledges each message",
+                .commaSeparated(.word),
+                \.deliveries
+            )
+        )
+        + section(
+            .what,
             [.run],
             Row(
                 "url",
@@ -263,7 +274,7 @@ enum OptionTable {
     /// Adds the encrypted transports to plain ones.
     private static let encryption = section(
         .what,
-        [.run, .overhead, .trace, .outage, .crowd, .serve],
+        [.run, .overhead, .trace, .outage, .fanout, .crowd, .serve],
         Row(
             switch: "tls",
             "also the same transports over TLS, with certificates of an authority for this run",
@@ -409,7 +420,7 @@ enum OptionTable {
         )
         + section(
             .load,
-            [.run, .open, .serve, .storm, .outage],
+            [.run, .open, .serve, .storm, .outage, .fanout],
             Row(
                 "seed",
                 "S",
@@ -539,6 +550,61 @@ enum OptionTable {
             Row("down", "TIME", "duration of a fault that does not end by itself", outageTime, \.outage.timing.outage)
         )
 
+    private static let fanout =
+        section(
+            .what,
+            [.fanout],
+            Row(
+                "server",
+                "LIST",
+                "servers, each for the transports that it has",
+                .commaSeparated(.word),
+                \.fanout.servers
+            ),
+            Row(
+                "size",
+                "LIST",
+                "bytes of text in a message, as in 32,4KiB",
+                .commaSeparated(.bytes(1...1 << 24), atMost: 16),
+                \.sizes
+            ).with(standard: "256")
+        )
+        + section(
+            .load,
+            [.fanout],
+            Row(
+                "subscribers",
+                "LIST",
+                "how many subscribers each message has",
+                .commaSeparated(.integer(1...FanoutOptions.mostSubscribers), atMost: 16),
+                \.fanout.subscribers
+            ),
+            Row(
+                "duration",
+                "TIME",
+                "how long each row is measured, over all repeats",
+                { _ in .duration(.milliseconds(1) ... .seconds(86_400)) },
+                shown: { if case .duration(let duration) = $0.extent { duration.settingText } else { nil } },
+                set: { (options, duration) throws(UsageError) in options.extent = .duration(duration) }
+            ),
+            Row("warmup", "TIME", "how long each repeat runs before it is measured", upToHour(), \.warmup),
+            Row("repeat", "N", "repeats of each row, in random order", .integer(1...1000), \.repeats),
+            Row(
+                "rate",
+                "R",
+                "open loop: messages per second, independent of the deliveries",
+                .number(.leastNonzeroMagnitude...10_000_000),
+                optional: \.rate
+            ).with(standard: "the closed loop: a message follows when all have the one before"),
+            Row(
+                "placement",
+                "WORD",
+                "clients and server on different cores, on one core, or where the scheduler puts them",
+                .word,
+                \.placement
+            )
+        )
+
     private static let crowd =
         section(
             .load,
@@ -658,7 +724,7 @@ enum OptionTable {
     private static let report =
         section(
             .report,
-            [.run, .compare, .overhead, .trace, .storm, .outage, .crowd, .simulate],
+            [.run, .compare, .overhead, .trace, .storm, .outage, .fanout, .crowd, .simulate],
             Row("format", "WORD", "format of the report", .word, \.format),
             Row("output", "FILE", "write the report to this file", file, optional: \.output)
                 .with(standard: "standard output"),
@@ -666,6 +732,7 @@ enum OptionTable {
         )
         + section(.report, [.run], assertion("'ws.rtt.p99_us < 2000'"))
         + section(.report, [.compare], assertion("'ws.rtt.p50_us.ratio_low <= 1.05'"))
+        + section(.report, [.fanout], assertion("'ws.fan-out.100.last.p99_us < 20000'"))
         + section(.report, [.crowd], assertion("'ws.ping-flood.heap_peak_bytes < 65536'"))
 
     private static func assertion(_ example: String) -> Row {

@@ -7,7 +7,7 @@ import Transports
 /// A command of imbench. The ``Vocabulary`` has those that a build offers.
 enum Command: String, Sendable, Hashable, CaseIterable {
     case run, open, compare, overhead, serve, trace
-    case storm, outage, crowd, chat, simulate, work
+    case storm, outage, fanout, crowd, chat, simulate, work
 
     /// One line for the help text.
     var summary: String {
@@ -20,6 +20,7 @@ enum Command: String, Sendable, Hashable, CaseIterable {
         case .trace: "show the bytes of one chat message on every wire, one line per field"
         case .storm: "simulate how clients reconnect after a restart, by reconnect policy, in virtual time"
         case .outage: "break the path in twelve ways: time to detect, time to recover, lost messages"
+        case .fanout: "send each message to many subscribers: time until they have it, and the server's cost"
         case .crowd: "hold thousands of idle clients, or start hostile ones: memory and round trips"
         case .chat: "chat through a chat server ('imbench serve --chat') or an MQTT broker"
         case .simulate: "check the supervisor, or the whole stack, in simulated worlds full of faults"
@@ -72,6 +73,12 @@ enum Command: String, Sendable, Hashable, CaseIterable {
                 ("imbench outage --fault reset,black-hole --transport ws", "two faults"),
                 ("imbench outage --interval 2s --timeout 1s", "a slower keepalive"),
             ]
+        case .fanout:
+            [
+                ("imbench fanout --transport mqtt --subscribers 1000", "the embedded broker beside mosquitto"),
+                ("imbench fanout --server room --rate 50", "chat rooms, in the open loop"),
+                ("imbench fanout --assert 'ws.fan-out.100.last.p99_us < 20000'", "a check for scripts"),
+            ]
         case .crowd:
             [
                 ("imbench crowd --idle 1000 --transport ws,tcp", "idle clients"),
@@ -104,7 +111,7 @@ enum Command: String, Sendable, Hashable, CaseIterable {
         case .chat: "URL"
         case .work: "[NAME]"
         case .compare: "A.json B.json"
-        case .run, .open, .overhead, .serve, .storm, .outage, .crowd, .simulate: nil
+        case .run, .open, .overhead, .serve, .storm, .outage, .fanout, .crowd, .simulate: nil
         }
     }
 }
@@ -127,6 +134,9 @@ struct Vocabulary: Sendable {
     var codecs: [String]
     /// The transports without a network, which has no path that could break.
     var local: [String] = []
+
+    /// The names of transports in reports.
+    var rowNames: [String] { transports + transports.compactMap(TransportRegistry.nameWithSessions) }
 }
 
 /// The checked command line. ``OptionParser`` builds it.
@@ -145,6 +155,8 @@ struct Options: Sendable, Equatable {
     var codecs: [String]
     /// Whether the encrypted counterparts of the transports are added.
     var usesTLS = false
+    /// How messages are delivered in the rows of each transport.
+    var deliveries = [DeliveryConfiguration.Mode.plain]
     /// Bytes of text in a message.
     var sizes: [Int] = [32, 256, 4096]
     var connections = 1
@@ -177,6 +189,7 @@ struct Options: Sendable, Equatable {
     var hosts: String?
     var storm = StormOptions()
     var outage = OutageOptions()
+    var fanout = FanoutOptions()
     var crowd = CrowdOptions()
     var comparison = CompareOptions()
     /// The server behind the bad path of `serve`, in place of the embedded ones.

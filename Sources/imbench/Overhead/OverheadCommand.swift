@@ -15,7 +15,7 @@ func overhead(_ options: Options) throws -> Int32 {
     counted.rate = nil
     let target = try options.reportTarget()
     let seed = options.seed ?? 1
-    let stage = try Stage(registry: .measured, outside: options.urls, seed: seed, placement: nil)
+    let stage = try Stage(registry: .withSessions, outside: options.urls, seed: seed, placement: nil)
     let bench = EchoBench(counted, stage: stage, seed: seed)
     for key in bench.keys where !Interruption.isRequested {
         bench.measure(key, duration: .seconds(5), messages: 200)
@@ -46,7 +46,8 @@ extension RunResults {
                 Report.Section(
                     heading: "One message",
                     charts: sizes.map { size in Self.layerChart(rows.filter { $0.size == size }, size) },
-                    table: table.selecting(["+codec", "+framing", "+TLS", "+IP", "wire B", "overhead"])
+                    table: table.selecting(["+codec", "+framing", "+TLS", "+IP", "wire B", "overhead"]),
+                    notes: sessionExplanation
                 ),
                 Report.Section(
                     heading: "One connection",

@@ -66,6 +66,11 @@ struct Assertion: Sendable, Hashable {
                 example = "ws.ping-flood.ratio_p99 <= 2"
                 labels = [{ HostileKind(rawValue: $0)?.rawValue }]
                 metrics = (CrowdRow.idleMetrics + CrowdRow.attackMetrics).distinct
+            case .fanout:
+                example = "ws.fan-out.100.last.p99_us < 20000"
+                let number: (String) -> String? = { Int($0).map { String($0) } }
+                labels = [{ FanoutServerKind(rawValue: $0)?.rawValue }, number, number]
+                metrics = FanoutMetric.all.map(\.name)
             case .compare: metrics = ComparedRow.metrics
             default: metrics = Metric.all.map(\.name)
             }
@@ -93,8 +98,8 @@ struct Assertion: Sendable, Hashable {
         let place = "--assert '\(text)'"
         var names = subject.split(separator: ".", omittingEmptySubsequences: false).map { String($0) }
         let transport = names.removeFirst()
-        guard vocabulary.transports.contains(transport) else {
-            throw .unknown("transport", transport, of: place, allowed: vocabulary.transports)
+        guard vocabulary.rowNames.contains(transport) else {
+            throw .unknown("transport", transport, of: place, allowed: vocabulary.rowNames)
         }
         var labels: [String?] = [transport]
         for read in allowed.labels {

@@ -57,7 +57,7 @@ final class EchoBench {
         self.options = options
         self.limits = limits
         self.stage = stage
-        keys = options.transports.flatMap { transport in
+        keys = options.rowTransports.flatMap { transport in
             options.codecs.compactMap(WireFormat.init).flatMap { codec in
                 options.sizes.map { Key(transport: transport, codec: codec, size: $0) }
             }

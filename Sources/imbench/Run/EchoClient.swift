@@ -315,7 +315,7 @@ final class EchoState {
 /// The identifier of a chat message, which contains its sequence number. It is short enough for Swift to store it without an
 /// allocation.
 enum MessageID {
-    private static let digits = 15
+    static let digits = 15
 
     static func text(_ number: UInt64) -> String {
         String(unsafeUninitializedCapacity: digits) { target in

@@ -25,7 +25,7 @@ func runComparison(_ given: Options) throws -> Int32 {
     let (placement, remark) = ThreadPlacement.resolve(options.placement, cores: CoreMask.ofThisThread()?.cores)
     if let remark { results.remarks.append("--placement \(options.placement.rawValue): \(remark)") }
     let stage = try Stage(
-        registry: .measured,
+        registry: .withSessions,
         outside: options.urls,
         seed: seed,
         placement: placement,

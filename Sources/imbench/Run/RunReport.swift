@@ -12,7 +12,7 @@ extension RunResults {
                     heading: "Round trips",
                     charts: groups.map(Self.times) + groups.map(Self.ratios),
                     table: table.selecting(["p50 µs", "±%", "p99 µs", "×floor", "accounts"]),
-                    notes: ratioNotes
+                    notes: ratioNotes + sessionExplanation
                 )
             )
             if rows.contains(where: { $0.loop == .open }) {

@@ -8,11 +8,13 @@ import Transports
 final class Stage {
     /// The loop of the clients.
     let clientLoop: EventLoop
-    private let serverLoop: EventLoop
+    /// The loop of the servers.
+    let serverLoop: EventLoop
+    /// The address at which servers listen.
+    let host: String
     private let registry: TransportRegistry
     private let outside: [Endpoint]
     private let seed: UInt64
-    private let serverHost: String
     private var servers: [String: EmbeddedServer] = [:]
 
     /// Starts the loops on the cores of `placement`, with this polling before they sleep.
@@ -31,7 +33,7 @@ final class Stage {
         self.registry = registry
         self.outside = outside
         self.seed = seed
-        serverHost = lab == nil ? "127.0.0.1" : NetworkLab.serverHost
+        host = lab == nil ? "127.0.0.1" : NetworkLab.serverHost
         try lab?.move(clientLoop, to: .client)
         try lab?.move(serverLoop, to: .server)
         for loop in [clientLoop, serverLoop] { loop.polling = polling }
@@ -74,7 +76,7 @@ final class Stage {
 
     private func server(_ name: String) throws(TransportError) -> EmbeddedServer {
         if let running = servers[name] { return running }
-        let (loop, registry, host) = (serverLoop, registry, serverHost)
+        let (loop, registry, host) = (serverLoop, registry, host)
         let server = try tryBlocking(on: loop) { () async throws(TransportError) in
             try await EmbeddedServer.start("\(name)://\(host):0", .echo, on: loop, registry: registry)
         }

@@ -23,6 +23,9 @@ struct CrowdProcessTests {
         #expect(row.value(of: "pings") == 200)
         #expect(row.value(of: "pongs") == 200)
         #expect(row.metrics.map(\.name) == CrowdRow.idleMetrics)
+        #if os(Linux)
+        #expect(row.value(of: "server_kernel_bytes") != nil)
+        #endif
     }
 
     @Test("Each client receives what it sends, and the memory is read again", arguments: CrowdOptions.transports)

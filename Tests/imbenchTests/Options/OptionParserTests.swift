@@ -199,7 +199,10 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
                 "serve --user ann:secret --listen ws://a:1",
                 "--user is for a broker, and no --listen has the scheme mqtt or mqtt+ws"
             ),
-            ("serve --rate 5", "--rate belongs to 'run', not to 'serve'; 'imbench help serve' lists its options"),
+            (
+                "serve --rate 5",
+                "--rate belongs to 'run' and 'fanout', not to 'serve'; 'imbench help serve' lists its options"
+            ),
             ("run now", "'run' takes no argument, but got 'now'"),
             ("--url host:1", #"--url "host:1": url has no scheme; write it as scheme://host:port"#),
             (

@@ -51,7 +51,23 @@ func sampleReports(hostile: String) throws -> [Report] {
         OutageResults(run: results, timing: OutageTiming(), rows: [outage, skipped]).report,
         CrowdResults(run: results, isHostile: true, rows: [attack, stopped]).report,
         CrowdResults(run: results, isHostile: false, rows: [idle, failed]).report,
-        storm.report(isUnicode: true),
+        storm.report(isUnicode: true), sampleFanout(hostile: hostile).report,
         SimulateResults(run: results, options: SimulateOptions(), result: simulation, seconds: 1).report,
     ]
+}
+
+/// A fan-out with two rows that were measured, one that failed and one that could not run.
+func sampleFanout(hostile: String) -> FanoutResults {
+    var times = Histogram()
+    for value in 1...2000 as ClosedRange<Int64> { times.record(value * 1000) }
+    var rows = [FanoutServerKind.broker, .mosquitto].map { server in
+        var row = FanoutRow(transport: "mqtt", server: server, subscribers: 100, size: 256)
+        (row.first, row.half, row.last) = (Latency(times), Latency(times), Latency(times))
+        (row.deliveryRate, row.cpuPerDelivery, row.messages) = (12_345_678, 1.25, 20)
+        row.accounts = DeliveryCounts(sent: 2000, acked: 2000)
+        return row
+    }
+    rows.append(FanoutRow(transport: "tcp", server: .fanOut, subscribers: 1, size: 4096, outcome: .failed(hostile)))
+    rows.append(FanoutRow(transport: "ws", server: .room, subscribers: 10, size: 32, outcome: .skipped(hostile)))
+    return FanoutResults(run: sampleResults(), rows: rows)
 }

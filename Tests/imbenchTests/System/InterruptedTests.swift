@@ -29,7 +29,8 @@ struct InterruptedTests {
             "run --rate 0.01 --messages 100 --transport udp --size 32 --codec json",
             "overhead", "outage --transport tcp --down 100s", "storm --clients 1000000",
             "simulate --seeds 100000000", "serve --listen tcp://127.0.0.1:0",
-            "crowd --transport tcp --idle 10 --hold 10s",
+            "crowd --transport tcp --idle 10 --hold 10s", "fanout --transport tcp --duration 100s",
+            "fanout --transport udp --rate 0.01 --duration 100s",
         ]
     )
     func status(line: String) async throws {

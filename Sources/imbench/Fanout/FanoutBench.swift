@@ -1,0 +1,189 @@
+import Codecs
+import SocketIO
+import TransportAPI
+import Transports
+
+/// The rows of `imbench fanout`. Each repeat of a row has its own server and its own connections, so that rows do not affect
+/// each other.
+final class FanoutBench {
+    /// One row.
+    struct Key: Sendable, Hashable {
+        var transport: String
+        var server: FanoutServerKind
+        var subscribers: Int
+        /// Bytes of text.
+        var size: Int
+    }
+
+    private struct Entry {
+        var row: FanoutRow
+        var times = FanoutCounts.Times()
+        var lastP50: [Double] = []
+        var rates: [Double] = []
+        var delivered = 0
+        /// The deliveries of the repeats whose processor time is known, and that time.
+        var cpu: (deliveries: Int, nanoseconds: Int64) = (0, 0)
+    }
+
+    let keys: [Key]
+    private let options: Options
+    private let stage: Stage
+    private let seed: UInt64
+    private let limits: FanoutClients.Limits
+    private var entries: [Key: Entry] = [:]
+    /// The mosquitto processes, by transport.
+    private var brokers: [String: FanoutServer] = [:]
+    private var repeats = 0
+
+    init(_ options: Options, stage: Stage, seed: UInt64, limits: FanoutClients.Limits = FanoutClients.Limits()) {
+        (self.options, self.stage, self.seed, self.limits) = (options, stage, seed, limits)
+        let transports = TransportRegistry.measured.transports
+        keys = options.transports.compactMap { name in transports.first { $0.name == name } }.flatMap { transport in
+            options.fanout.servers.filter { $0.serves(transport) }.flatMap { server in
+                options.sizes.flatMap { size in
+                    options.fanout.subscribers.map {
+                        Key(transport: transport.name, server: server, subscribers: $0, size: size)
+                    }
+                }
+            }
+        }
+        for key in keys { entries[key] = Entry(row: row(key)) }
+    }
+
+    /// A row without numbers, and why there will be none.
+    private func row(_ key: Key) -> FanoutRow {
+        var row = FanoutRow(
+            transport: key.transport,
+            server: key.server,
+            subscribers: key.subscribers,
+            size: key.size,
+            targetRate: options.rate
+        )
+        let transport = TransportRegistry.measured.transports.first { $0.name == key.transport }
+        // This process has both ends of the connections, unless the server is another process.
+        let (needed, limit) = (2 * (key.subscribers + 1) + 64, raiseDescriptorLimit())
+        if let obstacle = transport.flatMap(key.server.obstacle) {
+            row.outcome = .skipped(obstacle)
+        } else if needed > limit {
+            row.outcome = .skipped("it needs \(needed) descriptors; a process may have \(limit) (ulimit -Hn)")
+        }
+        return row
+    }
+
+    // MARK: Measuring
+
+    /// Measures one repeat of a row, after a warm-up that is not recorded. Ends early when interrupted. A row that has failed
+    /// is not measured again.
+    func measure(_ key: Key, duration: Duration, messages: Int = .max) {
+        guard var entry = entries[key], entry.row.outcome == .measured else { return }
+        defer { entries[key] = entry }
+        repeats += 1
+        do {
+            let transport = try TransportRegistry.measured.transport(named: key.transport)
+            let message = try FanoutMessage(size: key.size, codec: .json, seed: seed)
+            let server = try server(key, transport)
+            defer { if key.server != .mosquitto { runBlocking(on: stage.serverLoop) { await server.stop() } } }
+            let (loop, limits, topic) = (stage.clientLoop, limits, "fanout-\(seed)-\(repeats)")
+            let opened: Result<FanoutClients, TransportError> = runInterruptibly(on: loop) {
+                do throws(TransportError) {
+                    return .success(
+                        try await FanoutClients.connect(
+                            key.server.transport(transport),
+                            server.endpoint,
+                            subscribers: key.subscribers,
+                            message,
+                            topic: topic,
+                            limits,
+                            on: loop
+                        )
+                    )
+                } catch {
+                    return .failure(error)
+                }
+            }
+            let clients = try opened.get()
+            measure(clients, server, duration, messages, &entry)
+            runInterruptibly(on: loop) { await clients.close() }
+        } catch {
+            guard !Interruption.isRequested else { return }
+            let isTooLarge = (error as? TransportError)?.code == .messageTooLarge
+            entry.row.outcome = isTooLarge ? .skipped(sentence(of: error)) : .failed(sentence(of: error))
+        }
+    }
+
+    private func measure(
+        _ clients: FanoutClients,
+        _ server: FanoutServer,
+        _ duration: Duration,
+        _ messages: Int,
+        _ entry: inout Entry
+    ) {
+        let (loop, interval) = (stage.clientLoop, options.rate.map { Int64(1e9 / $0) })
+        if options.warmup > .zero {
+            let end = Clocks.now().advanced(by: options.warmup).nanoseconds
+            runInterruptibly(on: loop) { _ = await clients.run(.init(end: end, interval: interval)) }
+        }
+        let end = Clocks.now().advanced(by: duration).nanoseconds
+        let (outcome, summary, cpu) = runInterruptibly(on: loop) {
+            let before = await server.cpu()
+            let outcome = await clients.run(.init(end: end, messages: messages, interval: interval))
+            let after = await server.cpu()
+            return (outcome, clients.summary, before.flatMap { before in after.map { $0 - before } })
+        }
+        entry.row.accounts += summary.accounts
+        entry.row.messages += summary.messages
+        if let failure = summary.failure { entry.row.outcome = .failed(failure) }
+        guard outcome.delivered > 0 else {
+            if summary.failure == nil, !Interruption.isRequested {
+                entry.row.outcome = .failed("no subscriber has received any of \(summary.messages) messages")
+            }
+            return
+        }
+        entry.delivered += outcome.delivered
+        entry.times.merge(outcome.times)
+        entry.rates.append(Double(outcome.delivered) * 1e9 / Double(outcome.elapsed))
+        if let median = outcome.times.last.median { entry.lastP50.append(Double(median) / 1000) }
+        if let cpu { entry.cpu = (entry.cpu.deliveries + outcome.delivered, entry.cpu.nanoseconds + cpu) }
+    }
+
+    private func server(_ key: Key, _ transport: TransportDescriptor) throws(TransportError) -> FanoutServer {
+        if key.server == .mosquitto, let running = brokers[key.transport] { return running }
+        let (loop, host) = (stage.serverLoop, stage.host)
+        let server = try tryBlocking(on: loop) { () async throws(TransportError) in
+            try await FanoutServer.start(key.server, transport, host: host, clients: key.subscribers + 1, on: loop)
+        }
+        if key.server == .mosquitto { brokers[key.transport] = server }
+        return server
+    }
+
+    // MARK: Results
+
+    /// The finished rows.
+    var results: [FanoutRow] {
+        keys.compactMap { key in entries[key].map(finish) }
+    }
+
+    private func finish(_ entry: Entry) -> FanoutRow {
+        var row = entry.row
+        guard row.outcome == .measured else { return row }
+        guard entry.delivered > 0 else {
+            if Interruption.isRequested { row.outcome = .skipped("not measured: interrupted before") }
+            return row
+        }
+        row.first = Latency(entry.times.first)
+        row.half = Latency(entry.times.half)
+        row.last = Latency(entry.times.last)
+        row.lastP50Repeats = entry.lastP50
+        row.deliveryRate = RepeatStatistics(entry.rates)?.median
+        if entry.cpu.deliveries > 0 {
+            row.cpuPerDelivery = Double(entry.cpu.nanoseconds) / 1000 / Double(entry.cpu.deliveries)
+        }
+        return row
+    }
+
+    /// Ends the mosquitto processes.
+    func close() {
+        for server in brokers.values { runBlocking(on: stage.serverLoop) { await server.stop() } }
+        brokers = [:]
+    }
+}

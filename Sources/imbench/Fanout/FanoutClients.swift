@@ -1,0 +1,289 @@
+import SocketIO
+import TransportAPI
+import Transports
+
+/// The publisher and the subscribers of one repeat of a row, all on the clients' loop. They use the public API, as an app does.
+final class FanoutClients: Sendable {
+    /// The extent of a slice.
+    struct Slice: Sendable {
+        /// When the last message may be sent, in nanoseconds of the monotonic clock.
+        var end: Int64
+        /// The most messages that are sent.
+        var messages = Int.max
+        /// Open loop: nanoseconds between messages. In the closed loop, `nil`, a message follows when all subscribers have the
+        /// one before.
+        var interval: Int64?
+    }
+
+    /// The measurements of one slice.
+    struct Outcome: Sendable {
+        var times: FanoutCounts.Times
+        var delivered: Int
+        var elapsed: Int64
+    }
+
+    /// Time limits.
+    struct Limits: Sendable {
+        /// The time to accept one connection.
+        var connect = Duration.seconds(5)
+        /// The time without any delivery after which the missing ones count as lost; `nil` is that of ``EchoClient``.
+        var delivery: Duration?
+    }
+
+    private let state: LoopBound<FanoutState>
+    private let publisher: any Connection
+    private let subscribers: [any Connection]
+    private let readers: [Task<Void, Never>]
+
+    /// Connects the subscribers, and then the publisher. Throws if one of them cannot connect. Call it on the loop.
+    static func connect(
+        _ transport: TransportDescriptor,
+        _ endpoint: Endpoint,
+        subscribers count: Int,
+        _ message: FanoutMessage,
+        topic: String,
+        _ limits: Limits,
+        on loop: EventLoop
+    ) async throws(TransportError) -> FanoutClients {
+        var reading = endpoint
+        reading.scheme = transport.name
+        var writing = reading
+        reading.options += transport.loopback(topic)
+        // A broker would send the publisher its own messages.
+        writing.options += transport.loopback(topic).filter { $0.name != "subscribe" }
+        let (readers, writer) = (try transport.make(reading, loop), try transport.make(writing, loop))
+        if message.count > writer.capabilities.maximumMessageSize {
+            let limit = writer.capabilities.maximumMessageSize
+            throw TransportError(
+                .messageTooLarge,
+                .configure,
+                "the encoded message has \(message.count) bytes; the limit of \(transport.name) is \(limit)"
+            )
+        }
+        var connections: [any Connection] = []
+        do throws(TransportError) {
+            for _ in 0..<count { connections.append(try await readers.connect(timeout: limits.connect)) }
+            let publisher = try await writer.connect(timeout: limits.connect)
+            return FanoutClients(publisher, connections, message, limits, on: loop)
+        } catch {
+            await close(connections, on: loop)
+            throw error
+        }
+    }
+
+    private init(
+        _ publisher: any Connection,
+        _ subscribers: [any Connection],
+        _ message: FanoutMessage,
+        _ limits: Limits,
+        on loop: EventLoop
+    ) {
+        let isReliable = publisher.capabilities.isReliable && subscribers.allSatisfy(\.capabilities.isReliable)
+        let timeout = limits.delivery?.wholeNanoseconds ?? EchoClient.answerTimeout(publisher.capabilities)
+        let state = LoopBound(
+            FanoutState(message, subscribers: subscribers.count, isReliable: isReliable, timeout: timeout, on: loop),
+            to: loop
+        )
+        var readers = subscribers.enumerated().map { number, connection in
+            Task(executorPreference: loop) {
+                await Self.read(connection, state) { state.value.take($0, number) }
+            }
+        }
+        // Some servers send the publisher its own messages.
+        readers.append(Task(executorPreference: loop) { await Self.read(publisher, state) { _ in } })
+        (self.state, self.publisher, self.subscribers, self.readers) = (state, publisher, subscribers, readers)
+    }
+
+    /// Receives messages until the connection ends, which is a failure, or the task is cancelled.
+    private nonisolated(nonsending) static func read(
+        _ connection: any Connection,
+        _ state: LoopBound<FanoutState>,
+        _ take: (Payload) -> Void
+    ) async {
+        do throws(TransportError) {
+            while let payload = try await connection.receive() { take(payload) }
+            state.value.fail("the server has closed a connection")
+        } catch {
+            if error.code != .cancelled { state.value.fail(error.sentence) }
+        }
+    }
+
+    /// Publishes messages until the slice ends, a connection fails, or the task is cancelled. Deliveries that are in flight when
+    /// the task is cancelled remain in flight in the accounts. Call it on the loop.
+    nonisolated(nonsending) func run(_ slice: Slice) async -> Outcome {
+        let (state, publisher) = (state, publisher)
+        let held = state.value
+        held.counts.times = FanoutCounts.Times()
+        let (before, start) = (held.counts.delivered, Clocks.monotonic())
+        let work = Task(executorPreference: state.loop) {
+            await Self.publish(slice, from: start, over: publisher, state.value)
+        }
+        held.begin(work)
+        let watchdog = Task(executorPreference: state.loop) { await state.value.watch() }
+        await withTaskCancellationHandler {
+            await work.value
+        } onCancel: {
+            work.cancel()
+            state.execute { state.value.wake() }
+        }
+        watchdog.cancel()
+        // The row ends here, so it does not wait for other deliveries.
+        if held.failure != nil { held.counts.loseRest() }
+        return Outcome(
+            times: held.counts.times,
+            delivered: held.counts.delivered - before,
+            elapsed: max(held.lastProgress - start, 1)
+        )
+    }
+
+    private nonisolated(nonsending) static func publish(
+        _ slice: Slice,
+        from start: Int64,
+        over publisher: any Connection,
+        _ held: FanoutState
+    ) async {
+        var count = 0
+        while count < slice.messages, held.failure == nil, !Task.isCancelled {
+            let due = slice.interval.map { start + Int64(count) * $0 } ?? Clocks.monotonic()
+            guard due < slice.end else { break }
+            if slice.interval != nil {
+                await held.pause(until: due)
+                if held.isReliable { await held.wait { !$0.isFull } }
+                guard held.failure == nil, !Task.isCancelled else { break }
+            }
+            let number = held.counts.send(intended: due)
+            held.isSending = true
+            let outcome = await publisher.send(held.message.payload(number))
+            held.isSending = false
+            count += 1
+            switch outcome {
+            case .written, .acknowledged: break
+            case .rejected(let error), .unknown(let error):
+                if error.code != .cancelled { held.fail("a message was not published: \(error.sentence)") }
+            case .expired: held.fail("a message was not published: it expired")
+            }
+            if slice.interval == nil { await held.wait { $0.isComplete(number) } }
+        }
+        if slice.interval != nil { await held.wait { $0.incomplete == 0 } }
+    }
+
+    /// The accounts of all deliveries, the number of published messages, and the first failure. Call it on the loop.
+    var summary: (accounts: DeliveryCounts, messages: Int, failure: String?) {
+        (state.value.counts.accounts, Int(clamping: state.value.counts.sent), state.value.failure)
+    }
+
+    /// Closes all connections. Call it on the loop.
+    func close() async {
+        for reader in readers { reader.cancel() }
+        for reader in readers { await reader.value }
+        await Self.close(subscribers + [publisher], on: state.loop)
+    }
+
+    private static func close(_ connections: [any Connection], on loop: EventLoop) async {
+        await withTaskGroup(of: Void.self) { group in
+            for connection in connections { group.addTask(executorPreference: loop) { await connection.close() } }
+        }
+    }
+}
+
+/// The state of ``FanoutClients`` on their loop.
+final class FanoutState {
+    /// The longest time without a check for cancellation, in nanoseconds.
+    private static let step: Int64 = 50_000_000
+
+    let message: FanoutMessage
+    let isReliable: Bool
+    var counts: FanoutCounts
+    /// Whether the publisher waits until the connection takes a message.
+    var isSending = false
+    private(set) var failure: String?
+    /// When the last delivery came.
+    private(set) var lastProgress = Clocks.monotonic()
+    private let timeout: Int64
+    private let loop: EventLoop
+    private var work: Task<Void, Never>?
+    private var waiter: (isMet: (FanoutCounts) -> Bool, continuation: UnsafeContinuation<Void, Never>)?
+
+    init(_ message: FanoutMessage, subscribers: Int, isReliable: Bool, timeout: Int64, on loop: EventLoop) {
+        (self.message, self.isReliable, self.timeout, self.loop) = (message, isReliable, timeout, loop)
+        counts = FanoutCounts(subscribers: subscribers)
+    }
+
+    /// Begins a slice, whose publishing task a failure cancels.
+    func begin(_ work: Task<Void, Never>) {
+        self.work = work
+        lastProgress = Clocks.monotonic()
+        if failure != nil { work.cancel() }
+    }
+
+    /// Counts a message that a subscriber has received.
+    func take(_ payload: Payload, _ subscriber: Int) {
+        let now = Clocks.monotonic()
+        guard counts.take(message.number(of: payload), subscriber, at: now) else { return }
+        lastProgress = now
+        if waiter?.isMet(counts) == true { wake() }
+    }
+
+    func fail(_ sentence: String) {
+        if failure == nil { failure = sentence }
+        work?.cancel()
+        wake()
+    }
+
+    /// Waits until a condition holds, the missing deliveries count as lost, or the task is cancelled.
+    nonisolated(nonsending) func wait(until isMet: @escaping (FanoutCounts) -> Bool) async {
+        guard !isMet(counts), failure == nil, !Task.isCancelled else { return }
+        await withUnsafeContinuation { waiter = (isMet, $0) }
+    }
+
+    /// Waits until `time`, or until the task is cancelled.
+    nonisolated(nonsending) func pause(until time: Int64) async {
+        while case let now = Clocks.monotonic(), now < time, !Task.isCancelled {
+            let next = min(time, now + Self.step)
+            await withUnsafeContinuation { continuation in
+                _ = loop.schedule(at: next) { continuation.resume() }
+            }
+        }
+    }
+
+    /// Ends waits without progress, until the task is cancelled. Four checks in a row must find none, so that a machine that was
+    /// suspended for this time loses nothing.
+    nonisolated(nonsending) func watch() async {
+        var (seen, looks) = (lastProgress, 0)
+        while !Task.isCancelled {
+            await pause(until: Clocks.monotonic() + timeout / 4)
+            guard let oldest = counts.oldestIncomplete, lastProgress == seen else {
+                (seen, looks) = (lastProgress, 0)
+                continue
+            }
+            looks += 1
+            guard looks >= 4, !Task.isCancelled else { continue }
+            looks = 0
+            giveUp(oldest)
+        }
+    }
+
+    /// A reliable connection loses nothing, so a missing delivery is a failure there.
+    private func giveUp(_ oldest: (number: UInt64, missing: Int)) {
+        counts.loseRest()
+        lastProgress = Clocks.monotonic()
+        let time = Duration.nanoseconds(timeout).settingText
+        if isReliable {
+            fail(
+                "\(oldest.missing) subscribers have not received message \(oldest.number), "
+                    + "and nothing has arrived for \(time)"
+            )
+        } else if isSending {
+            fail("the publisher could not send a message for \(time)")
+        } else {
+            wake()
+        }
+    }
+
+    /// Ends the wait of the publisher.
+    func wake() {
+        let woken = waiter
+        waiter = nil
+        woken?.continuation.resume()
+    }
+}

@@ -1,0 +1,267 @@
+/// One row of `imbench fanout`.
+struct FanoutRow: Sendable, AssertableRow {
+    var transport: String
+    var server: FanoutServerKind
+    var subscribers: Int
+    /// Bytes of text in a message.
+    var size: Int
+    /// Open loop: requested messages per second. In the closed loop `nil`.
+    var targetRate: Double?
+    var outcome = ResultRow.Outcome.measured
+    /// Until the first subscriber has a message.
+    var first: Latency?
+    /// Until half of the subscribers have it.
+    var half: Latency?
+    /// Until all of them have it.
+    var last: Latency?
+    /// The median of ``last`` in each repeat, in microseconds.
+    var lastP50Repeats: [Double] = []
+    /// Deliveries per second.
+    var deliveryRate: Double?
+    /// Processor time of the server, in microseconds.
+    var cpuPerDelivery: Double?
+    /// Published messages.
+    var messages = 0
+    /// Deliveries, warm-ups included.
+    var accounts = DeliveryCounts()
+
+    var labels: [String] { [transport, server.rawValue, String(subscribers), String(size)] }
+    var name: String { labels.joined(separator: " ") }
+
+    /// Every message goes to every subscriber: it is delivered, lost, or in flight after an interruption.
+    var closes: Bool { accounts.closes && accounts.sent == messages * subscribers }
+
+    var hasFailed: Bool {
+        if case .failed = outcome { return true }
+        return !closes
+    }
+
+    var reason: String? {
+        switch outcome {
+        case .measured: nil
+        case .skipped(let reason), .failed(let reason): reason
+        }
+    }
+
+    func value(of metric: String) -> Double? {
+        FanoutMetric.all.first { $0.name == metric }?.value(self)
+    }
+}
+
+/// One number of a row: its names, its meaning, and how to get it.
+struct FanoutMetric: Sendable {
+    /// The name in `--assert`, CSV and JSON, with the unit.
+    var name: String
+    /// The heading of its column; `nil` if people do not see it.
+    var title: String?
+    /// One line for the legend.
+    var meaning = ""
+    var isWhole = false
+    var value: @Sendable (FanoutRow) -> Double?
+
+    static let all =
+        times("first", "1st", "the first subscriber has a message") { $0.first }
+        + times("half", "half", "half of the subscribers have it") { $0.half }
+        + times("last", "last", "all subscribers have it") { $0.last }
+        + [
+            FanoutMetric(
+                name: "deliveries_per_s",
+                title: "deliv/s",
+                meaning: "messages delivered per second, to all subscribers"
+            ) { $0.deliveryRate },
+            FanoutMetric(
+                name: "server_cpu_us_per_delivery",
+                title: "CPU µs",
+                meaning: "processor time of the server per delivery, in µs"
+            ) { $0.cpuPerDelivery },
+            count("target_msgs_per_s", "target/s", "requested messages per second") { $0.targetRate },
+            count("messages", "messages", "published messages, warm-ups included") { Double($0.messages) },
+            count("sent", nil) { Double($0.accounts.sent) }, count("delivered", nil) { Double($0.accounts.acked) },
+            count("lost", nil) { Double($0.accounts.lost) }, count("in_flight", nil) { Double($0.accounts.inFlight) },
+            count("duplicated", nil) { Double($0.accounts.duplicated) },
+            count("reordered", nil) { Double($0.accounts.reordered) },
+            count("unexpected", nil) { Double($0.accounts.unexpected) },
+        ]
+
+    var column: Table.Column { .number(title, name, meaning) }
+
+    func cell(_ row: FanoutRow) -> Table.Cell {
+        let value = value(row)
+        return Table.Cell(value, value.map { isWhole ? fixed($0, 0) : shown($0) } ?? "-")
+    }
+
+    private static func count(
+        _ name: String,
+        _ title: String?,
+        _ meaning: String = "",
+        _ value: @escaping @Sendable (FanoutRow) -> Double?
+    ) -> FanoutMetric {
+        FanoutMetric(name: name, title: title, meaning: meaning, isWhole: true, value: value)
+    }
+
+    private static func times(
+        _ name: String,
+        _ title: String,
+        _ event: String,
+        _ of: @escaping @Sendable (FanoutRow) -> Latency?
+    ) -> [FanoutMetric] {
+        [
+            FanoutMetric(name: "\(name).p50_us", title: "\(title) p50", meaning: "median time until \(event), in µs") {
+                of($0)?.p50
+            },
+            FanoutMetric(name: "\(name).p99_us", title: "\(title) p99", meaning: "99th percentile of the same, in µs") {
+                of($0)?.p99
+            },
+        ]
+    }
+}
+
+/// The results of `imbench fanout`.
+struct FanoutResults: Sendable {
+    /// Environment, options, seed and placement, without rows.
+    var run: RunResults
+    var rows: [FanoutRow] = []
+
+    var report: Report {
+        let table = table
+        let isOpen = rows.contains { $0.targetRate != nil }
+        var facts = run.facts
+        facts.append(("placement", run.placement.sentence))
+        return Report(
+            name: "imbench fanout",
+            title: "One message to many subscribers: time until they have it, and the cost for the server",
+            warnings: run.warnings,
+            facts: facts,
+            sections: [
+                Report.Section(
+                    heading: "Until subscribers have a message, in µs",
+                    charts: rows.map(\.subscribers).distinct.map(chart),
+                    table: table.selecting(["1st p50", "half p50", "last p50", "last p99", "accounts"]),
+                    notes: verdicts + notes
+                ),
+                Report.Section(
+                    heading: "Rate and cost",
+                    table: table.withoutNotes.selecting(
+                        ["deliv/s", "CPU µs", "messages"] + (isOpen ? ["target/s"] : [])
+                    )
+                ),
+            ],
+            records: table,
+            data: run.envelope(
+                results: zip(table.members, rows).map { members, row in
+                    .object(
+                        members + [
+                            ("accounts_close", .bool(row.closes)),
+                            ("last_p50_us_repeats", .array(row.lastP50Repeats.map(JSONValue.rounded))),
+                        ]
+                    )
+                }
+            )
+        )
+    }
+
+    private var table: Table {
+        let hasSizes = rows.map(\.size).distinct.count > 1
+        return Table(
+            labels: 4,
+            columns: [
+                .text("transport", "transport", "the protocol, as in the scheme of its URL"),
+                .text("server", "server", "the server that passes the messages on"),
+                .number("subs", "subscribers", "subscribers of each message"),
+                .number(hasSizes ? "size" : nil, "size", "bytes of text in a message"),
+            ] + FanoutMetric.all.map(\.column) + [
+                .text("accounts", nil, "✓ if messages × subscribers = delivered + lost, and counts that should be 0"),
+                .text(nil, "outcome"), .text(nil, "reason"),
+            ],
+            rows: rows.map { row in
+                var cells = [
+                    Table.Cell(row.transport), Table.Cell(row.server.rawValue), Table.Cell(row.subscribers),
+                    Table.Cell(row.size),
+                ]
+                cells += FanoutMetric.all.map { $0.cell(row) }
+                cells.append(Table.Cell(accounts(of: row)))
+                cells.append(Table.Cell(value: .string(row.outcome.name), text: ""))
+                cells.append(Table.Cell(value: JSONValue(row.reason), text: ""))
+                return Table.Row(cells: cells, note: row.reason, isFailure: row.hasFailed)
+            }
+        )
+    }
+
+    /// A check mark, and after it every count that should be 0.
+    private func accounts(of row: FanoutRow) -> String {
+        let counts = row.accounts
+        var text = row.closes ? "✓" : "✗ \(row.messages) × \(row.subscribers) ≠ \(counts.acked)"
+        let others = [
+            ("lost", counts.lost), ("in flight", counts.inFlight), ("duplicated", counts.duplicated),
+            ("reordered", counts.reordered), ("unexpected", counts.unexpected),
+        ]
+        for (name, count) in others where count != 0 { text += " \(count) \(name)" }
+        return text
+    }
+
+    /// For each transport with two servers, whether the last of the most subscribers waits longer with one of them.
+    private var verdicts: [String] {
+        rows.map(\.transport).distinct.flatMap { transport in
+            rows.filter { $0.transport == transport }.map(\.size).distinct.compactMap { size -> String? in
+                let all = rows.filter { $0.transport == transport && $0.size == size && $0.outcome == .measured }
+                let most = all.filter { $0.subscribers == all.map(\.subscribers).max() }
+                guard most.count == 2, let first = most.first, let second = most.last else { return nil }
+                return Self.verdict(first, second)
+            }
+        }
+    }
+
+    /// The ratio of the two medians in words; `nil` if there are too few repeats for one.
+    static func verdict(_ first: FanoutRow, _ second: FanoutRow) -> String? {
+        guard let interval = RatioInterval(before: first.lastP50Repeats, after: second.lastP50Repeats),
+            let one = RepeatStatistics(first.lastP50Repeats)?.median,
+            let other = RepeatStatistics(second.lastP50Repeats)?.median
+        else { return nil }
+        let place = "\(first.transport), \(first.subscribers) subscribers, \(first.size) bytes"
+        let (a, b) = (first.server.rawValue, second.server.rawValue)
+        guard interval.low > 1 || interval.high < 1 else {
+            return "\(place): no difference beyond noise between \(a) and \(b) until the last subscriber has a message"
+        }
+        let isSlower = interval.low > 1
+        let (ratio, low, high) =
+            isSlower ? (other / one, interval.low, interval.high) : (one / other, 1 / interval.high, 1 / interval.low)
+        return
+            "\(place): until the last subscriber has a message, \(isSlower ? b : a) takes \(shown(ratio)) times as long "
+            + "as \(isSlower ? a : b) (\(shown(low)) to \(shown(high)))"
+    }
+
+    private var notes: [String] {
+        var notes: [String] = []
+        if rows.contains(where: { $0.server == .room && $0.targetRate == nil && $0.outcome == .measured }) {
+            notes.append(
+                "room: a chat room slows a member down that sends more than 100 messages a second for some time; "
+                    + "--rate 50 stays below that"
+            )
+        }
+        if rows.contains(where: { $0.subscribers > 1 }) {
+            notes.append(
+                "All subscribers share one thread here, so the times of the last one include the reading of the others."
+            )
+        }
+        return notes
+    }
+
+    private func chart(_ subscribers: Int) -> BarChart {
+        BarChart(
+            title: "\(subscribers) subscribers: p50 in µs until the first, half and all of them have a message",
+            legend: [(.first, "first"), (.second, "half"), (.third, "last")],
+            rows: rows.filter { $0.subscribers == subscribers }.compactMap { row in
+                guard let first = row.first?.p50, let half = row.half?.p50, let last = row.last?.p50 else { return nil }
+                let (middle, end) = (max(first, half), max(first, half, last))
+                return BarChart.Row(
+                    label: "\(row.transport) \(row.server.rawValue)",
+                    spans: [
+                        .init(kind: .first, from: 0, to: first), .init(kind: .second, from: first, to: middle),
+                        .init(kind: .third, from: middle, to: end),
+                    ],
+                    value: [first, half, last].map { shown($0) }.joined(separator: " / ")
+                )
+            }
+        )
+    }
+}

@@ -1,0 +1,248 @@
+import Codecs
+import EmbeddedServers
+import SocketIO
+import TestSupport
+import Testing
+import TransportAPI
+import Transports
+
+@testable import imbench
+
+/// The rows of a command line, each with this number of messages in each repeat.
+private func measured(_ line: String, messages: Int) async throws -> [FanoutRow] {
+    let words = line.split(separator: " ").map(String.init)
+    var vocabulary = everything
+    vocabulary.transports = TransportRegistry.measured.transports.map(\.name)
+    let options = try OptionParser(vocabulary: vocabulary).parse(words)
+    return try await apart {
+        let stage = try Stage(registry: .measured, outside: [], seed: 1, placement: nil)
+        let bench = FanoutBench(options, stage: stage, seed: 1, limits: .init(delivery: .seconds(60)))
+        for _ in 0..<options.repeats {
+            for key in bench.keys { bench.measure(key, duration: .seconds(3600), messages: messages) }
+        }
+        let rows = bench.results
+        bench.close()
+        stage.close()
+        return rows
+    }
+}
+
+@Suite("imbench fanout", .timeLimit(.minutes(5)), .ownThread)
+struct FanoutTests {
+    /// The transports that lose nothing.
+    private static let reliable = TransportRegistry.measured.transports.map(\.name).filter {
+        !["udp", "dtls"].contains($0)
+    }
+
+    @Test("Every message reaches every subscriber, over each transport and embedded server", arguments: reliable)
+    func closedLoop(transport: String) async throws {
+        let line =
+            "fanout --transport \(transport) --subscribers 1,5 --warmup 0ms --repeat 2 --server fan-out,room,broker"
+        let rows = try await measured(line, messages: 20)
+        #expect(rows.count == 2 * Set(rows.map(\.server)).count && rows.count >= 2)
+        for row in rows {
+            #expect(row.outcome == .measured && !row.hasFailed, "\(row.name): \(row.reason ?? "")")
+            #expect(row.messages == 40 && row.accounts.sent == 40 * row.subscribers, "\(row.name)")
+            #expect(row.accounts.acked == 40 * row.subscribers && row.accounts.unexpected == 0, "\(row.name)")
+            #expect(row.first?.count == 40 && row.half?.count == 40 && row.last?.count == 40, "\(row.name)")
+            let (first, half, last) = (row.first?.minimum ?? 0, row.half?.minimum ?? 0, row.last?.minimum ?? 0)
+            #expect(first > 0 && first <= half && half <= last, "\(row.name)")
+            #expect(row.deliveryRate.map { $0 > 0 } == true, "\(row.name)")
+            #expect(row.cpuPerDelivery.map { $0 > 0 } == true, "\(row.name)")
+        }
+    }
+
+    @Test("The accounts close over a transport that may lose messages")
+    func datagrams() async throws {
+        let line = "fanout --transport udp --subscribers 3 --warmup 0ms --repeat 1 --server fan-out"
+        let row = try #require(try await measured(line, messages: 20).first)
+        #expect(row.closes && row.messages == 20 && row.accounts.inFlight == 0)
+    }
+
+    @Test("An open loop sends every message of the schedule", arguments: ["fan-out", "room"])
+    func openLoop(server: String) async throws {
+        let line = "fanout --transport tcp --subscribers 3 --warmup 0ms --repeat 1 --rate 500 --server \(server)"
+        let row = try #require(try await measured(line, messages: 50).first)
+        #expect(row.outcome == .measured && row.closes && row.targetRate == 500)
+        #expect(row.messages == 50 && row.accounts.acked == 150 && row.last?.count == 50)
+    }
+
+    @Test("An open loop faster than the window is slowed down, and loses nothing")
+    func fastOpenLoop() async throws {
+        let line = "fanout --transport tcp --subscribers 2 --warmup 0ms --repeat 1 --rate 10000000 --server fan-out"
+        let row = try #require(try await measured(line, messages: 5000).first)
+        #expect(row.outcome == .measured && row.closes && row.accounts.acked == 10_000)
+    }
+
+    @Test("A message that is too large for the transport skips its row")
+    func tooLarge() async throws {
+        let line = "fanout --transport udp --subscribers 1 --size 4096 --warmup 0ms --server fan-out"
+        let row = try #require(try await measured(line, messages: 1).first)
+        #expect(!row.hasFailed)
+        #expect(row.reason?.contains("the limit of udp is") == true)
+    }
+
+    @Test("mosquitto is measured beside the embedded broker, and is ended", .enabled(if: Mosquitto.path != nil))
+    func mosquitto() async throws {
+        let line = "fanout --transport mqtt,mqtts --subscribers 4 --warmup 0ms --repeat 2 --server mosquitto"
+        let rows = try await measured(line, messages: 20)
+        let row = try #require(rows.first { $0.transport == "mqtt" })
+        #expect(row.outcome == .measured && row.closes && row.accounts.acked == 160)
+        #expect(row.cpuPerDelivery.map { $0 > 0 } == true)
+        #expect(rows.first { $0.transport == "mqtts" }?.reason == "mosquitto is started without TLS")
+    }
+
+    @Test("A mosquitto process has ended when it is stopped", .enabled(if: Mosquitto.path != nil))
+    func ended() async throws {
+        let loop = try QuietLoop.get()
+        let transport = try TransportRegistry.standard.transport(named: "mqtt")
+        let broker = try await Task(executorPreference: loop) {
+            try await Mosquitto.start(transport, host: "127.0.0.1", on: loop)
+        }.value
+        #expect(broker.cpu != nil)
+        try await apart { broker.stop() }
+        #expect(broker.cpu == nil)
+    }
+
+    // MARK: Failures
+
+    /// Clients of a server, after this number of messages.
+    private func run(
+        _ server: EmbeddedServer,
+        delivery: Duration = .seconds(60),
+        slice: FanoutClients.Slice = .init(end: .max),
+        meanwhile: @escaping @Sendable () async -> Void = {}
+    ) async throws -> (accounts: DeliveryCounts, messages: Int, failure: String?) {
+        let loop = try QuietLoop.get()
+        let transport = try TransportRegistry.measured.transport(named: server.endpoint.scheme)
+        let message = try FanoutMessage(size: 32, codec: .json, seed: 1)
+        let clients = try await Task(executorPreference: loop) {
+            try await FanoutClients.connect(
+                transport,
+                server.endpoint,
+                subscribers: 3,
+                message,
+                topic: "fanout",
+                .init(delivery: delivery),
+                on: loop
+            )
+        }.value
+        async let run = Task(executorPreference: loop) {
+            _ = await clients.run(slice)
+            return clients.summary
+        }.value
+        await meanwhile()
+        let summary = await run
+        await Task(executorPreference: loop) { await clients.close() }.value
+        return summary
+    }
+
+    @Test("A reliable server that delivers nothing fails the row with a sentence, and the accounts close")
+    func silent() async throws {
+        // An echo server answers the publisher alone.
+        let server = try await EmbeddedServer.start("tcp://127.0.0.1:0", .echo, on: try QuietLoop.get())
+        let (accounts, messages, failure) = try await run(server, delivery: .milliseconds(100))
+        #expect(
+            failure == "3 subscribers have not received message 0, and nothing has arrived for 100ms"
+        )
+        #expect(messages == 1 && accounts == DeliveryCounts(sent: 3, lost: 3))
+        await server.stop()
+    }
+
+    @Test("A server that closes its connections fails the row, and the accounts close")
+    func closed() async throws {
+        let server = try await EmbeddedServer.start("ws://127.0.0.1:0", .fanOut, on: try QuietLoop.get())
+        let (accounts, messages, failure) = try await run(server) { await server.stop() }
+        #expect(failure != nil)
+        #expect(accounts.closes && accounts.sent == 3 * messages && accounts.inFlight == 0)
+    }
+
+    @Test("Over an unreliable transport, missing deliveries are lost and the run continues")
+    func unreliable() async throws {
+        let server = try await EmbeddedServer.start("udp://127.0.0.1:0", .echo, on: try QuietLoop.get())
+        let slice = FanoutClients.Slice(end: .max, messages: 2)
+        let (accounts, messages, failure) = try await run(server, delivery: .milliseconds(50), slice: slice)
+        #expect(failure == nil && messages == 2)
+        #expect(accounts == DeliveryCounts(sent: 6, lost: 6))
+        await server.stop()
+    }
+}
+
+@Suite("imbench fanout: options and report") struct FanoutReportTests {
+    private func parse(_ line: String) throws(UsageError) -> Options {
+        try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
+    }
+
+    @Test("Every option is read, and the defaults are one size and three numbers of subscribers")
+    func options() throws {
+        let options = try parse(
+            "fanout --transport ws,mqtt --server broker,fan-out --subscribers 2,30 --size 1KiB --rate 5 --duration 3s"
+                + " --repeat 2 --warmup 0s --placement free --seed 4"
+        )
+        #expect(options.fanout.servers == [.broker, .fanOut] && options.fanout.subscribers == [2, 30])
+        #expect(options.sizes == [1024] && options.rate == 5 && options.extent == .duration(.seconds(3)))
+        let standard = try parse("fanout")
+        #expect(standard.sizes == [256] && standard.fanout.subscribers == [1, 10, 100])
+        #expect(standard.fanout.servers == FanoutServerKind.allCases)
+    }
+
+    @Test(
+        "A mistake is one sentence",
+        arguments: [
+            ("fanout --subscribers 0", #"--subscribers is "0"; allowed is 1 to 10000"#),
+            (
+                "fanout --server brker",
+                #"--server is "brker"; did you mean "broker"? allowed is "fan-out", "room", "broker", "mosquitto""#
+            ),
+            (
+                "fanout --server broker --transport ws",
+                "--server broker does not serve --transport ws; allowed is fan-out, room"
+            ),
+            (
+                "fanout --transport ws --assert ws.broker.lost<1",
+                "--assert 'ws.broker.lost<1': the run has no 'broker', but fan-out, room"
+            ),
+            ("fanout --assert ws.room.7.lost<1", "--assert 'ws.room.7.lost<1': the run has no '7', but 1, 10, 100"),
+        ]
+    )
+    func mistakes(line: String, sentence: String) {
+        #expect(throws: UsageError(sentence)) { try parse(line) }
+    }
+
+    @Test("Assertions apply to the rows that they name")
+    func assertions() throws {
+        let rows = sampleFanout(hostile: "hostile").rows
+        func failure(_ text: String) throws -> String? {
+            try Assertion(text, everything, for: .fanout).failure(in: rows)
+        }
+        #expect(try failure("mqtt.broker.100.256.last.p50_us > 1") == nil)
+        #expect(try failure("mqtt.lost == 0") == nil)
+        #expect(try failure("mqtt.broker.100.last.p50_us < 1")?.contains("mqtt broker 100 256 has") == true)
+        #expect(try failure("mqtt.broker.10.lost == 0")?.hasSuffix("there is no such row") == true)
+        #expect(try failure("tcp.fan-out.delivered > 0")?.contains("hostile") == true)
+    }
+
+    @Test("A row whose accounts do not close fails")
+    func accounts() throws {
+        var row = try #require(sampleFanout(hostile: "").rows.first)
+        #expect(row.closes && !row.hasFailed)
+        row.messages += 1
+        #expect(!row.closes && row.hasFailed)
+        let results = FanoutResults(run: sampleResults(), rows: [row])
+        #expect(results.report.text(.table, .none).contains("✗ 21 × 100 ≠ 2000"))
+    }
+
+    @Test("The verdict names the slower server, or says that there is no difference")
+    func verdicts() throws {
+        var rows = sampleFanout(hostile: "").rows
+        rows[0].lastP50Repeats = [100, 101, 102, 103, 104, 105]
+        rows[1].lastP50Repeats = [200, 202, 204, 206, 208, 210]
+        let slower = try #require(FanoutResults.verdict(rows[0], rows[1]))
+        #expect(slower.contains("mosquitto takes 2.00 times as long as broker (1.9"))
+        #expect(FanoutResults.verdict(rows[1], rows[0])?.contains("mosquitto takes 2.00 times as long") == true)
+        rows[1].lastP50Repeats = [99, 100.5, 102.5, 103, 104, 106]
+        #expect(FanoutResults.verdict(rows[0], rows[1])?.contains("no difference beyond noise") == true)
+        rows[1].lastP50Repeats = [1, 2]
+        #expect(FanoutResults.verdict(rows[0], rows[1]) == nil)
+    }
+}
