@@ -76,11 +76,26 @@ struct RowDifferences: Sendable {
         var preposition: String
         var differences: [Difference]
 
-        /// Whether no difference is sure.
-        var isSame: Bool { differences.allSatisfy { $0.direction == .none } }
-
         func places(_ direction: Direction) -> [Place] {
             differences.filter { $0.direction == direction }.map(\.place)
+        }
+
+        /// Whether one sentence can be about both: no difference is sure, or those at the same places are, and are similar.
+        func isLike(_ other: Subject) -> Bool {
+            guard reference == other.reference, preposition == other.preposition else { return false }
+            let isSame = [self, other].map { $0.differences.allSatisfy { $0.direction == .none } }
+            guard !isSame[0], !isSame[1] else { return isSame[0] && isSame[1] }
+            return [Direction.more, .less, .none].allSatisfy { direction in
+                places(direction) == other.places(direction)
+                    && (direction == .none || range(direction).overlaps(other.range(direction)))
+            }
+        }
+
+        /// From the lowest to the highest end of the differences in one direction.
+        private func range(_ direction: Direction) -> ClosedRange<Double> {
+            let chosen = differences.filter { $0.direction == direction }
+            let low = chosen.map(\.low).min() ?? 1
+            return low...max(low, chosen.map(\.high).max() ?? 1)
         }
     }
 
@@ -149,13 +164,23 @@ struct RowDifferences: Sendable {
         return repeats
     }
 
-    /// The largest factor by which two of the compared rows may differ, in either direction; `nil` without any comparison.
+    /// The largest factor by which two rows at the same place may differ; `nil` without any comparison.
     var largestFactor: Double? {
-        subjects.flatMap(\.differences).map { max($0.high, 1 / $0.low) }.max()
+        factor { intervals in (intervals.map(\.high).max() ?? 1) / (intervals.map(\.low).min() ?? 1) }
     }
 
-    /// The largest factor that is sure; 1 if no difference is, `nil` without any comparison.
-    var largestSureFactor: Double? { subjects.isEmpty ? nil : Self.weight(subjects) }
+    /// The largest factor by which two rows at the same place surely differ; 1 if none do, `nil` without any comparison.
+    var largestSureFactor: Double? {
+        factor { intervals in max(1, (intervals.map(\.low).max() ?? 1) / (intervals.map(\.high).min() ?? 1)) }
+    }
+
+    /// The largest value of `body` over the places, which gets the intervals of all subjects there, and that of the reference.
+    private func factor(_ body: ([(low: Double, high: Double)]) -> Double) -> Double? {
+        let all = subjects.flatMap(\.differences)
+        return all.map(\.place).distinct.map { place in
+            body([(low: 1, high: 1)] + all.filter { $0.place == place }.map { (low: $0.low, high: $0.high) })
+        }.max()
+    }
 
     // MARK: Sentences
 
@@ -163,12 +188,7 @@ struct RowDifferences: Sendable {
     var sentences: [String] {
         var groups: [[Subject]] = []
         for subject in subjects {
-            let index = groups.firstIndex { others in
-                let other = others[0]
-                let surely = [Direction.more, .less].allSatisfy { other.places($0) == subject.places($0) }
-                return other.reference == subject.reference && other.preposition == subject.preposition && surely
-                    && (other.places(.none) == subject.places(.none) || other.isSame && subject.isSame)
-            }
+            let index = groups.firstIndex { others in others.allSatisfy(subject.isLike) }
             if let index { groups[index].append(subject) } else { groups.append([subject]) }
         }
         let sorted = groups.enumerated().sorted { first, second in

@@ -85,7 +85,7 @@ extension RunResults {
         return [speed] + [byteConclusion, nextSteps].compactMap { $0 }
     }
 
-    private var isOutside: Bool { options.contains { $0.name == "url" || $0.name == "config" } }
+    private var isOutside: Bool { options.contains { ["url", "config", "network"].contains($0.name) } }
 
     private var speedConclusion: String? {
         let differences = RowDifferences([byTransport(.p50)], .time)
@@ -93,7 +93,7 @@ extension RunResults {
         let place = isOutside ? "In this run" : "On this machine"
         if most < Self.similar {
             return
-                "\(place) the round trips of the transports differ by less than \(RowDifferences.percentUp(most)) %. "
+                "\(place) the round trips of the transports differ by at most \(RowDifferences.percentUp(most)) %. "
                 + "Choose by what each guarantees, and by the network."
         }
         guard sure >= Self.similar else {
@@ -101,7 +101,7 @@ extension RunResults {
                 + "Run it again on a quiet machine, with --awake or more --repeat."
         }
         return
-            "\(place) some transports take more than \(fixed((sure * 10).rounded(.down) / 10, 1)) times as long as others. "
+            "\(place) some transports take at least \(fixed((sure * 10).rounded(.down) / 10, 1)) times as long as others. "
             + "The sentences under the first table name them."
     }
 
