@@ -28,10 +28,11 @@ extension Comparison {
             warnings: warnings,
             facts: facts,
             sections: [
+                Report.Section(heading: "Round trips", table: verdicts, notes: [machine]),
                 Report.Section(
-                    heading: "Differences that are real",
+                    heading: "All numbers that differ",
                     table: real.isEmpty ? nil : Self.table(real),
-                    notes: real.isEmpty ? ["none"] : []
+                    notes: [numberSummary]
                 ),
                 Report.Section(
                     heading: "All rows",
@@ -46,8 +47,33 @@ extension Comparison {
         )
     }
 
-    /// The number of differences of each kind.
+    /// The verdicts of the rows, and the resolution of half of them.
     private var summary: String {
+        let main = rows.compactMap(\.main)
+        func count(_ isCounted: (Difference) -> Bool) -> Int { main.count(where: isCounted) }
+        let slower = count { $0.isReal && ($0.ratio ?? 1) > 1 }
+        let faster = count { $0.isReal && ($0.ratio ?? 1) < 1 }
+        let unknown = count { $0.verdict.reason != nil }
+        var text = "of \(main.count) rows, \(faster) are faster and \(slower) slower; "
+        text += "\(count { $0.verdict == .noise }) show no difference beyond noise"
+        if unknown > 0 { text += ", and \(unknown) are unknown" }
+        guard let half = RepeatStatistics(main.compactMap(\.resolution))?.median else { return text }
+        return text + "; half of the rows could have shown one of \(shownResolution(half)) %"
+    }
+
+    /// How the machine changed between the runs.
+    private var machine: String {
+        let changes = rows.compactMap { row in row.main.flatMap { _ in row.machineChange } }
+        guard let most = changes.max(), let least = changes.min() else {
+            return "The rows have no floors, so a change of the machine would look like one of the code."
+        }
+        return "The floors, which are the same code in both runs, changed by \(fixed((least - 1) * 100, 1)) to "
+            + "\(fixed((most - 1) * 100, 1)) %. Each interval is wider by the change of its floor, because the machine "
+            + "changed as much."
+    }
+
+    /// The number of differences of each kind.
+    private var numberSummary: String {
         let verdicts = differences.map(\.verdict.name)
         func count(_ name: String) -> Int { verdicts.count { $0 == name } }
         let (better, worse) = (count("better"), count("worse"))
@@ -71,7 +97,7 @@ extension Comparison {
             (
                 "method",
                 "real: the \(percent(RatioInterval.target)) interval of the ratio, from the repeats (Mann-Whitney), "
-                    + "lies beyond ±\(percent(noise))"
+                    + "widened by the change of the floor, lies beyond ±\(percent(noise))"
             ),
         ]
     }
@@ -83,6 +109,35 @@ extension Comparison {
     }
 
     // MARK: For people
+
+    /// One row for each row of the runs, with its verdict in words.
+    private var verdicts: Table {
+        Table(
+            labels: 3,
+            columns: Self.labels + [
+                .number("before", nil, "median over the repeats of the first report: ×floor, or p50 in µs without it"),
+                .number("after", nil, "median over the repeats of the second report"),
+                .number("least %", nil, "the smallest change that the repeats could have shown to be real, in %"),
+                .text("verdict", nil, "the change of the round trip, and its interval"),
+            ],
+            rows: rows.map { row in
+                guard let main = row.main else { return Table.Row(cells: row.cells, note: row.sentence) }
+                let unit = main.metric == .ratioToFloor ? "×" : ""
+                let texts = [
+                    unit + shown(main.before), unit + shown(main.after), shownResolution(main.resolution), row.sentence,
+                ]
+                return Table.Row(cells: row.cells + texts.map { Table.Cell($0) }, isFailure: main.verdict == .worse)
+            }
+        )
+    }
+
+    /// The columns that name a row.
+    private static var labels: [Table.Column] {
+        [
+            .text("transport", nil, "the protocol, as in the scheme of its URL"),
+            .text("codec", nil, "the format of the messages"), .number("size", nil, "bytes of text in a message"),
+        ]
+    }
 
     /// One row for each difference.
     private static func table(_ rows: [ComparedRow]) -> Table {
@@ -113,10 +168,7 @@ extension Comparison {
     private var overview: Table {
         Table(
             labels: 3,
-            columns: [
-                .text("transport", nil, "the protocol, as in the scheme of its URL"),
-                .text("codec", nil, "the format of the messages"), .number("size", nil, "bytes of text in a message"),
-            ] + RepeatedMetric.allCases.map { .number($0.title, nil, "change: \($0.meaning)") },
+            columns: Self.labels + RepeatedMetric.allCases.map { .number($0.title, nil, "change: \($0.meaning)") },
             rows: rows.map { row in
                 let signs = row.differences.map { difference in
                     switch difference.verdict {
@@ -166,7 +218,7 @@ extension Comparison {
     /// One row for each number of each row and floor.
     private var records: Table {
         let labels = ["kind", "transport", "codec", "size", "loop", "load", "metric"]
-        let numbers = ["before", "after", "ratio", "ratio_low", "ratio_high"]
+        let numbers = ["before", "after", "ratio", "ratio_low", "ratio_high", "resolution"]
         func records(_ kind: String, _ row: ComparedRow) -> [Table.Row] {
             let name = [Table.Cell(kind)] + row.cells + [row.row.loop.rawValue, row.row.load].map { Table.Cell($0) }
             if let note = row.note {
@@ -177,7 +229,10 @@ extension Comparison {
             }
             return row.differences.map { difference in
                 let (interval, verdict) = (difference.interval, difference.verdict)
-                let values = [difference.before, difference.after, difference.ratio, interval?.low, interval?.high]
+                let values = [
+                    difference.before, difference.after, difference.ratio, interval?.low, interval?.high,
+                    difference.resolution,
+                ]
                 return Table.Row(
                     cells: name + [Table.Cell(difference.metric.rawValue)] + values.map { Table.Cell($0) }
                         + [Table.Cell(verdict.name), Table.Cell(verdict.reason ?? "")]
@@ -216,12 +271,25 @@ extension Comparison {
             ("loop", .string(row.row.loop.rawValue)), ("load", .string(row.row.load)),
         ]
         if let note = row.note { members.append(("note", .string(note))) }
+        if let main = row.main {
+            members.append(
+                (
+                    "round_trips",
+                    .object([
+                        ("sentence", .string(row.sentence)), ("metric", .string(main.metric.key)),
+                        ("verdict", .string(main.verdict.name)), ("ratio", .rounded(main.ratio)),
+                        ("resolution", .rounded(main.resolution)), ("machine_change", .rounded(row.machineChange)),
+                    ])
+                )
+            )
+        }
         members += row.differences.map { difference in
             let (interval, verdict) = (difference.interval, difference.verdict)
             let value = JSONValue.object([
                 ("before", .rounded(difference.before)), ("after", .rounded(difference.after)),
                 ("ratio", .rounded(difference.ratio)), ("ratio_low", .rounded(interval?.low)),
-                ("ratio_high", .rounded(interval?.high)), ("coverage", JSONValue(interval?.coverage)),
+                ("ratio_high", .rounded(interval?.high)), ("resolution", .rounded(difference.resolution)),
+                ("coverage", JSONValue(interval?.coverage)),
                 ("verdict", .string(verdict.name)), ("reason", JSONValue(verdict.reason)),
             ])
             return (difference.metric.key, value)

@@ -92,6 +92,10 @@ struct Comparison: Sendable {
 struct ComparedRow: Sendable {
     var row: RecordedRow.Name
     var differences: [Difference] = []
+    /// The factor by which the floor of the row has changed, in either direction; `nil` if it has none. The floor is the same
+    /// code in both runs. A machine that runs it slower runs other code slower too, by a factor that is not known. So a
+    /// difference is real only if it is larger than this factor. This holds for ×floor too, which assumes the same factor.
+    var machineChange: Double?
     /// Why there is nothing to compare.
     var note: String?
 
@@ -103,11 +107,43 @@ struct ComparedRow: Sendable {
 
     init(_ before: RecordedRow, _ after: RecordedRow, _ metrics: [RepeatedMetric], noise: Double) {
         row = before.name
+        if let before = before.floorP50, let after = after.floorP50 {
+            machineChange = max(before / after, after / before)
+        }
         switch (before.reason, after.reason) {
-        case (nil, nil): differences = metrics.map { Difference($0, before: before, after: after, noise: noise) }
+        case (nil, nil):
+            differences = metrics.map {
+                Difference($0, before: before, after: after, noise: noise, machineChange: machineChange)
+            }
         case (let reason?, nil): note = "measured only after; before: \(reason)"
         case (nil, let reason?): note = "measured only before; after: \(reason)"
         case (let reason?, .some): note = reason
+        }
+    }
+}
+
+extension ComparedRow {
+    /// The difference that decides about the row: that of ×floor if both runs have it, because the phases of the machine
+    /// cancel out in it, and that of p50 otherwise.
+    var main: Difference? {
+        func difference(_ metric: RepeatedMetric) -> Difference? { differences.first { $0.metric == metric } }
+        if let ratio = difference(.ratioToFloor), ratio.interval != nil { return ratio }
+        return difference(.p50)
+    }
+
+    /// The verdict in words: "faster by 12 % (9–15)".
+    var sentence: String {
+        guard let main else { return note ?? "not compared" }
+        switch main.verdict {
+        case .unknown(let reason): return "unknown: \(reason)"
+        case .noise: return "no difference beyond noise"
+        case .better, .worse:
+            guard let interval = main.interval else { return "unknown" }
+            let isSlower = interval.low > 1
+            func percent(_ ratio: Double) -> String { fixed(abs(ratio - 1) * 100, 0) }
+            let ends = isSlower ? (interval.low, interval.high) : (interval.high, interval.low)
+            return "\(isSlower ? "slower" : "faster") by \(percent(interval.middle)) % "
+                + "(\(percent(ends.0))–\(percent(ends.1)))"
         }
     }
 }
@@ -167,17 +203,29 @@ struct Difference: Sendable {
     /// The medians over the repeats.
     var before: Double?
     var after: Double?
-    /// The interval of the ratio of after to before.
+    /// The interval of the ratio of after to before, widened by the change of the machine.
     var interval: RatioInterval?
+    /// The smallest factor, in either direction, that the repeats could have shown to be real.
+    var resolution: Double?
     var verdict: Verdict
 
-    /// - Parameter noise: the share by which two runs of the same code may differ, such as 0.01.
-    init(_ metric: RepeatedMetric, before: RecordedRow, after: RecordedRow, noise: Double) {
+    /// - Parameters:
+    ///   - noise: the share by which two runs of the same code may differ, such as 0.01.
+    ///   - machineChange: ``ComparedRow/machineChange``.
+    init(
+        _ metric: RepeatedMetric,
+        before: RecordedRow,
+        after: RecordedRow,
+        noise: Double,
+        machineChange: Double?
+    ) {
         let (first, second) = (before.repeats.known(metric), after.repeats.known(metric))
         self.metric = metric
         self.before = RepeatStatistics(first)?.median
         self.after = RepeatStatistics(second)?.median
         interval = RatioInterval(before: first, after: second)
+        interval?.widen(by: machineChange ?? 1)
+        resolution = interval.map { (1 + noise) * max($0.middle / $0.low, $0.high / $0.middle) }
         if let interval {
             let isMore = interval.low > 1 + noise
             let isLess = interval.high < 1 / (1 + noise)
@@ -193,6 +241,7 @@ struct Difference: Sendable {
 
     /// After to before.
     var ratio: Double? {
+        if let interval { return interval.middle }
         guard let before, let after, before > 0 else { return nil }
         return after / before
     }
@@ -204,6 +253,12 @@ struct Difference: Sendable {
 func shownPercent(_ ratio: Double?) -> String {
     guard let ratio, ratio.isFinite else { return "-" }
     return (ratio < 1 ? "-" : "+") + fixed(abs(ratio - 1) * 100, 1)
+}
+
+/// A resolution as a change in percent, rounded up.
+func shownResolution(_ factor: Double?) -> String {
+    guard let factor, factor.isFinite else { return "-" }
+    return RowDifferences.percentUp(factor)
 }
 
 /// A ratio as a change: `+3.1 %`.

@@ -35,6 +35,8 @@ struct RecordedRow: Sendable {
     var reason: String?
     /// Empty in reports from before `repeats`.
     var repeats: RepeatedValues = [:]
+    /// The median of its floor, in microseconds; `nil` if it has none.
+    var floorP50: Double?
 }
 
 /// Reads a report from its file.
@@ -71,6 +73,7 @@ extension RecordedRun {
             row.name.codec = try Self.text(try value.required("codec", "a text, as imbench run writes it"))
             row.name.loop = try Self.loop(value)
             row.name.load = load
+            row.floorP50 = try value.member("floor_rtt_us").flatMap(Self.floor)
             return row
         }
         floors = try Self.rows(file, "floors") { (value) throws(TransportError) in
@@ -118,6 +121,16 @@ extension RecordedRun {
         let value = try row.required("loop", allowed)
         guard let loop = value.string.flatMap(ResultRow.Loop.init) else { throw value.wrong(allowed, words: words) }
         return loop
+    }
+
+    /// The median in `floor_rtt_us`, which is null without a floor.
+    private static func floor(_ value: ConfigurationValue) throws(TransportError) -> Double? {
+        if case .null = value.node.value { return nil }
+        guard value.members != nil else { throw value.wrong("an object or null") }
+        guard let median = value.member("p50") else { return nil }
+        if case .null = median.node.value { return nil }
+        guard let number = median.number, number > 0 else { throw median.wrong("a number above 0, or null") }
+        return number
     }
 
     private static func repeats(_ value: ConfigurationValue) throws(TransportError) -> RepeatedValues {

@@ -7,6 +7,8 @@
 /// runs have the same distribution, up to the factor.
 struct RatioInterval: Sendable, Hashable {
     var low: Double
+    /// The median of all ratios, as the estimate of the factor (Hodges and Lehmann).
+    var middle: Double
     var high: Double
     /// The probability that the true factor lies in it; at least ``target``.
     var coverage: Double
@@ -23,8 +25,15 @@ struct RatioInterval: Sendable, Hashable {
         else { return nil }
         let (before, after) = (before.sorted(), after.sorted())
         low = Self.ratio(rank, before, after)
+        middle = Self.ratio((before.count * after.count + 1) / 2, before, after)
         high = Self.ratio(before.count * after.count + 1 - rank, before, after)
         self.coverage = coverage
+    }
+
+    /// Moves both ends outwards by a factor from 1.
+    mutating func widen(by factor: Double) {
+        low /= factor
+        high *= factor
     }
 
     /// The greatest k with which the interval reaches the target, and the probability of that interval; `nil` if there is

@@ -397,8 +397,16 @@ enum OptionTable {
                 shown: { if case .messages(let count) = $0.extent { String(count) } else { nil } },
                 set: { (options, count) throws(UsageError) in options.extent = .messages(count) }
             ),
-            Row("warmup", "TIME", "how long each row runs before it is measured", upToHour(), \.warmup),
+            Row("warmup", "TIME", "how long each row runs before each repeat", upToHour(), \.warmup),
             Row("repeat", "N", "repeats of each row, in random order", .integer(1...1000), \.repeats),
+            Row(
+                "delay-percent",
+                "PERCENT",
+                "to test 'compare': make each round trip longer by this",
+                .number(0...1000, percents: 1),
+                \.delayPercent,
+                shown: { $0.delayPercent > 0 ? fixed($0.delayPercent, 3, trimmed: true) : nil }
+            ).with(standard: "0"),
             Row("connections", "N", "concurrent connections", .integer(1...10_000), \.connections),
             Row(
                 "in-flight",

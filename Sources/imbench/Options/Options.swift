@@ -160,10 +160,13 @@ struct Options: Sendable, Equatable {
     /// Bytes of text in a message.
     var sizes: [Int] = [32, 256, 4096]
     var connections = 1
-    var extent = Extent.duration(.seconds(2))
-    /// How long each row runs before it is measured.
-    var warmup = Duration.milliseconds(100)
-    var repeats = 5
+    var extent = Extent.duration(.milliseconds(2500))
+    /// How long each row runs before each repeat.
+    var warmup = Duration.milliseconds(20)
+    /// Many short repeats find smaller differences than few long ones.
+    var repeats = 20
+    /// By how many percent each round trip is made longer, to test `imbench compare`.
+    var delayPercent = 0.0
     /// `nil` lets the run choose a seed, which the report then names.
     var seed: UInt64?
     /// Messages per second on each connection; `nil` is the closed loop.

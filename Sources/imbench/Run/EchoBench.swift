@@ -43,6 +43,9 @@ final class EchoBench {
         var roundTrip = Duration.zero
     }
 
+    /// The seed of the texts of a run. They are the same in all runs, so that runs can be compared.
+    static let textSeed: UInt64 = 1
+
     let keys: [Key]
     private let stage: Stage
     private let options: Options
@@ -172,7 +175,12 @@ final class EchoBench {
         guard var entry = entries[key], entry.row.outcome == .measured, !entry.clients.isEmpty else { return }
         defer { entries[key] = entry }
         let interval = options.rate.map { Int64(1e9 / $0) }
-        var slice = EchoClient.Slice(end: 0, inFlight: options.inFlight, interval: interval)
+        var slice = EchoClient.Slice(
+            end: 0,
+            inFlight: options.inFlight,
+            interval: interval,
+            delay: options.delayPercent
+        )
         if options.warmup > .zero {
             slice.end = Clocks.now().advanced(by: options.warmup).nanoseconds
             _ = run(slice, entry.clients)
@@ -229,6 +237,24 @@ final class EchoBench {
     }
 
     // MARK: Results
+
+    /// The medians so far, in µs: a line for each transport, and a column for each codec and size.
+    var figures: Table {
+        let columns = keys.map { key in (key.codec, key.size) }
+        var named: [(codec: WireFormat, size: Int)] = []
+        for column in columns where !named.contains(where: { $0 == column }) { named.append(column) }
+        return Table(
+            columns: [.text("p50 µs")] + named.map { .number("\($0.codec.name) \($0.size)") },
+            rows: keys.map(\.transport).distinct.map { transport in
+                let cells = named.map { column -> Table.Cell in
+                    let key = Key(transport: transport, codec: column.codec, size: column.size)
+                    guard let entry = entries[key], entry.row.outcome == .measured else { return Table.Cell("") }
+                    return Table.Cell(RepeatStatistics(entry.repeats.known(.p50))?.median)
+                }
+                return Table.Row(cells: [Table.Cell(transport)] + cells)
+            }
+        )
+    }
 
     /// The finished rows, each beside the floor that carries as many bytes.
     ///

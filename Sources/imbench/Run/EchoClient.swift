@@ -18,6 +18,8 @@ final class EchoClient: Sendable {
         var inFlight = 1
         /// Open loop: nanoseconds between messages; `nil` for the closed loop.
         var interval: Int64?
+        /// By how many percent each round trip is made longer, to test `imbench compare`.
+        var delay = 0.0
     }
 
     /// The measurements of one slice.
@@ -126,6 +128,8 @@ final class EchoState {
     private(set) var nextNumber: UInt64 = 0
     private(set) var outcome = EchoClient.Outcome()
     private var isOpenLoop = false
+    /// The share by which each round trip is made longer.
+    private var delay = 0.0
     /// When the last answer came.
     private var lastProgress: Int64 = 0
     /// Whether the messages in flight have waited too long for an answer.
@@ -150,6 +154,7 @@ final class EchoState {
     func begin(_ slice: EchoClient.Slice) {
         outcome = EchoClient.Outcome()
         isOpenLoop = slice.interval != nil
+        delay = slice.delay / 100
         lastProgress = Clocks.monotonic()
         isSilent = false
     }
@@ -291,13 +296,17 @@ final class EchoState {
             _ = fail("\(error)", nil)
             return nil
         }
-        let now = Clocks.monotonic()
+        var now = Clocks.monotonic()
         lastProgress = now
         guard let number = MessageID.number(echo.id), echo.text.utf8.count == message.text.utf8.count else {
             errors += 1
             return nil
         }
         guard case .first = tracker.answer(number) else { return nil }
+        if delay > 0 {
+            let end = now + Int64(Double(now - sent[Int(number) & (Self.window - 1)]) * delay)
+            while now < end { now = Clocks.monotonic() }
+        }
         outcome.answered += 1
         outcome.rtt.record(now - intended[Int(number) & (Self.window - 1)])
         outcome.service.record(now - sent[Int(number) & (Self.window - 1)])

@@ -31,9 +31,9 @@ func runComparison(_ given: Options) throws -> Int32 {
         placement: placement,
         polling: options.polling
     )
-    let sizes = EchoBench.encodedSizes(options, seed: seed)
+    let sizes = EchoBench.encodedSizes(options, seed: EchoBench.textSeed)
     let floors = FloorBench(kinds: FloorKind.allCases, sizes: sizes, placement: placement)
-    let rows = EchoBench(options, stage: stage, seed: seed)
+    let rows = EchoBench(options, stage: stage, seed: EchoBench.textSeed)
     let (measured, planned) = measure(rows, floors, options, seed)
     spinners?.stop()
 
@@ -78,12 +78,12 @@ private func measure(
         for step in steps.shuffled(using: &generator) where !Interruption.isRequested {
             switch step {
             case .floor(let key):
-                progress.step("\(key.kind.rawValue) \(key.size)")
+                progress.step("\(key.kind.rawValue) \(key.size)", figures: rows.figures)
                 // A floor is steadier than a transport and needs a quarter of the time.
                 let rounds = messages == .max ? .max : max(1, messages / 4)
                 floors.measure(key, duration: min(duration / 4, .milliseconds(250)), rounds: rounds)
             case .row(let key):
-                progress.step("\(key.transport) \(key.codec.name) \(key.size)")
+                progress.step("\(key.transport) \(key.codec.name) \(key.size)", figures: rows.figures)
                 rows.measure(key, duration: duration, messages: messages)
             }
             if !Interruption.isRequested { measured += 1 }

@@ -12,7 +12,7 @@ extension RunResults {
                     heading: "Round trips",
                     charts: groups.map(Self.times) + groups.map(Self.ratios),
                     table: table.selecting(["p50 µs", "±%", "p99 µs", "×floor", "accounts"]),
-                    notes: ratioNotes + sessionExplanation
+                    notes: roundTripSentences + ratioNotes + sessionExplanation
                 )
             )
             if rows.contains(where: { $0.loop == .open }) {
@@ -21,13 +21,20 @@ extension RunResults {
             }
             let titles = ["msgs/s", "CPU µs", "wire B", "open ms", "open B", "open RTTs"]
             sections.append(
-                Report.Section(heading: "Costs per message and per connection", table: measured.selecting(titles))
+                Report.Section(
+                    heading: "Costs per message and per connection",
+                    table: measured.selecting(titles),
+                    notes: costSentences
+                )
             )
             sections.removeAll { $0.table?.rows.isEmpty == true }
         }
         if !floors.isEmpty {
             let heading = "Floors: the same round trip in bare system calls"
-            sections.append(Report.Section(heading: heading, table: Self.table(floors)))
+            sections.append(Report.Section(heading: heading, table: Self.table(floors), notes: floorSentences))
+        }
+        if case let notes = conclusions, !notes.isEmpty {
+            sections.append(Report.Section(heading: "In short", notes: notes))
         }
         return Report(
             name: "imbench run",
@@ -248,7 +255,13 @@ extension RunResults {
         )
     }
 
-    var data: JSONValue { envelope(results: rows.map(Self.data), more: [("floors", .array(floors.map(Self.data)))]) }
+    var data: JSONValue {
+        let sentences = roundTripSentences + costSentences + floorSentences + conclusions
+        return envelope(
+            results: rows.map(Self.data),
+            more: [("floors", .array(floors.map(Self.data))), ("sentences", .array(sentences.map(JSONValue.string)))]
+        )
+    }
 
     static func data(_ row: ResultRow) -> JSONValue {
         var members: [(String, JSONValue)] = [

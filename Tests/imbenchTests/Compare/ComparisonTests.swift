@@ -108,6 +108,33 @@ struct ComparisonTests {
         )
     }
 
+    @Test("Each row has a verdict in words, with the interval and the smallest change that it could have shown")
+    func sentences() throws {
+        func sentence(_ factor: Double) throws -> String {
+            try #require(try compared(run(calm), run(calm.map { $0.map { $0 * factor } })).rows.first).sentence
+        }
+        #expect(try sentence(1.2) == "slower by 20 % (15–25)")
+        #expect(try sentence(0.8) == "faster by 20 % (17–23)")
+        #expect(try sentence(1.01) == "no difference beyond noise")
+        let main = try #require(try compared(run(calm), run(calm)).rows.first?.main)
+        #expect(main.metric == .ratioToFloor)
+        #expect(abs(try #require(main.resolution) - 1.01 * 1.04) < 1e-9)
+        let few = try #require(try compared(run([100]), run([200])).rows.first)
+        #expect(few.sentence == "unknown: too few repeats have a value; it takes 5 in each run")
+    }
+
+    @Test("A difference that is not larger than the change of its floor is noise")
+    func changedFloor() throws {
+        var after = run(calm.map { $0.map { $0 * 1.2 } })
+        after.rows[0].floorP50 = 40
+        let row = try #require(try compared(run(calm), after).rows.first)
+        #expect(row.machineChange == 1.25 && row.sentence == "no difference beyond noise")
+        after.rows[0].floorP50 = 51
+        #expect(try compared(run(calm), after).rows.first?.sentence == "slower by 20 % (13–27)")
+        after.rows[0].floorP50 = nil
+        #expect(try compared(run(calm), after).rows.first?.sentence == "slower by 20 % (15–25)")
+    }
+
     @Test("Floors that differ are a warning that the machine differs")
     func machine() throws {
         let warnings = try compared(run(calm), run(calm, floors: [70, 71, 72, 73, 74])).warnings
@@ -178,13 +205,14 @@ struct ComparisonReportTests {
         for part in [
             #""schema": "imbench-compare/1""#, #""rtt_p50_us": {"before": 102, "after": 122.4, "ratio": 1.2,"#,
             #""verdict": "worse", "reason": null}"#, #""floor": "wake-up""#, #""file": "old.json""#,
+            #""round_trips": {"sentence": "slower by 20 % (15–25)", "metric": "ratio_to_floor_p50", "verdict": "worse""#,
         ] { #expect(json.contains(part), "\(part)") }
         let lines = try text(.csv).split(separator: "\r\n").map {
             $0.split(separator: ",", omittingEmptySubsequences: false)
         }
         // Two rows of five numbers, one unmatched row, one floor.
         #expect(lines.count == 1 + 10 + 1 + 1)
-        #expect(Set(lines.map(\.count)) == [14])
+        #expect(Set(lines.map(\.count)) == [15])
     }
 
     @Test("Markdown and HTML have no tags from the compared reports", arguments: [Format.markdown, .html])

@@ -59,6 +59,7 @@ struct RecordedRunTests {
             load: "connections=1 in-flight=1"
         )
         #expect(read.rows.map(\.name) == [name])
+        #expect(read.rows[0].floorP50 == 50)
         #expect(read.rows[0].repeats[.p50] == [10.5, nil, 12])
         #expect(read.rows[0].repeats[.cpu] == [2.625, nil, 3])
         #expect(read.floors.map(\.name) == [RecordedRow.Name(transport: "wake-up", size: 8)])
@@ -97,6 +98,8 @@ struct RecordedRunTests {
             (report(floors: "[\(rows)]"), #""floors" has more than 4096 rows"#),
             (row(#", "loop": "open""#), "is in line 1 already"),
             (report("[\(same.replacing("closed", with: "opn"))]"), #"did you mean "open"?"#),
+            (row(#", "floor_rtt_us": 5"#), #""results[0].floor_rtt_us" is 5; allowed is an object or null"#),
+            (row(#", "floor_rtt_us": {"p50": 0}"#), #"floor_rtt_us.p50" is 0; allowed is a number above 0, or null"#),
             (row(#", "repeats": 5"#), #""results[0].repeats" is 5; allowed is an object"#),
             (row(#", "repeats": {"rtt_p50_us": 5}"#), #"rtt_p50_us" is 5; allowed is an array"#),
             (row(#", "repeats": {"rtt_p50_us": ["5"]}"#), #"rtt_p50_us[0]" is "5"; allowed is a number"#),

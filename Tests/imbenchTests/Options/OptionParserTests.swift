@@ -36,7 +36,7 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
         #expect(options.transports == ["tcp", "ws", "mqtt", "udp"])
         #expect(options.codecs == ["json", "protobuf"])
         #expect(options.sizes == [32, 256, 4096])
-        #expect(options.extent == .duration(.seconds(2)))
+        #expect(options.extent == .duration(.milliseconds(2500)))
         #expect(options.format == .table)
         #expect(options.placement == .apart)
         #expect(options.helpTopic == nil)

@@ -129,6 +129,15 @@ import Testing
         #expect(Progress.bar(2, of: 4, width: 4) == "██░░ 2/4")
         #expect(Progress.bar(9, of: 4, width: 4) == "████ 4/4")
     }
+
+    @Test("The time left follows from the steps that are done")
+    func timeLeft() {
+        #expect(Progress.timeLeft(1, of: 4, after: .seconds(10)) == "30 s")
+        #expect(Progress.timeLeft(1, of: 11, after: .seconds(10)) == "1 min 40 s")
+        #expect(Progress.timeLeft(4, of: 4, after: .seconds(10)) == "0 s")
+        #expect(Progress.timeLeft(0, of: 4, after: .seconds(10)) == nil)
+        #expect(Progress.timeLeft(1, of: 4, after: .milliseconds(900)) == nil)
+    }
 }
 
 @Suite struct ProgramTests {

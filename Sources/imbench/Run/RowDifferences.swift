@@ -1,0 +1,287 @@
+/// The differences between rows that were measured alternately, and sentences about those that are sure.
+///
+/// A row is compared with the row of a reference at the same place, such as ws with tcp, both with JSON at 256 bytes. Each
+/// repeat of both gives a ratio, in which a slow phase of the machine cancels out. ``RepeatStatistics`` gives the interval of
+/// the median ratio. A difference is sure if its interval lies beyond ±``noise``. The intervals are wide enough for all
+/// sentences of a table to be right together with ``certainty`` (Bonferroni's correction).
+struct RowDifferences: Sendable {
+    /// The values of one row, by repeat.
+    struct Row: Sendable {
+        /// The compared property, such as the transport.
+        var subject: String
+        /// The other property, such as the codec; empty if there is none.
+        var group = ""
+        var size: Int
+        var values: [Double?]
+    }
+
+    /// Rows that are compared with those of the first subject.
+    struct Axis: Sendable {
+        /// The word before the names of groups, as in "with json".
+        var preposition = ""
+        var rows: [Row]
+    }
+
+    /// The words for a number.
+    struct Words: Sendable {
+        /// The verb for one subject and for several.
+        var verb: (one: String, many: String)
+        var more: String
+        var less: String
+        /// For factors from 2, as in "3 to 4 times as long as".
+        var times: String
+
+        static let time = Words(
+            verb: ("takes", "take"),
+            more: "longer than",
+            less: "less time than",
+            times: "as long as"
+        )
+        static let processorTime = Words(
+            verb: ("uses", "use"),
+            more: "more CPU time per message than",
+            less: "less CPU time per message than",
+            times: "as much CPU time per message as"
+        )
+    }
+
+    /// The probability that no difference is called sure by chance.
+    static let certainty = 0.95
+    /// The share by which equal code may differ between two connections.
+    static let noise = 0.02
+    /// The most sentences.
+    private static let mostSentences = 6
+
+    private struct Place: Hashable {
+        var group: String
+        var size: Int
+    }
+
+    private enum Direction: Hashable { case more, less, none }
+
+    private struct Difference {
+        var place: Place
+        var low: Double
+        var high: Double
+
+        var direction: Direction {
+            low > 1 + RowDifferences.noise ? .more : high < 1 / (1 + RowDifferences.noise) ? .less : .none
+        }
+    }
+
+    /// One subject, and its differences from the reference.
+    private struct Subject {
+        var name: String
+        var reference: String
+        var preposition: String
+        var differences: [Difference]
+
+        func places(_ direction: Direction) -> [Place] {
+            differences.filter { $0.direction == direction }.map(\.place)
+        }
+
+        /// Whether one sentence can be about both: no difference is sure, or those at the same places are, and are similar.
+        func isLike(_ other: Subject) -> Bool {
+            guard reference == other.reference, preposition == other.preposition else { return false }
+            let isSame = [self, other].map { $0.differences.allSatisfy { $0.direction == .none } }
+            guard !isSame[0], !isSame[1] else { return isSame[0] && isSame[1] }
+            return [Direction.more, .less, .none].allSatisfy { direction in
+                places(direction) == other.places(direction)
+                    && (direction == .none || range(direction).overlaps(other.range(direction)))
+            }
+        }
+
+        /// From the lowest to the highest end of the differences in one direction.
+        private func range(_ direction: Direction) -> ClosedRange<Double> {
+            let chosen = differences.filter { $0.direction == direction }
+            let low = chosen.map(\.low).min() ?? 1
+            return low...max(low, chosen.map(\.high).max() ?? 1)
+        }
+    }
+
+    private let subjects: [Subject]
+    private let words: Words
+    /// The sentence that says why nothing is compared.
+    private var shortage: String?
+
+    init(_ axes: [Axis], _ words: Words) {
+        self.words = words
+        let pairs = axes.map(Self.pairs)
+        let count = pairs.reduce(0) { $0 + $1.count }
+        let target = 1 - (1 - Self.certainty) / Double(max(1, count))
+        var subjects: [Subject] = []
+        var repeats = Int.max
+        for (axis, pairs) in zip(axes, pairs) {
+            for (reference, row) in pairs {
+                let ratios = RepeatStatistics.ratios(row.values, to: reference.values).compactMap { $0 }
+                guard let statistics = RepeatStatistics(ratios, target: target) else { continue }
+                repeats = min(repeats, ratios.count)
+                guard statistics.coverage >= target else { continue }
+                let place = Place(group: row.group, size: row.size)
+                let difference = Difference(place: place, low: statistics.low, high: statistics.high)
+                let index = subjects.firstIndex {
+                    $0.name == row.subject && $0.reference == reference.subject && $0.preposition == axis.preposition
+                }
+                if let index {
+                    subjects[index].differences.append(difference)
+                } else {
+                    subjects.append(
+                        Subject(
+                            name: row.subject,
+                            reference: reference.subject,
+                            preposition: axis.preposition,
+                            differences: [difference]
+                        )
+                    )
+                }
+            }
+        }
+        self.subjects = subjects
+        let needed = Self.neededRepeats(target)
+        if repeats < needed {
+            shortage =
+                "\(repeats) repeats are too few to separate some differences from noise. It takes \(needed): "
+                + "--repeat \(needed)."
+        }
+    }
+
+    /// Each row beside that of the reference at the same place.
+    private static func pairs(_ axis: Axis) -> [(reference: Row, row: Row)] {
+        guard let first = axis.rows.first?.subject else { return [] }
+        let references = axis.rows.filter { $0.subject == first }
+        return axis.rows.filter { $0.subject != first }.compactMap { row in
+            references.first { $0.group == row.group && $0.size == row.size }.map { ($0, row) }
+        }
+    }
+
+    /// The fewest repeats whose whole spread reaches the target: 1 − 2·2⁻ⁿ.
+    private static func neededRepeats(_ target: Double) -> Int {
+        var (repeats, coverage) = (1, 0.0)
+        while coverage < target, repeats < 60 {
+            repeats += 1
+            coverage = 1 - (1 - coverage) / 2
+        }
+        return repeats
+    }
+
+    /// The largest factor by which two rows at the same place may differ; `nil` without any comparison.
+    var largestFactor: Double? {
+        factor { intervals in (intervals.map(\.high).max() ?? 1) / (intervals.map(\.low).min() ?? 1) }
+    }
+
+    /// The largest factor by which two rows at the same place surely differ; 1 if none do, `nil` without any comparison.
+    var largestSureFactor: Double? {
+        factor { intervals in max(1, (intervals.map(\.low).max() ?? 1) / (intervals.map(\.high).min() ?? 1)) }
+    }
+
+    /// The largest value of `body` over the places, which gets the intervals of all subjects there, and that of the reference.
+    private func factor(_ body: ([(low: Double, high: Double)]) -> Double) -> Double? {
+        let all = subjects.flatMap(\.differences)
+        return all.map(\.place).distinct.map { place in
+            body([(low: 1, high: 1)] + all.filter { $0.place == place }.map { (low: $0.low, high: $0.high) })
+        }.max()
+    }
+
+    // MARK: Sentences
+
+    /// The sentences, the largest differences first.
+    var sentences: [String] {
+        var groups: [[Subject]] = []
+        for subject in subjects {
+            let index = groups.firstIndex { others in others.allSatisfy(subject.isLike) }
+            if let index { groups[index].append(subject) } else { groups.append([subject]) }
+        }
+        let sorted = groups.enumerated().sorted { first, second in
+            let (left, right) = (Self.weight(first.element), Self.weight(second.element))
+            return left == right ? first.offset < second.offset : left > right
+        }.map(\.element)
+        let room = Self.mostSentences - (shortage == nil ? 0 : 1)
+        guard sorted.count > room else { return sorted.map(sentence) + [shortage].compactMap { $0 } }
+        let rest = sorted.dropFirst(room - 1).flatMap { $0 }.map(\.name).distinct
+        return sorted.prefix(room - 1).map(sentence) + [shortage].compactMap { $0 }
+            + ["The differences of \(Self.list(rest)) are smaller."]
+    }
+
+    /// The largest difference that is sure, as a factor in either direction.
+    private static func weight(_ subjects: [Subject]) -> Double {
+        subjects.flatMap(\.differences).map { difference in
+            switch difference.direction {
+            case .more: difference.low
+            case .less: 1 / difference.high
+            case .none: 1
+            }
+        }.max() ?? 1
+    }
+
+    /// The sentence about subjects whose differences have the same directions at the same places.
+    private func sentence(_ subjects: [Subject]) -> String {
+        let first = subjects[0]
+        let name = Self.list(subjects.map(\.name))
+        let all = first.differences.map(\.place)
+        let surely = [Direction.more, .less].compactMap { direction -> String? in
+            let places = first.places(direction)
+            guard !places.isEmpty else { return nil }
+            let differences = subjects.flatMap(\.differences).filter { $0.direction == direction }
+            return amount(differences, direction, first.reference) + Self.location(places, all, first.preposition)
+        }
+        let same = subjects.flatMap(\.differences).filter { $0.direction == .none }
+        let bound = same.map { max($0.high, 1 / $0.low) }.max().map { "less than \(Self.percentUp($0)) %" } ?? ""
+        guard !surely.isEmpty else {
+            let place = all.count > 1 ? "" : Self.location(all, all, first.preposition)
+            return "\(name): no difference from \(first.reference) beyond noise\(place) (\(bound))."
+        }
+        let verb = subjects.count == 1 ? words.verb.one : words.verb.many
+        let rest = first.places(.none).count
+        let others = rest == 1 ? "row" : "\(rest) rows"
+        return "\(name) \(verb) " + surely.joined(separator: ", and ")
+            + (rest == 0 ? "" : "; no difference beyond noise in the other \(others) (\(bound))") + "."
+    }
+
+    /// The range of the differences, which all have the same direction.
+    private func amount(_ differences: [Difference], _ direction: Direction, _ reference: String) -> String {
+        let low = differences.map(\.low).min() ?? 1
+        let high = differences.map(\.high).max() ?? 1
+        if low >= 2 {
+            let (from, to) = (fixed(low, 1, trimmed: true), fixed(high, 1, trimmed: true))
+            return (from == to ? from : "\(from) to \(to)") + " times \(words.times) \(reference)"
+        }
+        let ends = direction == .more ? (low - 1, high - 1) : (1 - high, 1 - low)
+        let (from, to) = (fixed(ends.0 * 100, 0), fixed(ends.1 * 100, 0))
+        let more = direction == .more ? words.more : words.less
+        return (from == to ? from : "\(from) to \(to)") + " % \(more) \(reference)"
+    }
+
+    /// A factor as a change in percent, rounded up.
+    static func percentUp(_ factor: Double) -> String { fixed(((factor - 1) * 100).rounded(.up), 0) }
+
+    /// Some of all places, in words.
+    private static func location(_ places: [Place], _ all: [Place], _ preposition: String) -> String {
+        if places.count == all.count, all.count > 1 { return " in every row" }
+        let groups = all.map(\.group).distinct
+        var parts: [(groups: [String], sizes: [Int])] = []
+        for group in groups {
+            let sizes = places.filter { $0.group == group }.map(\.size)
+            guard !sizes.isEmpty else { continue }
+            if let index = parts.firstIndex(where: { $0.sizes == sizes }) {
+                parts[index].groups.append(group)
+            } else {
+                parts.append(([group], sizes))
+            }
+        }
+        guard parts.count <= 2 else { return " in \(places.count) of \(all.count) rows" }
+        let texts = parts.map { part in
+            let isEverySize =
+                all.filter { part.groups.contains($0.group) }.count == part.groups.count * part.sizes.count
+            let names = part.groups == groups && groups.count > 1 || groups == [""]
+            let sizes = isEverySize && !names ? "" : " at \(list(part.sizes.map(String.init))) bytes"
+            return (names ? "" : " \(preposition) \(list(part.groups))") + sizes
+        }
+        return texts.joined(separator: ", and")
+    }
+
+    /// Words with commas and "and" between them.
+    static func list(_ words: [String]) -> String {
+        guard let last = words.last, words.count > 1 else { return words.first ?? "" }
+        return words.dropLast().joined(separator: ", ") + " and " + last
+    }
+}

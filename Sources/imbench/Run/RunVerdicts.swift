@@ -1,0 +1,134 @@
+/// The sentences of a run about its differences.
+extension RunResults {
+    private var measured: [ResultRow] { rows.filter { $0.outcome == .measured && $0.rtt != nil } }
+
+    /// The sentences under the table of round trips.
+    var roundTripSentences: [String] { RowDifferences([byTransport(.p50), byCodec(.p50)], .time).sentences }
+
+    /// The sentences under the table of costs.
+    var costSentences: [String] {
+        let processor = RowDifferences([byTransport(.cpu), byCodec(.cpu)], .processorTime).sentences
+        let opening = measured.contains { $0.handshake != nil }
+        let notJudged = "\"open ms\" is the median of a few connections in a row, so its differences are not judged."
+        return processor + [byteSentence].compactMap { $0 } + (opening ? [notJudged] : [])
+    }
+
+    /// The sentences under the table of floors.
+    var floorSentences: [String] {
+        let rows = floors.filter { $0.kind != .wakeUp }.map {
+            RowDifferences.Row(subject: $0.kind.rawValue, size: $0.size, values: $0.repeats[.p50] ?? [])
+        }
+        return RowDifferences([.init(rows: rows)], .time).sentences
+    }
+
+    /// Each transport beside the first one, with the same codec and size.
+    private func byTransport(_ metric: RepeatedMetric) -> RowDifferences.Axis {
+        RowDifferences.Axis(
+            preposition: "with",
+            rows: measured.map { row in
+                .init(subject: row.transport, group: row.codec, size: row.size, values: row.repeats[metric] ?? [])
+            }
+        )
+    }
+
+    /// Each codec beside the first one, over the same transport with the same size.
+    private func byCodec(_ metric: RepeatedMetric) -> RowDifferences.Axis {
+        RowDifferences.Axis(
+            preposition: "over",
+            rows: measured.map { row in
+                .init(subject: row.codec, group: row.transport, size: row.size, values: row.repeats[metric] ?? [])
+            }
+        )
+    }
+
+    // MARK: Bytes
+
+    /// The bytes of each transport beside those of the first one, with the same codec and size. They are counted, so every
+    /// difference is sure.
+    private var byteSentence: String? {
+        guard let reference = measured.first?.transport else { return nil }
+        let texts = measured.map(\.transport).distinct.dropFirst().compactMap { transport -> String? in
+            let differences = measured.filter { $0.transport == transport }.compactMap { row -> Double? in
+                let other = measured.first {
+                    $0.transport == reference && $0.codec == row.codec && $0.size == row.size
+                }
+                guard let bytes = row.bytesPerMessage, let others = other?.bytesPerMessage,
+                    (bytes.transportIP == nil) == (others.transportIP == nil)
+                else { return nil }
+                return (bytes.wire - others.wire).rounded()
+            }
+            guard let low = differences.min(), let high = differences.max() else { return nil }
+            return "\(transport) \(Self.range(low, high))"
+        }
+        guard !texts.isEmpty else { return nil }
+        return "Bytes are counted and have no noise. Beside \(reference), a message takes on the wire: "
+            + texts.joined(separator: ", ") + "."
+    }
+
+    /// A range of differences: "2 to 4 more".
+    private static func range(_ low: Double, _ high: Double) -> String {
+        func count(_ from: Double, _ to: Double) -> String {
+            from == to ? fixed(from, 0) : "\(fixed(from, 0)) to \(fixed(to, 0))"
+        }
+        if low == 0, high == 0 { return "as many" }
+        if low >= 0 { return count(low, high) + " more" }
+        if high <= 0 { return count(-high, -low) + " fewer" }
+        return "from \(fixed(-low, 0)) fewer to \(fixed(high, 0)) more"
+    }
+
+    // MARK: In short
+
+    /// The end of the report: results and next steps for a person. Empty if there is nothing to compare, or if the numbers
+    /// have no meaning.
+    var conclusions: [String] {
+        guard !environment.isDebugBuild, let speed = speedConclusion else { return [] }
+        return [speed] + [byteConclusion, nextSteps].compactMap { $0 }
+    }
+
+    private var isOutside: Bool { options.contains { ["url", "config", "network"].contains($0.name) } }
+
+    private var speedConclusion: String? {
+        let differences = RowDifferences([byTransport(.p50)], .time)
+        guard let most = differences.largestFactor, let sure = differences.largestSureFactor else { return nil }
+        let place = isOutside ? "In this run" : "On this machine"
+        if most < Self.similar {
+            return
+                "\(place) the round trips of the transports differ by at most \(RowDifferences.percentUp(most)) %. "
+                + "Choose by what each guarantees, and by the network."
+        }
+        guard sure >= Self.similar else {
+            return "The noise of this run may hide differences of up to \(RowDifferences.percentUp(most)) %. "
+                + "Run it again on a quiet machine, with --awake or more --repeat."
+        }
+        return
+            "\(place) some transports take at least \(fixed((sure * 10).rounded(.down) / 10, 1)) times as long as others. "
+            + "The sentences under the first table name them."
+    }
+
+    /// The factor below which round trips are called similar.
+    private static let similar = 1.5
+
+    private var byteConclusion: String? {
+        guard let size = measured.map(\.size).min() else { return nil }
+        let rows = measured.filter { $0.size == size && $0.bytesPerMessage?.transportIP != nil }
+        func bytes(_ row: ResultRow) -> Double { (row.bytesPerMessage?.wire ?? 0).rounded() }
+        guard let least = rows.min(by: { bytes($0) < bytes($1) }), let most = rows.max(by: { bytes($0) < bytes($1) }),
+            bytes(least) < bytes(most)
+        else { return nil }
+        func text(_ row: ResultRow) -> String {
+            "\(fixed(bytes(row), 0)) bytes on the wire with \(row.codec) over \(row.transport)"
+        }
+        return "A message of \(size) bytes takes \(text(least)), and \(text(most))."
+    }
+
+    /// The commands that answer what a run over loopback cannot.
+    private var nextSteps: String? {
+        guard !isOutside else { return nil }
+        let steps = [
+            ("open --network 4g", "the time until the first message over a mobile network"),
+            ("outage", "the messages that are lost when the path breaks"), ("advise", "a ranking for your purpose"),
+        ].filter { line, _ in Command(rawValue: String(line.prefix { $0 != " " })) != nil }
+        let texts = steps.map { "'imbench \($0)' shows \($1)" }
+        return texts.isEmpty ? nil : "Loopback has no loss and no distance: \(RowDifferences.list(texts))."
+    }
+}

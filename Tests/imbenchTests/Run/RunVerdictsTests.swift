@@ -1,0 +1,86 @@
+import Testing
+
+@testable import imbench
+
+/// A run over transports with these round trips in µs, with JSON at one size.
+private func results(_ times: [(transport: String, time: Double)], repeats: Int = 20) -> RunResults {
+    var results = sampleResults()
+    let row = results.rows[0]
+    results.rows = times.map { transport, time in
+        var row = row
+        row.transport = transport
+        row.repeats[.p50] = [Double?](repeating: time, count: repeats)
+        row.repeats[.cpu] = [Double?](repeating: time / 10, count: repeats)
+        row.bytesPerMessage?.framing = transport == "mqtt" ? 40 : 8
+        return row
+    }
+    return results
+}
+
+@Suite("The sentences of a run")
+struct RunVerdictsTests {
+    @Test("Similar transports end in advice to choose by other properties, with the bytes and the next commands")
+    func similar() {
+        let conclusions = results([("tcp", 50), ("ws", 54), ("mqtt", 60)]).conclusions
+        #expect(conclusions.count == 3)
+        #expect(
+            conclusions[0] == "On this machine the round trips of the transports differ by at most 20 %. "
+                + "Choose by what each guarantees, and by the network."
+        )
+        #expect(
+            conclusions[1]
+                == "A message of 256 bytes takes 391 bytes on the wire with json over tcp, and 423 bytes on the "
+                + "wire with json over mqtt."
+        )
+        #expect(conclusions[2].contains("'imbench outage' shows the messages that are lost when the path breaks"))
+    }
+
+    @Test("The largest difference is that of any two transports, not only of one from the first")
+    func extremes() {
+        let conclusions = results([("tcp", 50), ("ws", 60), ("mqtt", 45)]).conclusions
+        #expect(conclusions[0].contains("differ by at most 34 %."))
+    }
+
+    @Test("Transports that differ much are named as such, with a factor that is sure")
+    func different() {
+        let conclusions = results([("tcp", 50), ("ws", 120)]).conclusions
+        #expect(conclusions[0].hasPrefix("On this machine some transports take at least 2.4 times as long as others."))
+    }
+
+    @Test("An outside server is not this machine, and has no next commands")
+    func outside() {
+        var outside = results([("tcp", 50), ("ws", 50)])
+        outside.options.append(("url", "ws://example.org"))
+        #expect(outside.conclusions.count == 1)
+        #expect(outside.conclusions[0].hasPrefix("In this run the round trips"))
+    }
+
+    @Test("A debug build, a single transport and too few repeats have no conclusion")
+    func none() {
+        var debug = results([("tcp", 50), ("ws", 54)])
+        debug.environment.isDebugBuild = true
+        #expect(debug.conclusions.isEmpty)
+        #expect(results([("tcp", 50)]).conclusions.isEmpty)
+        #expect(results([("tcp", 50), ("ws", 54)], repeats: 3).conclusions.isEmpty)
+    }
+
+    @Test("The sentences stand under their tables and in the JSON")
+    func report() {
+        let results = results([("tcp", 50), ("ws", 54), ("mqtt", 60)])
+        let text = results.report.text(.table, .none, width: .max)
+        let sentences = [
+            "mqtt takes 20 % longer than tcp with json.", "ws takes 8 % longer than tcp with json.",
+            "mqtt uses 20 % more CPU time per message than tcp with json.",
+            "Bytes are counted and have no noise. Beside tcp, a message takes on the wire: ws as many, mqtt 32 more.",
+        ]
+        let json = results.report.text(.json, .none)
+        for sentence in sentences {
+            #expect(text.contains("\n" + sentence + "\n"), "\(sentence)")
+            #expect(json.contains("\"" + sentence + "\""), "\(sentence)")
+        }
+        let places = ["Round trips\n", sentences[0], "Costs per message", sentences[2], "In short\n"].compactMap {
+            text.firstRange(of: $0)?.lowerBound
+        }
+        #expect(places.count == 5 && places == places.sorted())
+    }
+}
