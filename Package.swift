@@ -38,7 +38,10 @@ let package = Package(
                 "Simulation",
                 "Primitives",
             ],
-            resources: [.embedInCode("Corpus/messages.tsv"), .embedInCode("Report/report.css")]
+            resources: [
+                .embedInCode("Corpus/messages.tsv"), .embedInCode("Report/report.css"),
+                .embedInCode("Report/sort.js"),
+            ]
         ),
         // All tests are one program. This target sets how many of them run at a time.
         .target(name: "CTestWidth", path: "Tests/CTestWidth"),

@@ -104,25 +104,42 @@ struct CrowdResults: Sendable {
                 ? [
                     Report.Section(
                         heading: "Round trips of honest clients",
+                        question: "How much do hostile clients slow the others?",
                         charts: charts,
-                        table: table.selecting(["p50 µs", "p50 att.", "×p50", "p99 µs", "p99 att.", "×p99"])
+                        table: table.selecting(["p50 µs", "p50 att.", "×p50", "p99 µs", "p99 att.", "×p99"]),
+                        reading: "Shorter is better. The first part of a bar is the 99th percentile without the attack. The rest "
+                            + "is what the attack adds, or saves by chance.",
+                        next: [.init("To tell an effect from chance", "imbench crowd --hostile --repeat 3")]
                     ),
                     Report.Section(
                         heading: "The server",
+                        question: "How much memory does an attack take from the server?",
                         table: table.withoutNotes.selecting(["trips", "opened", "heap B", "allowed", "least", "most"])
                     ),
-                    Report.Section(heading: "Endings", table: table.withoutNotes.selecting(["ended", "expected"])),
+                    Report.Section(
+                        heading: "Endings",
+                        question: "How does the server end hostile clients?",
+                        table: table.withoutNotes.selecting(["ended", "expected"])
+                    ),
                 ]
                 : [
                     Report.Section(
                         heading: "Opening and memory",
+                        question: "How much does an idle client cost?",
                         charts: charts,
                         table: table.selecting([
                             "clients", "open s", "opens/s", "server B", "client B", "s. used B", "c. used B",
-                        ])
+                        ]),
+                        reading: "Less memory and a shorter ping are better, and more connections opened per second. Memory is "
+                            + "the heap of the process divided by its connections.",
+                        next: [
+                            .init("To see clients that were used", "imbench crowd --idle 1000 --transfer 1MiB"),
+                            .init("To see hostile clients", "imbench crowd --hostile"),
+                        ]
                     ),
                     Report.Section(
                         heading: "Pings",
+                        question: "Does a crowd slow the answers?",
                         table: table.withoutNotes.selecting(["pings", "pongs", "p50 µs", "p99 µs"])
                     ),
                 ],
@@ -202,7 +219,7 @@ struct CrowdResults: Sendable {
     /// The 99th percentile on one transport, without each attack and during it.
     private func attacks(_ transport: String) -> BarChart {
         BarChart(
-            title: "\(transport): p99 of honest clients in µs",
+            title: "\(transport): p99 of honest clients",
             legend: [(.first, "before and after"), (.worse, "during the attack")],
             rows: rows.filter { $0.transport == transport }.compactMap { row in
                 guard let attack = row.attack, let before = row.value(of: "quiet_p99_us"),
@@ -215,9 +232,10 @@ struct CrowdResults: Sendable {
                         .init(kind: .first, from: 0, to: before),
                         .init(kind: during > before ? .worse : .better, from: low, to: high),
                     ],
-                    value: "\(shown(before)) → \(shown(during))"
+                    value: "\(shown(before)) → \(shown(during)) µs"
                 )
-            }
+            },
+            unit: .microseconds
         )
     }
 }

@@ -45,12 +45,22 @@ extension RunResults {
             sections: [
                 Report.Section(
                     heading: "One message",
+                    question: "How many bytes does a message need, and which layer needs them?",
                     charts: sizes.map { size in Self.layerChart(rows.filter { $0.size == size }, size) },
-                    table: table.selecting(["+codec", "+framing", "+TLS", "+IP", "wire B", "overhead"])
+                    table: table.selecting(["+codec", "+framing", "+TLS", "+IP", "wire B", "overhead"]),
+                    reading: "Shorter is better. Each bar is one message in one direction, from the text on the left to the "
+                        + "headers on the right. The text is the same in all bars of a chart, so the rest is the overhead. "
+                        + "Acknowledgements of TCP count as headers.",
+                    next: [.init("To see these bytes one by one", "imbench trace")]
                 ),
                 Report.Section(
                     heading: "One connection",
-                    table: table.withoutNotes.selecting(["open B", "open RTTs", "keepalive B/day"])
+                    question: "What does a connection need before the first message, and while it is idle?",
+                    table: table.withoutNotes.selecting(["open B", "open RTTs", "keepalive B/day"]),
+                    next: [
+                        .init("To see how soon each transport detects a dead connection", "imbench outage"),
+                        .init("To add encryption", "imbench overhead --tls"),
+                    ]
                 ),
             ],
             records: records,

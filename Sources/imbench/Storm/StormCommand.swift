@@ -63,7 +63,7 @@ struct StormResults: Sendable {
     /// - Parameter isUnicode: whether the plots may have more than ASCII.
     func report(isUnicode: Bool) -> Report {
         let table = table
-        let charts = [
+        let bars = [
             BarChart(
                 title: "Seconds until 99 % are connected again",
                 rows: outcomes.map { policy, outcome in
@@ -83,7 +83,8 @@ struct StormResults: Sendable {
         let plots = zip(outcomes, timelines).map { entry, timeline in
             Report.Section(
                 heading: "\(entry.policy.rawValue): attempts/s, clients connected again",
-                drawing: plot.lines(timeline, clients: model.clients)
+                drawing: plot.lines(timeline, clients: model.clients),
+                media: .textOnly
             )
         }
         return Report(
@@ -94,12 +95,25 @@ struct StormResults: Sendable {
             sections: [
                 Report.Section(
                     heading: "The server",
-                    charts: charts,
-                    table: table.selecting(["peak/s", "once up", "attempts", "refused", "timed out", "wasted"])
+                    question: "How many attempts must the server bear?",
+                    charts: [bars[1], attempts(timelines)],
+                    table: table.selecting(["peak/s", "once up", "attempts", "refused", "timed out", "wasted"]),
+                    reading: "Lower is better. A policy without jitter makes all clients try at the same moments. Attempts above "
+                        + "what the server can complete in a second fill its queue, and those that do not fit are dropped.",
+                    next: [
+                        .init("To see a longer outage", "imbench storm --outage 1m"),
+                        .init("To see a faster server", "imbench storm --handshakes 10000"),
+                    ]
                 ),
                 Report.Section(
                     heading: "The clients",
-                    table: table.selecting(["50 % s", "99 % s", "100 % s", "gave up", "trying"])
+                    question: "How soon are the clients connected again?",
+                    charts: [bars[0], connected(timelines)],
+                    table: table.selecting(["50 % s", "99 % s", "100 % s", "gave up", "trying"]),
+                    reading: "The sooner a line reaches the top, the better. The server cannot complete more handshakes than "
+                        + "its capacity, so no policy can be steeper than that. A line that ends below the top has clients "
+                        + "that gave up, or that still try at the end.",
+                    next: [.init("To see how one client of each transport recovers", "imbench outage")]
                 ),
             ] + plots,
             records: table,
@@ -115,6 +129,57 @@ struct StormResults: Sendable {
                     return .object(members + [("limit_reached", .bool(isLimited)), ("timeline", .array(timeline))])
                 }
             )
+        )
+    }
+
+    /// Clients that are connected again, one line for each policy.
+    private func connected(_ timelines: [[StormOutcome.Second]]) -> LineChart {
+        chart(
+            "Clients connected again",
+            timelines,
+            y: Axis(title: "clients", range: 0...Double(max(1, model.clients))),
+            labels: .along
+        ) { seconds in seconds.last.map { Double($0.back) } }
+    }
+
+    /// Attempts in each second, one line for each policy. A second without attempts is drawn as one attempt, because the axis
+    /// has no zero.
+    private func attempts(_ timelines: [[StormOutcome.Second]]) -> LineChart {
+        chart(
+            "Attempts that reach the server, per second",
+            timelines,
+            y: Axis(title: "attempts/s (0 is drawn as 1)", scale: .logarithmic),
+            labels: .none
+        ) { seconds in seconds.map(\.attempts).max().map { Double(max(1, $0)) } }
+    }
+
+    /// The most points of a line.
+    private static let points = 150
+
+    /// - Parameter value: the value of a point, from the seconds that it stands for.
+    private func chart(
+        _ title: String,
+        _ timelines: [[StormOutcome.Second]],
+        y: Axis,
+        labels: LineChart.Labels,
+        _ value: (ArraySlice<StormOutcome.Second>) -> Double?
+    ) -> LineChart {
+        let outage = Double(model.outage.wholeNanoseconds) / 1e9
+        let step = max(1, ((timelines.map(\.count).max() ?? 0) + Self.points - 1) / Self.points)
+        return LineChart(
+            title: title,
+            x: Axis(title: "seconds after the loss"),
+            y: y,
+            series: zip(outcomes, timelines).enumerated().map { index, entry in
+                let (outcome, timeline) = entry
+                let points = stride(from: 0, to: timeline.count, by: step).compactMap { start in
+                    let seconds = timeline[start..<min(start + step, timeline.count)]
+                    return value(seconds).map { LineChart.Point(Double(seconds.endIndex), $0) }
+                }
+                return LineChart.Series(label: outcome.policy.rawValue, style: SeriesStyle(index), points: points)
+            },
+            references: outage > 0 ? [.init(direction: .vertical, value: outage, label: "server up")] : [],
+            labels: labels
         )
     }
 

@@ -90,6 +90,23 @@ private func text(_ results: StormResults, _ format: Format, isUnicode: Bool = f
         #expect(timeline.count > 40)
     }
 
+    @Test("A page has one line for each policy in each chart over time, and no plots of characters")
+    func page() throws {
+        let results = results()
+        let report = results.report(isUnicode: true)
+        let charts = report.sections.flatMap(\.charts).compactMap { $0 as? LineChart }
+        #expect(charts.map(\.title) == ["Attempts that reach the server, per second", "Clients connected again"])
+        for chart in charts {
+            #expect(chart.series.map(\.label) == results.outcomes.map(\.policy.rawValue))
+            #expect(chart.series.allSatisfy { (1...150).contains($0.points.count) })
+        }
+        let ends = charts[1].series.map { $0.points.last?.y }
+        #expect(ends == results.outcomes.map { Double($0.outcome.back) })
+        let page = report.text(.html, .none)
+        #expect(!page.contains("<pre") && !page.contains("█"))
+        #expect(report.text(.table, .none).contains("█"))
+    }
+
     @Test("CSV has one line for each policy, with as many fields as names")
     func csv() {
         let lines = text(results(), .csv).split(separator: "\r\n").map {
