@@ -41,10 +41,14 @@ extension Comparison {
                     charts: RepeatedMetric.allCases.map(chart),
                     table: overview,
                     notes: signs,
-                    reading: "The mark is the change of the median, and the bar is the interval in which the true change lies. An "
+                    reading:
+                        "The mark is the change of the median, and the bar is the interval in which the true change lies. An "
                         + "interval that crosses the line at 0 is no difference. A narrow interval is a good measurement.",
                     next: [
-                        .init("To narrow the intervals, measure both with more repeats", "imbench run --repeat 20 --format json")
+                        .init(
+                            "To narrow the intervals, measure both with more repeats",
+                            "imbench run --repeat 20 --format json"
+                        )
                     ]
                 ),
                 Report.Section(

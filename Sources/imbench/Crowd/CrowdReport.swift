@@ -99,6 +99,7 @@ struct CrowdResults: Sendable {
                 ? "Honest clients beside hostile ones: round trips during each attack, and before and after it"
                 : "A crowd of idle clients: the cost of each, and their round trips",
             warnings: run.warnings,
+            verdict: isHostile ? verdict : [],
             facts: run.facts,
             sections: isHostile
                 ? [
@@ -107,7 +108,8 @@ struct CrowdResults: Sendable {
                         question: "How much do hostile clients slow the others?",
                         charts: charts,
                         table: table.selecting(["p50 µs", "p50 att.", "×p50", "p99 µs", "p99 att.", "×p99"]),
-                        reading: "Shorter is better. The first part of a bar is the 99th percentile without the attack. The rest "
+                        reading:
+                            "Shorter is better. The first part of a bar is the 99th percentile without the attack. The rest "
                             + "is what the attack adds, or saves by chance.",
                         next: [.init("To tell an effect from chance", "imbench crowd --hostile --repeat 3")]
                     ),
@@ -130,7 +132,8 @@ struct CrowdResults: Sendable {
                         table: table.selecting([
                             "clients", "open s", "opens/s", "server B", "client B", "s. used B", "c. used B",
                         ]),
-                        reading: "Less memory and a shorter ping are better, and more connections opened per second. Memory is "
+                        reading:
+                            "Less memory and a shorter ping are better, and more connections opened per second. Memory is "
                             + "the heap of the process divided by its connections.",
                         next: [
                             .init("To see clients that were used", "imbench crowd --idle 1000 --transfer 1MiB"),
@@ -156,6 +159,28 @@ struct CrowdResults: Sendable {
                 }
             )
         )
+    }
+
+    /// Whether the server kept its limits, and the attack that slowed the others most.
+    private var verdict: [String] {
+        let measured = rows.filter { $0.failure == nil }
+        let broken = measured.filter { !$0.breaches.isEmpty }.map(\.name)
+        var sentences: [String] = []
+        if !broken.isEmpty {
+            sentences.append("A rule of the server did not hold in \(broken.joined(separator: ", ")).")
+        } else if !measured.isEmpty {
+            sentences.append(
+                "Every rule of the server held in \(measured.count) of \(rows.count) attacks that were measured."
+            )
+        }
+        let factors = measured.compactMap { row in row.value(of: "ratio_p99").map { (name: row.name, factor: $0) } }
+        if let worst = factors.max(by: { $0.factor < $1.factor }) {
+            sentences.append(
+                "The 99th percentile of honest clients was at most \(shown(worst.factor)) times that without the attack "
+                    + "(\(worst.name))."
+            )
+        }
+        return sentences
     }
 
     private var table: Table {

@@ -118,12 +118,14 @@ struct OutageResults: Sendable {
             name: "imbench outage",
             title: "When the path breaks: time to detect, time to recover, and the accounts",
             warnings: run.warnings,
+            verdict: verdict,
             facts: run.facts,
             sections: [
                 Report.Section(
                     question: "How long does each fault interrupt the conversation?",
                     charts: transports.map(timeline),
-                    reading: "Each row is one fault, which begins at 0. Until the connection is lost, the client does not know of "
+                    reading:
+                        "Each row is one fault, which begins at 0. Until the connection is lost, the client does not know of "
                         + "the fault (wide bar). Then it tries to reconnect (thin bar) until the next connection is open. "
                         + "The numbers are the lengths of both, in ms. The vertical mark is the end of the fault: before it, "
                         + "no attempt can succeed. Messages that are sent in between wait for the next connection.",
@@ -133,10 +135,11 @@ struct OutageResults: Sendable {
                     ],
                     media: .htmlOnly
                 )
-            ] + transports.map { transport in
-                let isLast = transport == transports.last
-                return section(table, transport, notes: isLast ? [conditions] : [])
-            },
+            ]
+                + transports.map { transport in
+                    let isLast = transport == transports.last
+                    return section(table, transport, notes: isLast ? [conditions] : [])
+                },
             records: table,
             data: run.envelope(
                 results: zip(table.members, rows).map { members, row in
@@ -145,6 +148,28 @@ struct OutageResults: Sendable {
                 }
             )
         )
+    }
+
+    /// Whether all rows are good, and the longest times to detect a fault.
+    private var verdict: [String] {
+        let measured = rows.filter { $0.skipped == nil }
+        guard !measured.isEmpty else { return [] }
+        let failed = measured.filter { $0.failure != nil }.map { "\($0.transport) \($0.fault.rawValue)" }
+        var sentences = [
+            failed.isEmpty
+                ? "After each of \(measured.count) faults the connection was kept or open again, and no acknowledged message "
+                    + "was lost, arrived twice, or out of order."
+                : "\(failed.count) of \(measured.count) faults ended badly: \(failed.joined(separator: ", "))."
+        ]
+        func longest(_ isSilent: Bool) -> String? {
+            measured.filter { $0.fault.isSilent == isSilent }.compactMap { Self.milliseconds($0.detect) }.max()
+                .map { Self.whole($0) }
+        }
+        if let silent = longest(true) {
+            sentences.append("Faults that only the keepalive can detect were detected within \(silent) ms.")
+        }
+        if let other = longest(false) { sentences.append("All others were detected within \(other) ms.") }
+        return sentences
     }
 
     private var conditions: String {

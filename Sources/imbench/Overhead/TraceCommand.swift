@@ -95,23 +95,25 @@ struct TraceResults: Sendable {
                 Report.Section(
                     question: "How much of each message is its text?",
                     charts: [chart],
-                    reading: "Shorter is better. Each bar is one message as a client writes it, without TCP, UDP and IP. The tables "
-                        + "below have every byte, in the order of the wire.",
+                    reading:
+                        "Shorter is better. Each bar is one message as a client writes it, without TCP, UDP and IP. The tables "
+                        + "below have every field, in the order of the wire.",
                     next: [
                         .init("To trace another text", "imbench trace 'See you at noon'"),
                         .init("To count headers and acknowledgements too", "imbench overhead"),
                     ],
                     media: .htmlOnly
                 )
-            ] + messages.map { message in
-                let summary =
-                    "\(message.wire.count) bytes, \(message.encoded) of them the message, \(message.text) its text"
-                return Report.Section(
-                    heading: "\(message.transport), \(message.codec)",
-                    table: message.failure == nil ? Self.table([message]) : nil,
-                    notes: [message.failure ?? summary]
-                )
-            },
+            ]
+                + messages.map { message in
+                    let summary =
+                        "\(message.wire.count) bytes, \(message.encoded) of them the message, \(message.text) its text"
+                    return Report.Section(
+                        heading: "\(message.transport), \(message.codec)",
+                        table: message.failure == nil ? Self.table([message]) : nil,
+                        notes: [message.failure ?? summary]
+                    )
+                },
             records: Self.table(messages),
             data: run.envelope(results: messages.map(Self.data))
         )

@@ -42,7 +42,8 @@ enum HTMLRenderer {
         if let heading = section.question ?? section.heading { text += "<h2>\(escaped(heading))</h2>\n" }
         let charts = section.charts.map(\.html).filter { !$0.isEmpty }
         let reading =
-            section.reading.isEmpty ? "" : "<p class=\"reading\"><b>How to read it.</b> \(escaped(section.reading))</p>\n"
+            section.reading.isEmpty
+            ? "" : "<p class=\"reading\"><b>How to read it.</b> \(escaped(section.reading))</p>\n"
         // Two charts stand side by side where there is room, and the place beside the last odd one is free.
         if !charts.isEmpty {
             let isOdd = charts.count % 2 == 1

@@ -31,7 +31,7 @@ struct Report: Sendable {
     struct NextCommand: Sendable {
         /// As in "To see the bytes one by one".
         var purpose: String
-        /// The whole line, as in `imbench trace`.
+        /// The whole line, as in `imbench trace Hello`.
         var line: String
 
         init(_ purpose: String, _ line: String) { (self.purpose, self.line) = (purpose, line) }

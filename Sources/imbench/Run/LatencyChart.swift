@@ -5,7 +5,11 @@ extension RunResults {
         let transports = rows.map(\.transport).distinct
         let charts = rows.map(\.size).distinct.flatMap { size in
             rows.map(\.codec).distinct.map { codec in
-                distributions(rows.filter { $0.size == size && $0.codec == codec }, "\(size) bytes, \(codec)", transports)
+                distributions(
+                    rows.filter { $0.size == size && $0.codec == codec },
+                    "\(size) bytes, \(codec)",
+                    transports
+                )
             }
         }
         guard charts.contains(where: { !$0.isEmpty }) else { return nil }
@@ -30,7 +34,8 @@ extension RunResults {
     private static let distributionReading =
         "Lower is better. Each line shows which round trip a share of all messages did not exceed: half of them at 50 %, "
         + "all but one in a thousand at 99.9 %. Both axes are logarithmic, so equal distances are equal ratios. A line that "
-        + "rises late is steady. A line ends where fewer than ten messages were slower."
+        + "rises late is steady. A line ends where fewer than ten messages were slower. The dotted lines are the medians of "
+        + "the floors."
 
     private func distributions(_ rows: [ResultRow], _ subject: String, _ transports: [String]) -> LineChart {
         let floors = rows.compactMap { row in row.floor.flatMap { name in row.floorP50.map { (name, $0) } } }
@@ -49,7 +54,7 @@ extension RunResults {
             },
             references: names.compactMap { name in
                 floors.first { $0.0 == name }.map {
-                    LineChart.Reference(direction: .horizontal, value: $0.1, label: "floor \(name), p50")
+                    LineChart.Reference(direction: .horizontal, value: $0.1, label: "floor \(name)")
                 }
             }
         )

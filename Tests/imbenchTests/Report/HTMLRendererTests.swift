@@ -77,8 +77,10 @@ struct HTMLRendererTests {
         report.warnings = ["a warning"]
         report.verdict = ["a <verdict>"]
         let page = report.text(.html, .none)
-        let places = try ["<h1>", report.title, "a warning", "a &lt;verdict&gt;", "How long does", "<figure>", "<table>"]
-            .map { try #require(page.firstRange(of: $0)?.lowerBound, "\($0)") }
+        let places = try [
+            "<h1>", report.title, "a warning", "a &lt;verdict&gt;", "How long does", "<figure>", "<table>",
+        ]
+        .map { try #require(page.firstRange(of: $0)?.lowerBound, "\($0)") }
         #expect(places == places.sorted())
         #expect(report.text(.table, .none).hasSuffix("\na <verdict>\n"))
         #expect(report.text(.markdown, .none).contains("\na &lt;verdict>\n"))
@@ -89,7 +91,9 @@ struct HTMLRendererTests {
         var lines: [String] = []
         for report in try sampleReports(hostile: "hostile") {
             for section in report.sections {
-                if section.charts.contains(where: { !$0.isEmpty }) { #expect(!section.reading.isEmpty, "\(report.name)") }
+                if section.charts.contains(where: { !$0.isEmpty }) {
+                    #expect(!section.reading.isEmpty, "\(report.name)")
+                }
                 for next in section.next { lines.append(next.line) }
             }
         }

@@ -40,8 +40,8 @@ struct Axis: Sendable {
             if includesZero { (low, high) = (min(0, low), max(0, high)) }
             if low == high { high = low + max(1, low.magnitude) }
         case .logarithmic:
-            // A range of less than a factor of two would show noise as a difference.
-            if high < low * 2 { (low, high) = (low / 1.5, high * 1.5) }
+            // A range of less than a factor of two would show noise as a difference. No line runs along an end.
+            (low, high) = high < low * 2 ? (low / 1.5, high * 1.5) : (low / 1.1, high * 1.1)
         case .nines:
             (low, high) = (0, max(high, 90))
         }
@@ -144,8 +144,9 @@ struct FittedAxis: Sendable {
     private func decades(_ factors: [Double], every step: Int = 1) -> [Double] {
         guard range.lowerBound > 0 else { return [] }
         let exponents = Int(floor(log10(range.lowerBound)))...Int(ceil(log10(range.upperBound)))
-        return exponents.filter { $0 % step == 0 }.flatMap { exponent in factors.map { $0 * pow(10, Double(exponent)) } }
-            .filter { range.contains($0) }
+        return exponents.filter { $0 % step == 0 }.flatMap { exponent in factors.map { $0 * pow(10, Double(exponent)) }
+        }
+        .filter { range.contains($0) }
     }
 
     /// 90, 99, 99.9 and so on, after the given values.

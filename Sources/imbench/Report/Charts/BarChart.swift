@@ -46,7 +46,9 @@ struct BarChart: Chart {
     func drawing(width: Double) -> SVGDrawing {
         let layout = Layout(self, width)
         var drawing = SVGDrawing(width: width, height: layout.bottom + 20)
-        let axis = Axis(unit: unit, range: range).fitted(to: rows.flatMap(\.spans).flatMap { [$0.from, $0.to] } + lines)
+        let axis = Axis(unit: unit, range: range).fitted(
+            to: rows.flatMap(\.spans).flatMap { [$0.from, $0.to] } + lines
+        )
         layout.drawTicks(of: axis, &drawing)
         for (index, row) in rows.enumerated() {
             let top = layout.top(of: index)
@@ -103,7 +105,7 @@ struct BarChart: Chart {
 
         /// Lines behind the bars, with their values below.
         func drawTicks(of axis: FittedAxis, _ drawing: inout SVGDrawing) {
-            for tick in axis.ticks(atMost: Int((right - left) / 64)) {
+            for tick in axis.ticks(atMost: Int((right - left) / 52)) {
                 guard let place = axis.place(tick.value) else { continue }
                 let x = left + place * (right - left)
                 drawing.line((x, 0), (x, bottom), "grid")
@@ -149,7 +151,9 @@ struct BarChart: Chart {
                     span.kind.rawValue
                 )
             }
-            if to > 1 { drawing.clipMark(at: (right, middle), towards: .right, title: "\(name): up to \(shown(span.to))") }
+            if to > 1 {
+                drawing.clipMark(at: (right, middle), towards: .right, title: "\(name): up to \(shown(span.to))")
+            }
             if from < 0 {
                 drawing.clipMark(at: (left, middle), towards: .left, title: "\(name): from \(shown(span.from))")
             }

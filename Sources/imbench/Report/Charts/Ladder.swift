@@ -27,8 +27,7 @@ struct Ladder: Chart {
     private static let head = 24.0
 
     func drawing(width: Double) -> SVGDrawing {
-        let numbers = 44.0
-        let (client, server) = (numbers + 26, width - 26)
+        let (client, server) = (62.0, width - 22)
         let bottom = Self.head + Double(steps.count) * Self.stepHeight + 4
         var drawing = SVGDrawing(width: width, height: bottom + 2)
         var first = 0
@@ -58,8 +57,9 @@ struct Ladder: Chart {
             drawing.line((from, top), tip, "arrow c\(style.number)")
             let back = step.isFromClient ? -8.0 : 8.0
             drawing.polygon([tip, (to + back, tip.y - 5.5), (to + back, tip.y + 2.5)], "point c\(style.number)")
-            let label = step.label + (step.bytes.map { ", \($0) B" } ?? "")
-            drawing.text(label, at: ((client + server) / 2, top - 3), anchor: .middle, within: server - client - 8)
+            let bytes = step.bytes.map { ", \($0) B" } ?? ""
+            let label = SVGDrawing.cut(step.label, to: server - client - 8 - SVGDrawing.width(of: bytes))
+            drawing.text(label + bytes, at: ((client + server) / 2, top - 3), anchor: .middle)
         }
         return drawing
     }

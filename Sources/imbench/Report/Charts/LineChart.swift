@@ -35,8 +35,6 @@ struct LineChart: Chart {
         case atEnd
         /// Within the chart, for lines that end at the same height.
         case along
-        /// In the legend alone, for lines that cross often.
-        case none
     }
 
     var title: String
@@ -62,12 +60,11 @@ struct LineChart: Chart {
         )
         var drawing = SVGDrawing(width: width, height: plot.bottom + 38)
         plot.drawAxes(&drawing)
-        for reference in references { plot.draw(reference, &drawing) }
         for line in series { plot.draw(line, &drawing) }
+        plot.draw(references, &drawing)
         switch labels {
         case .atEnd: plot.drawLabelsAtEnd(series, &drawing)
         case .along: plot.drawLabelsAlong(series, &drawing)
-        case .none: break
         }
         return drawing
     }
@@ -82,18 +79,21 @@ extension LineChart {
         let y: FittedAxis
         let left: Double
         let right: Double
-        let top = 22.0
+        let top: Double
         let bottom: Double
         private let yTicks: [FittedAxis.Tick]
 
         init(_ chart: LineChart, x: FittedAxis, y: FittedAxis, _ width: Double) {
             (self.x, self.y) = (x, y)
             let height = width > LineChart.narrow ? 250.0 : 220
+            // The names of vertical lines stand between the axis and its title.
+            top = chart.references.contains { $0.direction == .vertical } ? 32 : 22
             bottom = top + max(height, chart.labels == .atEnd ? Double(chart.series.count) * Self.lineHeight : 0)
             yTicks = y.ticks(atMost: Int(height / 30))
             left = (yTicks.map { SVGDrawing.width(of: $0.label) }.max() ?? 0) + 8
-            let labels = chart.series.map { SVGDrawing.width(of: $0.label) }.max() ?? 0
-            right = width - (chart.labels == .atEnd ? min(labels + 16, width * 0.35) : 8)
+            // Names are bold.
+            let names = 1.1 * (chart.series.map { SVGDrawing.width(of: $0.label) }.max() ?? 0)
+            right = width - (chart.labels == .atEnd ? min(names + 12, width * 0.38) : 8)
         }
 
         func drawAxes(_ drawing: inout SVGDrawing) {
@@ -116,18 +116,28 @@ extension LineChart {
             drawing.text(x.axis.title, at: (right, bottom + 33), "axis", anchor: .end, within: right)
         }
 
-        func draw(_ reference: Reference, _ drawing: inout SVGDrawing) {
-            switch reference.direction {
-            case .horizontal:
-                guard let place = y.place(reference.value), (0...1).contains(place) else { return }
-                let height = bottom - place * (bottom - top)
-                drawing.line((left, height), (right, height), "reference")
-                drawing.text(reference.label, at: (left + 5, height - 4), "halo", within: right - left)
-            case .vertical:
-                guard let place = x.place(reference.value), (0...1).contains(place) else { return }
-                let side = left + place * (right - left)
-                drawing.line((side, top), (side, bottom), "reference")
-                drawText(reference.label, beside: (side, bottom - 6), "halo", &drawing)
+        /// Lines across the chart. The names of horizontal ones stand side by side, because such lines can be close together.
+        func draw(_ references: [Reference], _ drawing: inout SVGDrawing) {
+            var start = left + 5
+            for reference in references {
+                switch reference.direction {
+                case .horizontal:
+                    guard let place = y.place(reference.value), (0...1).contains(place) else { continue }
+                    let height = bottom - place * (bottom - top)
+                    drawing.line((left, height), (right, height), "reference")
+                    drawing.text(
+                        reference.label,
+                        at: (start, height - 4),
+                        "halo",
+                        within: max(20, drawing.width - start)
+                    )
+                    start += SVGDrawing.width(of: reference.label) + 8
+                case .vertical:
+                    guard let place = x.place(reference.value), (0...1).contains(place) else { continue }
+                    let side = left + place * (right - left)
+                    drawing.line((side, top), (side, bottom), "reference")
+                    drawText(reference.label, beside: (side, top - 4), "", &drawing)
+                }
             }
         }
 
@@ -228,6 +238,11 @@ extension LineChart {
                 return nil
             }
             let ordered = series.compactMap { line in crossing(line, 0.5).map { (line, $0.x) } }.sorted { $0.1 < $1.1 }
+            // A line that stays low has its name above its end.
+            for line in series where crossing(line, 0.5) == nil {
+                guard let end = end(of: line) else { continue }
+                drawText(line.label, beside: (end.x, end.y - 5), "name halo \(line.style.classes)", &drawing)
+            }
             for (index, entry) in ordered.enumerated() {
                 // The first line to rise has the highest name, because the other lines are still low there.
                 let share = 0.92 - 0.8 * Double(index) / Double(max(1, ordered.count))

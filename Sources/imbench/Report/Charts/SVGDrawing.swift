@@ -24,6 +24,12 @@ struct SVGDrawing: Sendable {
     /// An estimate of the width of a text, because only the page knows the font.
     static func width(of text: String) -> Double { Double(text.count) * characterWidth }
 
+    /// The beginning of a text that is wider than `width`.
+    static func cut(_ text: String, to width: Double) -> String {
+        guard Self.width(of: text) > width else { return text }
+        return String(text.prefix(max(1, Int(width / characterWidth) - 1))) + "…"
+    }
+
     mutating func line(_ from: Point, _ to: Point, _ style: String) {
         let ends = "x1=\"\(number(from.x))\" y1=\"\(number(from.y))\" x2=\"\(number(to.x))\" y2=\"\(number(to.y))\""
         content += "<line class=\"\(style)\" \(ends)/>\n"
@@ -66,11 +72,8 @@ struct SVGDrawing: Sendable {
         within width: Double = .infinity
     ) {
         guard !text.isEmpty else { return }
-        var (shown, title) = (text, "")
-        if Self.width(of: text) > width {
-            shown = String(text.prefix(max(1, Int(width / Self.characterWidth) - 1))) + "…"
-            title = "<title>\(HTMLRenderer.escaped(text))</title>"
-        }
+        let shown = Self.cut(text, to: width)
+        let title = shown == text ? "" : "<title>\(HTMLRenderer.escaped(text))</title>"
         let style = style.isEmpty ? "" : " class=\"\(style)\""
         let side = anchor == .start ? "" : " text-anchor=\"\(anchor.rawValue)\""
         let place = "x=\"\(number(at.x))\" y=\"\(number(at.y))\""

@@ -54,7 +54,9 @@ private func charts() -> [any Chart] {
     func inside(_ width: Double) throws {
         for chart in charts() {
             let elements = try drawn(chart, width: width)
-            let box = try #require(elements.first?.attributes["viewBox"]).split(separator: " ").compactMap { Double($0) }
+            let box = try #require(elements.first?.attributes["viewBox"]).split(separator: " ").compactMap {
+                Double($0)
+            }
             #expect(box.prefix(3) == [0, 0, width])
             for element in elements {
                 for (name, limit) in [("x", width), ("x1", width), ("x2", width), ("y", box[3]), ("y2", box[3])] {
@@ -74,7 +76,10 @@ private func charts() -> [any Chart] {
     @Test("A chart without content is omitted")
     func empty() {
         #expect(BarChart(title: "t").html.isEmpty)
-        #expect(LineChart(title: "t", x: Axis(), y: Axis(), series: [.init(label: "l", style: .init(0), points: [])]).html == "")
+        #expect(
+            LineChart(title: "t", x: Axis(), y: Axis(), series: [.init(label: "l", style: .init(0), points: [])]).html
+                == ""
+        )
         #expect(Ladder(title: "t").html.isEmpty)
     }
 
@@ -101,7 +106,9 @@ private func charts() -> [any Chart] {
 
     @Test("Spans are shares of the axis, which includes 0")
     func shares() throws {
-        let elements = try drawn(chart([.init(kind: .first, from: -10, to: 30), .init(kind: .second, from: 0, to: 20)]))
+        let elements = try drawn(
+            chart([.init(kind: .first, from: -10, to: 30), .init(kind: .second, from: 0, to: 20)])
+        )
         let (all, part) = (try #require(bar("first", elements)), try #require(bar("second", elements)))
         #expect(abs(part.x - (all.x + all.width / 4)) < 0.2)
         #expect(abs(part.width - all.width / 2) < 0.2)
