@@ -14,7 +14,7 @@ extension RunResults {
         }
         guard charts.contains(where: { !$0.isEmpty }) else { return nil }
         let titles = ["min µs", "p50 µs", "p90 µs", "p99 µs", "p99.9 µs", "max µs", "n"]
-        let percentiles = Self.table(rows).withoutNotes.selecting(titles)
+        let percentiles = Self.table(rows.filter { !$0.distribution.isEmpty }).selecting(titles)
         return Report.Section(
             heading: "Distribution of round trips",
             question: "How often is a message much slower than usual?",
