@@ -50,7 +50,7 @@ import Testing
 
     @Test("Values that are no numbers, or none at all, give an axis too")
     func noNumbers() {
-        for values in [[], [Double.nan, .infinity], [0], [-.infinity, 5]] {
+        for values in [[], [.nan, .infinity], [0], [-.infinity, 5]] as [[Double]] {
             for scale in [Axis.Scale.linear, .logarithmic, .nines] {
                 let axis = Axis(scale: scale).fitted(to: values)
                 #expect(axis.range.lowerBound < axis.range.upperBound)
