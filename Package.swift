@@ -44,6 +44,7 @@ let package = Package(
                 .embedInCode("Serve/Page/page.html"), .embedInCode("Serve/Page/page.css"),
                 .embedInCode("Serve/Page/session.js"), .embedInCode("Serve/Page/conversation.js"),
                 .embedInCode("Serve/Page/page.js"),
+                .embedInCode("Report/sort.js"),
             ]
         ),
         // All tests are one program. This target sets how many of them run at a time.

@@ -31,16 +31,32 @@ extension Comparison {
                 Report.Section(heading: "Round trips", table: verdicts, notes: [machine]),
                 Report.Section(
                     heading: "All numbers that differ",
+                    question: "Which numbers differ for sure?",
                     table: real.isEmpty ? nil : Self.table(real),
-                    notes: [numberSummary]
+                    notes: [numberSummary],
+                    next: [.init("To report only larger differences", "imbench compare BEFORE AFTER --noise 5")]
                 ),
                 Report.Section(
                     heading: "All rows",
+                    question: "How much does each row differ, and how sure is that?",
                     charts: RepeatedMetric.allCases.map(chart),
                     table: overview,
-                    notes: signs
+                    notes: signs,
+                    reading:
+                        "The mark is the change of the median, and the bar is the interval in which the true change lies. An "
+                        + "interval that crosses the line at 0 is no difference. A narrow interval is a good measurement.",
+                    next: [
+                        .init(
+                            "To narrow the intervals, measure both with more repeats",
+                            "imbench run --repeat 20 --format json"
+                        )
+                    ]
                 ),
-                Report.Section(heading: "Floors: the machine itself", table: Self.table(floors)),
+                Report.Section(
+                    heading: "Floors: the machine itself",
+                    question: "Did the machine itself change?",
+                    table: Self.table(floors)
+                ),
             ],
             records: records,
             data: data
@@ -209,7 +225,8 @@ extension Comparison {
                 )
             },
             range: -reach...reach,
-            lines: [0]
+            lines: [0],
+            unit: .percent
         )
     }
 

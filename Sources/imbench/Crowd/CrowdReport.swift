@@ -107,27 +107,46 @@ struct CrowdResults: Sendable {
                 ? "Honest clients beside hostile ones: round trips during each attack, and before and after it"
                 : "A crowd of idle clients: the cost of each, and their round trips",
             warnings: run.warnings,
+            verdict: isHostile ? verdict : [],
             facts: run.facts,
             sections: isHostile
                 ? [
                     Report.Section(
                         heading: "Round trips of honest clients",
+                        question: "How much do hostile clients slow the others?",
                         charts: charts,
-                        table: table.selecting(["p50 µs", "p50 att.", "×p50", "p99 µs", "p99 att.", "×p99"])
+                        table: table.selecting(["p50 µs", "p50 att.", "×p50", "p99 µs", "p99 att.", "×p99"]),
+                        reading:
+                            "Shorter is better. The first part of a bar is the 99th percentile without the attack. The rest "
+                            + "is what the attack adds, or saves by chance.",
+                        next: [.init("To tell an effect from chance", "imbench crowd --hostile --repeat 3")]
                     ),
                     Report.Section(
                         heading: "The server",
+                        question: "How much memory does an attack take from the server?",
                         table: table.withoutNotes.selecting(["trips", "opened", "heap B", "allowed", "least", "most"])
                     ),
-                    Report.Section(heading: "Endings", table: table.withoutNotes.selecting(["ended", "expected"])),
+                    Report.Section(
+                        heading: "Endings",
+                        question: "How does the server end hostile clients?",
+                        table: table.withoutNotes.selecting(["ended", "expected"])
+                    ),
                 ]
                 : [
                     Report.Section(
                         heading: "Opening and memory",
+                        question: "How much does an idle client cost?",
                         charts: charts,
                         table: table.selecting([
                             "clients", "open s", "opens/s", "server B", "client B", "s. used B", "c. used B",
-                        ])
+                        ]),
+                        reading:
+                            "Less memory and a shorter ping are better, and more connections opened per second. Memory is "
+                            + "the heap of the process divided by its connections.",
+                        next: [
+                            .init("To see clients that were used", "imbench crowd --idle 1000 --transfer 1MiB"),
+                            .init("To see hostile clients", "imbench crowd --hostile"),
+                        ]
                     ),
                     Report.Section(
                         heading: "Memory in the kernel",
@@ -136,6 +155,7 @@ struct CrowdResults: Sendable {
                     ),
                     Report.Section(
                         heading: "Pings",
+                        question: "Does a crowd slow the answers?",
                         table: table.withoutNotes.selecting(["pings", "pongs", "p50 µs", "p99 µs"])
                     ),
                 ],
@@ -152,6 +172,28 @@ struct CrowdResults: Sendable {
                 }
             )
         )
+    }
+
+    /// Whether the server kept its limits, and the attack that slowed the others most.
+    private var verdict: [String] {
+        let measured = rows.filter { $0.failure == nil }
+        let broken = measured.filter { !$0.breaches.isEmpty }.map(\.name)
+        var sentences: [String] = []
+        if !broken.isEmpty {
+            sentences.append("A rule of the server did not hold in \(broken.joined(separator: ", ")).")
+        } else if !measured.isEmpty {
+            sentences.append(
+                "Every rule of the server held in \(measured.count) of \(rows.count) attacks that were measured."
+            )
+        }
+        let factors = measured.compactMap { row in row.value(of: "ratio_p99").map { (name: row.name, factor: $0) } }
+        if let worst = factors.max(by: { $0.factor < $1.factor }) {
+            sentences.append(
+                "The 99th percentile of honest clients was at most \(shown(worst.factor)) times that without the attack "
+                    + "(\(worst.name))."
+            )
+        }
+        return sentences
     }
 
     private var table: Table {
@@ -215,7 +257,7 @@ struct CrowdResults: Sendable {
     /// The 99th percentile on one transport, without each attack and during it.
     private func attacks(_ transport: String) -> BarChart {
         BarChart(
-            title: "\(transport): p99 of honest clients in µs",
+            title: "\(transport): p99 of honest clients",
             legend: [(.first, "before and after"), (.worse, "during the attack")],
             rows: rows.filter { $0.transport == transport }.compactMap { row in
                 guard let attack = row.attack, let before = row.value(of: "quiet_p99_us"),
@@ -228,9 +270,10 @@ struct CrowdResults: Sendable {
                         .init(kind: .first, from: 0, to: before),
                         .init(kind: during > before ? .worse : .better, from: low, to: high),
                     ],
-                    value: "\(shown(before)) → \(shown(during))"
+                    value: "\(shown(before)) → \(shown(during)) µs"
                 )
-            }
+            },
+            unit: .microseconds
         )
     }
 }

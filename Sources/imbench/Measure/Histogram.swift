@@ -1,3 +1,5 @@
+import Foundation
+
 /// A high-dynamic-range histogram of times from 1 ns to 1 h with three significant digits, based on Gil Tene's HdrHistogram.
 /// Each power of two is divided into 1024 equal steps, so a value is off by less than 0.1 %.
 ///
@@ -69,6 +71,30 @@ struct Histogram: Sendable, Equatable {
         return nil
     }
 
+    /// The times at the percentiles of ``distributionPercents``, for a chart. It ends where fewer than ten values lie beyond,
+    /// under the same rule as every percentile.
+    var distribution: [DistributionPoint] {
+        var points: [DistributionPoint] = []
+        var (slot, seen) = (0, counts[0])
+        for percent in Self.distributionPercents {
+            let rank = max(1, UInt64((Double(total) * percent / 100).rounded(.up)))
+            guard total >= rank, total - rank >= 10 else { break }
+            while seen < rank, slot + 1 < counts.count {
+                slot += 1
+                seen += counts[slot]
+            }
+            let time = min(max(Self.highest(inSlot: slot), smallest), largest)
+            points.append(DistributionPoint(percent: percent, microseconds: Double(time) / 1000))
+        }
+        return points
+    }
+
+    /// From 0 to 99.99999 in eight steps for each further nine.
+    private static let distributionPercents: [Double] = (0...56).map { step in
+        // Whole nines are exact.
+        (100 - pow(10, 2 - Double(step) / 8)).rounded(toNines: step / 8)
+    }
+
     /// The median, under the same rule as every percentile.
     var median: Int64? { percentile(500) }
 
@@ -82,5 +108,20 @@ struct Histogram: Sendable, Equatable {
         let shift = max(0, (slot >> stepBits) - 1)
         let step = Int64(slot - (shift << stepBits))
         return ((step + 1) << Int64(shift)) - 1
+    }
+}
+
+/// One point of a distribution: the time that a share of all values does not exceed.
+struct DistributionPoint: Sendable, Hashable {
+    /// From 0 to below 100.
+    var percent: Double
+    var microseconds: Double
+}
+
+extension Double {
+    /// The percentage with three digits after its `nines`, so that 99.9 is written as 99.9.
+    fileprivate func rounded(toNines nines: Int) -> Double {
+        let scale = pow(10, Double(nines + 2))
+        return (self * scale).rounded() / scale
     }
 }

@@ -51,6 +51,8 @@ struct OutageRow: Sendable {
     var fault: OutageFault
     /// From the fault to the loss of the connection; `nil` if it was kept.
     var detect: Duration?
+    /// From the beginning of the fault to its end; `nil` if the connection was kept.
+    var broken: Duration?
     /// From the end of the fault to the open connection; `nil` if it was kept, or never reopened.
     var recover: Duration?
     var sent = 0
@@ -116,11 +118,28 @@ struct OutageResults: Sendable {
             name: "imbench outage",
             title: "When the path breaks: time to detect, time to recover, and the accounts",
             warnings: run.warnings,
+            verdict: verdict,
             facts: run.facts,
-            sections: transports.map { transport in
-                let isLast = transport == transports.last
-                return section(table, transport, notes: isLast ? [conditions] : [])
-            },
+            sections: [
+                Report.Section(
+                    question: "How long does each fault interrupt the conversation?",
+                    charts: transports.map(timeline),
+                    reading:
+                        "Each row is one fault, which begins at 0. Until the connection is lost, the client does not know of "
+                        + "the fault (wide bar). Then it tries to reconnect (thin bar) until the next connection is open. "
+                        + "The numbers are the lengths of both, in ms. The vertical mark is the end of the fault: before it, "
+                        + "no attempt can succeed. Messages that are sent in between wait for the next connection.",
+                    next: [
+                        .init("To see the effect of a slower keepalive", "imbench outage --interval 2s --timeout 1s"),
+                        .init("To see many clients reconnect at the same time", "imbench storm"),
+                    ],
+                    media: .htmlOnly
+                )
+            ]
+                + transports.map { transport in
+                    let isLast = transport == transports.last
+                    return section(table, transport, notes: isLast ? [conditions] : [])
+                },
             records: table,
             data: run.envelope(
                 results: zip(table.members, rows).map { members, row in
@@ -129,6 +148,28 @@ struct OutageResults: Sendable {
                 }
             )
         )
+    }
+
+    /// Whether all rows are good, and the longest times to detect a fault.
+    private var verdict: [String] {
+        let measured = rows.filter { $0.skipped == nil }
+        guard !measured.isEmpty else { return [] }
+        let failed = measured.filter { $0.failure != nil }.map { "\($0.transport) \($0.fault.rawValue)" }
+        var sentences = [
+            failed.isEmpty
+                ? "After each of \(measured.count) faults the connection was kept or open again, and no acknowledged message "
+                    + "was lost, arrived twice, or out of order."
+                : "\(failed.count) of \(measured.count) faults ended badly: \(failed.joined(separator: ", "))."
+        ]
+        func longest(_ isSilent: Bool) -> String? {
+            measured.filter { $0.fault.isSilent == isSilent }.compactMap { Self.milliseconds($0.detect) }.max()
+                .map { Self.whole($0) }
+        }
+        if let silent = longest(true) {
+            sentences.append("Faults that only the keepalive can detect were detected within \(silent) ms.")
+        }
+        if let other = longest(false) { sentences.append("All others were detected within \(other) ms.") }
+        return sentences
     }
 
     private var conditions: String {
@@ -144,7 +185,7 @@ struct OutageResults: Sendable {
         let failures = rows.filter { $0.transport == transport }.compactMap { row in
             row.failure.map { "\(row.fault.rawValue): \($0)" }
         }
-        return Report.Section(heading: transport, charts: [chart(transport)], table: own, notes: failures + notes)
+        return Report.Section(heading: transport, table: own, notes: failures + notes)
     }
 
     private var table: Table {
@@ -154,6 +195,7 @@ struct OutageResults: Sendable {
                 .text("transport", "transport"),
                 .text("fault", "fault", "how the path breaks, or the first connect fails"),
                 .number("detect ms", "detect_ms", "from the fault to the loss of the connection; - if it stayed open"),
+                .number(nil, "fault_ms"),
                 .number("recover ms", "recover_ms", "from the end of the fault to the next open connection"),
                 .number("sent", "sent", "messages sent"), .number("acked", "acked", "messages acknowledged"),
                 .number("lost", "lost", "acknowledged messages that the server did not receive"),
@@ -162,7 +204,7 @@ struct OutageResults: Sendable {
                 .text("result", "failure", "ok, or FAILED with the reason below"), .text(nil, "skipped"),
             ],
             rows: rows.map { row in
-                let times = [row.detect, row.recover].map(Self.milliseconds)
+                let times = [row.detect, row.broken, row.recover].map(Self.milliseconds)
                 let counts = [row.sent, row.acked, row.lost, row.duplicated, row.reordered]
                 var cells = [Table.Cell(row.transport), Table.Cell(row.fault.rawValue)]
                 cells += times.map { Table.Cell($0, Self.whole($0)) } + counts.map { Table.Cell($0) }
@@ -173,25 +215,50 @@ struct OutageResults: Sendable {
         )
     }
 
-    /// How one transport detected each fault that broke its connection, and recovered.
-    private func chart(_ transport: String) -> BarChart {
-        BarChart(
-            title: "\(transport): ms to detect the fault, and to recover once the path is good",
-            legend: [(.first, "detect"), (.second, "recover")],
+    /// The states of one transport's connection during each fault that broke it. All transports have the same axis.
+    private func timeline(_ transport: String) -> BarChart {
+        let start = -Self.lead * longest
+        return BarChart(
+            title: "\(transport): state of the connection in ms after the fault",
+            legend: [
+                (.connected, "open"), (.undetected, "fault not detected"), (.reconnecting, "reconnecting"),
+                (.mark, "end of the fault"),
+            ],
             rows: rows.filter { $0.transport == transport }.compactMap { row in
-                let (detect, recover) = (Self.milliseconds(row.detect), Self.milliseconds(row.recover))
-                guard detect != nil || recover != nil else { return nil }
-                let middle = detect ?? 0
+                guard let detect = Self.milliseconds(row.detect), let broken = Self.milliseconds(row.broken) else {
+                    return nil
+                }
+                let recover = Self.milliseconds(row.recover)
+                let open = recover.map { max(broken + $0, detect) }
+                var spans: [BarChart.Span] = [
+                    .init(kind: .connected, from: start, to: 0), .init(kind: .undetected, from: 0, to: detect),
+                    .init(kind: .reconnecting, from: detect, to: open ?? longest),
+                ]
+                if let open { spans.append(.init(kind: .connected, from: open, to: longest)) }
+                spans.append(.init(kind: .mark, from: broken, to: broken))
                 return BarChart.Row(
                     label: row.fault.rawValue,
-                    spans: [
-                        .init(kind: .first, from: 0, to: middle),
-                        .init(kind: .second, from: middle, to: middle + (recover ?? 0)),
-                    ],
-                    value: "\(Self.whole(detect)) + \(Self.whole(recover))"
+                    spans: spans,
+                    value: "\(Self.whole(detect)) + \(Self.whole(open.map { $0 - detect }))"
                 )
-            }
+            },
+            range: start...longest,
+            lines: [0]
         )
+    }
+
+    /// The share of the time axis before the fault.
+    private static let lead = 0.05
+
+    /// The end of the time axis, in milliseconds after the fault.
+    private var longest: Double {
+        let ends = rows.compactMap { row -> Double? in
+            guard let detect = Self.milliseconds(row.detect), let broken = Self.milliseconds(row.broken) else {
+                return nil
+            }
+            return max(detect, broken + (Self.milliseconds(row.recover) ?? 0))
+        }
+        return (ends.max() ?? 1000) * 1.05
     }
 
     private static func milliseconds(_ duration: Duration?) -> Double? {

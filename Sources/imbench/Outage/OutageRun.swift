@@ -226,6 +226,7 @@ struct OutageRun: Sendable {
             // After a fault without a duration, the path is good immediately.
             let goodAt =
                 fault == .reset || fault == .finish || !fault.isMidway && fault != .refused ? faultAt : healedAt
+            row.broken = .nanoseconds(goodAt - faultAt)
             if times.isOpen, let openAt = times.openAt { row.recover = .nanoseconds(max(0, openAt - goodAt)) }
         }
         row.failure = failure(row, times)

@@ -41,22 +41,50 @@ extension RunResults {
             name: "imbench overhead",
             title: "Bytes per message in one direction, per handshake and per day of keepalive",
             warnings: cutShort,
+            verdict: fewestBytes,
             facts: facts,
             sections: [
                 Report.Section(
                     heading: "One message",
+                    question: "How many bytes does a message need, and which layer needs them?",
                     charts: sizes.map { size in Self.layerChart(rows.filter { $0.size == size }, size) },
                     table: table.selecting(["+codec", "+framing", "+TLS", "+IP", "wire B", "overhead"]),
-                    notes: sessionExplanation
+                    notes: sessionExplanation,
+                    reading:
+                        "Shorter is better. Each bar is one message in one direction, from the text on the left to the "
+                        + "headers on the right. The text is the same in all bars of a chart, so the rest is the overhead. "
+                        + "Acknowledgements of TCP count as headers.",
+                    next: [.init("To see these bytes one by one", "imbench trace Hello")]
                 ),
                 Report.Section(
                     heading: "One connection",
-                    table: table.withoutNotes.selecting(["open B", "open RTTs", "keepalive B/day"])
+                    question: "What does a connection need before the first message, and while it is idle?",
+                    table: table.withoutNotes.selecting(["open B", "open RTTs", "keepalive B/day"]),
+                    next: [
+                        .init("To see how soon each transport detects a dead connection", "imbench outage"),
+                        .init("To add encryption", "imbench overhead --tls"),
+                    ]
                 ),
             ],
             records: records,
             data: data
         )
+    }
+
+    /// For the smallest and the largest size, the rows with the fewest and the most bytes.
+    private var fewestBytes: [String] {
+        let sizes = rows.map(\.size)
+        return [sizes.min(), sizes.max()].compactMap { $0 }.distinct.compactMap { size in
+            let measured = rows.filter { $0.size == size }.compactMap { row in
+                row.bytesPerMessage.map { (name: "\(row.transport) with \(row.codec)", bytes: $0.wire) }
+            }
+            guard let least = measured.min(by: { $0.bytes < $1.bytes }),
+                let most = measured.max(by: { $0.bytes < $1.bytes }), most.bytes > least.bytes
+            else { return nil }
+            return
+                "A message of \(size) bytes of text is \(fixed(least.bytes, 0)) bytes on the wire over \(least.name), "
+                + "the fewest, and \(fixed(most.bytes, 0)) over \(most.name), the most."
+        }
     }
 
     private static func layerChart(_ rows: [ResultRow], _ size: Int) -> BarChart {

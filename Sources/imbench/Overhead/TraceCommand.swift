@@ -91,17 +91,50 @@ struct TraceResults: Sendable {
             name: "imbench trace",
             title: "The same chat message on every wire, one line per field",
             facts: run.facts,
-            sections: messages.map { message in
-                let summary =
-                    "\(message.wire.count) bytes, \(message.encoded) of them the message, \(message.text) its text"
-                return Report.Section(
-                    heading: "\(message.transport), \(message.codec)",
-                    table: message.failure == nil ? Self.table([message]) : nil,
-                    notes: [message.failure ?? summary]
+            sections: [
+                Report.Section(
+                    question: "How much of each message is its text?",
+                    charts: [chart],
+                    reading:
+                        "Shorter is better. Each bar is one message as a client writes it, without TCP, UDP and IP. The tables "
+                        + "below have every field, in the order of the wire.",
+                    next: [
+                        .init("To trace another text", "imbench trace 'See you at noon'"),
+                        .init("To count headers and acknowledgements too", "imbench overhead"),
+                    ],
+                    media: .htmlOnly
                 )
-            },
+            ]
+                + messages.map { message in
+                    let summary =
+                        "\(message.wire.count) bytes, \(message.encoded) of them the message, \(message.text) its text"
+                    return Report.Section(
+                        heading: "\(message.transport), \(message.codec)",
+                        table: message.failure == nil ? Self.table([message]) : nil,
+                        notes: [message.failure ?? summary]
+                    )
+                },
             records: Self.table(messages),
             data: run.envelope(results: messages.map(Self.data))
+        )
+    }
+
+    /// The bytes of each message, by layer.
+    private var chart: BarChart {
+        BarChart(
+            title: "Bytes of the message on each wire",
+            legend: [(.first, "text"), (.second, "codec"), (.third, "framing and TLS")],
+            rows: messages.filter { $0.failure == nil }.map { message in
+                let (text, encoded, all) = (Double(message.text), Double(message.encoded), Double(message.wire.count))
+                return BarChart.Row(
+                    label: "\(message.transport) \(message.codec)",
+                    spans: [
+                        .init(kind: .first, from: 0, to: text), .init(kind: .second, from: text, to: encoded),
+                        .init(kind: .third, from: encoded, to: all),
+                    ],
+                    value: "\(message.wire.count) B"
+                )
+            }
         )
     }
 
@@ -113,8 +146,8 @@ struct TraceResults: Sendable {
                 .text(nil, "transport"), .text(nil, "codec"),
                 .number("offset", "offset", "place of the first byte in the message on the wire"),
                 .number("length", "length", "number of bytes"),
-                .text("bytes", "bytes", "the first bytes on the wire, in hexadecimal digits"),
-                .text(isEncrypted ? "decrypted" : nil, "decrypted", "the same bytes after decryption"),
+                .hexadecimal("bytes", "bytes", "the first bytes on the wire, in hexadecimal digits"),
+                .hexadecimal(isEncrypted ? "decrypted" : nil, "decrypted", "the same bytes after decryption"),
                 .text("meaning", "meaning", "the field that they encode"),
             ],
             rows: messages.flatMap { message in

@@ -7,7 +7,7 @@ enum TextRenderer {
         var lines = report.warnings.flatMap { $0.wrapped(to: width) }.map(style.red)
         lines += report.title.wrapped(to: width).map(style.bold)
         for (name, value) in report.facts { lines += entry(name, value, column: 11, indent: 0, style, width) }
-        for (section, legend) in zip(report.sections, report.legends) {
+        for (section, legend) in report.parts(isHTML: false) {
             lines.append("")
             if let heading = section.heading { lines += heading.wrapped(to: width).map(style.bold) }
             if let table = section.table { lines.append(table.plain(style, width: width).withoutLastLineEnd) }
@@ -20,6 +20,10 @@ enum TextRenderer {
                 if !section.drawing.isEmpty || !section.notes.isEmpty { lines.append("") }
             }
             lines += section.drawing + section.notes.flatMap { $0.wrapped(to: width) }
+        }
+        if !report.verdict.isEmpty {
+            lines.append("")
+            lines += report.verdict.flatMap { $0.wrapped(to: width) }
         }
         return lines.joined(separator: "\n") + "\n"
     }
@@ -51,8 +55,9 @@ enum MarkdownRenderer {
     static func text(_ report: Report) -> String {
         var text = "# \(escaped(report.name))\n\n\(escaped(report.title))\n\n"
         for warning in report.warnings { text += "> **\(escaped(warning))**\n\n" }
+        for sentence in report.verdict { text += "\(escaped(sentence))\n\n" }
         for (name, value) in report.facts { text += "- \(name): \(escaped(value))\n" }
-        for (section, legend) in zip(report.sections, report.legends) {
+        for (section, legend) in report.parts(isHTML: false) {
             if let heading = section.heading { text += "\n## \(escaped(heading))\n" }
             if let table = section.table { text += "\n" + Self.table(table) }
             if !legend.isEmpty { text += "\n" }

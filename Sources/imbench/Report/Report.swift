@@ -3,12 +3,38 @@ struct Report: Sendable {
     /// A part of the report for people.
     struct Section: Sendable {
         var heading: String?
-        /// Only HTML shows them. Charts without rows are omitted.
-        var charts: [BarChart] = []
+        /// The question that the section answers. HTML has it as the heading.
+        var question: String?
+        /// Only HTML shows them. Empty charts are omitted.
+        var charts: [any Chart] = []
         var table: Table?
         /// Lines whose characters are aligned.
         var drawing: [String] = []
         var notes: [String] = []
+        /// How to read charts and table, in sentences. Only HTML shows it, because the other formats have no charts.
+        var reading = ""
+        /// Commands that continue from here. Only HTML shows them.
+        var next: [NextCommand] = []
+        var media = Media.all
+    }
+
+    /// The formats that show a section.
+    enum Media: Sendable {
+        case all
+        /// HTML omits it, because charts of other sections show the same.
+        case textOnly
+        /// Only HTML shows it, because it explains a chart.
+        case htmlOnly
+    }
+
+    /// A command to try next.
+    struct NextCommand: Sendable {
+        /// As in "To see the bytes one by one".
+        var purpose: String
+        /// The whole line, as in `imbench trace Hello`.
+        var line: String
+
+        init(_ purpose: String, _ line: String) { (self.purpose, self.line) = (purpose, line) }
     }
 
     /// The command, as the heading of a page.
@@ -17,6 +43,8 @@ struct Report: Sendable {
     var title: String
     /// Warnings for the reader of the numbers.
     var warnings: [String] = []
+    /// The results in sentences, the most important first.
+    var verdict: [String] = []
     /// The conditions of the measurement.
     var facts: [(name: String, value: String)] = []
     /// The content of text, Markdown and HTML.
@@ -26,14 +54,15 @@ struct Report: Sendable {
     /// The content of JSON.
     var data: JSONValue
 
-    /// For each section the columns of its table that no table above has, and their meanings.
-    var legends: [[(title: String, meaning: String)]] {
+    /// The sections that a format shows, and for each the columns of its table that no table above has, with their meanings.
+    func parts(isHTML: Bool) -> [(section: Section, legend: [(title: String, meaning: String)])] {
         var explained: Set<[String]> = []
-        return sections.map { section in
-            (section.table?.titled ?? []).compactMap { column in
+        return sections.filter { $0.media != (isHTML ? .textOnly : .htmlOnly) }.map { section in
+            let legend = (section.table?.titled ?? []).compactMap { column -> (title: String, meaning: String)? in
                 guard let title = column.title, explained.insert([title, column.meaning]).inserted else { return nil }
                 return (title, column.meaning)
             }
+            return (section, legend)
         }
     }
 

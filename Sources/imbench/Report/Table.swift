@@ -8,6 +8,8 @@ struct Table: Sendable {
         /// One line for the legend: the meaning of the numbers, with their unit.
         var meaning: String
         var alignedRight: Bool
+        /// Whether HTML shows it with characters of one width, as for hexadecimal digits.
+        var isMonospaced = false
 
         static func text(_ title: String?, _ name: String? = nil, _ meaning: String = "") -> Column {
             Column(title: title, name: name, meaning: meaning, alignedRight: false)
@@ -15,6 +17,10 @@ struct Table: Sendable {
 
         static func number(_ title: String?, _ name: String? = nil, _ meaning: String = "") -> Column {
             Column(title: title, name: name, meaning: meaning, alignedRight: true)
+        }
+
+        static func hexadecimal(_ title: String?, _ name: String? = nil, _ meaning: String = "") -> Column {
+            Column(title: title, name: name, meaning: meaning, alignedRight: false, isMonospaced: true)
         }
     }
 

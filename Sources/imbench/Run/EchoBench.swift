@@ -277,6 +277,7 @@ final class EchoBench {
             return row
         }
         row.rtt = Latency(entry.rtt)
+        row.distribution = entry.rtt.distribution
         if row.loop == .open { row.service = Latency(entry.service) }
         let floor = floorKey(key, entry.encoded)
         row.repeats = entry.repeats

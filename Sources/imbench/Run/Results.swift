@@ -60,6 +60,8 @@ struct ResultRow: Sendable {
     var outcome = Outcome.measured
     /// Round-trip times; in the open loop from the intended send time.
     var rtt: Latency?
+    /// The distribution of ``rtt``, for the chart.
+    var distribution: [DistributionPoint] = []
     /// Open loop: round-trip times from the actual send time.
     var service: Latency?
     /// The spread of the median over the repeats, in microseconds.

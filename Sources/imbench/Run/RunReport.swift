@@ -10,36 +10,53 @@ extension RunResults {
             sections.append(
                 Report.Section(
                     heading: "Round trips",
+                    question: "How long does a message take, there and back?",
                     charts: groups.map(Self.times) + groups.map(Self.ratios),
                     table: table.selecting(["p50 µs", "±%", "p99 µs", "×floor", "accounts"]),
-                    notes: roundTripSentences + ratioNotes + sessionExplanation
+                    notes: roundTripSentences + ratioNotes + sessionExplanation,
+                    reading: Self.timesReading,
+                    next: [.init("To compare the code alone, without the time to wake cores", "imbench run --awake")]
                 )
             )
+            sections += [distributionSection].compactMap { $0 }
             if rows.contains(where: { $0.loop == .open }) {
                 let titles = ["target/s", "of target", "service p50 µs", "service p99 µs"]
-                sections.append(Report.Section(heading: "The open loop", table: measured.selecting(titles)))
+                sections.append(
+                    Report.Section(
+                        heading: "The open loop",
+                        question: "Does each transport keep up with the requested rate?",
+                        table: measured.selecting(titles)
+                    )
+                )
             }
             let titles = ["msgs/s", "CPU µs", "wire B", "open ms", "open B", "open RTTs"]
             sections.append(
                 Report.Section(
                     heading: "Costs per message and per connection",
+                    question: "How much does a message cost, and a connection?",
                     table: measured.selecting(titles),
-                    notes: costSentences
+                    notes: costSentences,
+                    next: [.init("To see the bytes of each layer", "imbench overhead")]
                 )
             )
             sections.removeAll { $0.table?.rows.isEmpty == true }
         }
         if !floors.isEmpty {
             let heading = "Floors: the same round trip in bare system calls"
-            sections.append(Report.Section(heading: heading, table: Self.table(floors), notes: floorSentences))
-        }
-        if case let notes = conclusions, !notes.isEmpty {
-            sections.append(Report.Section(heading: "In short", notes: notes))
+            sections.append(
+                Report.Section(
+                    heading: heading,
+                    question: "How fast is the machine without any of this code?",
+                    table: Self.table(floors),
+                    notes: floorSentences
+                )
+            )
         }
         return Report(
             name: "imbench run",
             title: "The cost of a chat message on each transport, on one machine",
             warnings: warnings,
+            verdict: conclusions,
             facts: facts,
             sections: sections,
             records: records,
@@ -213,7 +230,8 @@ extension RunResults {
                     value: shown(p50) + (p99.map { " / " + shown($0) } ?? "")
                 )
             },
-            range: 0...max(p50, min(p99, p50 * 3))
+            range: 0...max(p50, min(p99, p50 * 3)),
+            unit: .microseconds
         )
     }
 

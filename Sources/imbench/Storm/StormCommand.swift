@@ -63,43 +63,45 @@ struct StormResults: Sendable {
     /// - Parameter isUnicode: whether the plots may have more than ASCII.
     func report(isUnicode: Bool) -> Report {
         let table = table
-        let charts = [
-            BarChart(
-                title: "Seconds until 99 % are connected again",
-                rows: outcomes.map { policy, outcome in
-                    let time = time(outcome, percent: 99)
-                    return BarChart.Row(policy.rawValue, outcome.secondsUntilBack(percent: 99), shown: time.text)
-                }
-            ),
-            BarChart(
-                title: "Most attempts in a second",
-                rows: outcomes.map { policy, outcome in
-                    BarChart.Row(policy.rawValue, Double(outcome.peak), shown: String(outcome.peak))
-                }
-            ),
-        ]
         let timelines = outcomes.map(\.outcome.timeline)
         let plot = StormPlot(timelines, isUnicode: isUnicode)
         let plots = zip(outcomes, timelines).map { entry, timeline in
             Report.Section(
                 heading: "\(entry.policy.rawValue): attempts/s, clients connected again",
-                drawing: plot.lines(timeline, clients: model.clients)
+                drawing: plot.lines(timeline, clients: model.clients),
+                media: .textOnly
             )
         }
         return Report(
             name: "imbench storm",
             title: "All clients reconnect after a restart: reconnect policies in virtual time",
             warnings: run.cutShort,
+            verdict: verdict,
             facts: run.facts,
             sections: [
                 Report.Section(
                     heading: "The server",
-                    charts: charts,
-                    table: table.selecting(["peak/s", "once up", "attempts", "refused", "timed out", "wasted"])
+                    question: "How many attempts must the server bear?",
+                    charts: peaks,
+                    table: table.selecting(["peak/s", "once up", "attempts", "refused", "timed out", "wasted"]),
+                    reading:
+                        "Lower is better. A policy without jitter makes all clients try at the same moments. Attempts above "
+                        + "what the server can complete in a second fill its queue, and those that do not fit are dropped.",
+                    next: [
+                        .init("To see a longer outage", "imbench storm --outage 1m"),
+                        .init("To see a faster server", "imbench storm --handshakes 10000"),
+                    ]
                 ),
                 Report.Section(
                     heading: "The clients",
-                    table: table.selecting(["50 % s", "99 % s", "100 % s", "gave up", "trying"])
+                    question: "How soon are the clients connected again?",
+                    charts: [times, connected(timelines)],
+                    table: table.selecting(["50 % s", "99 % s", "100 % s", "gave up", "trying"]),
+                    reading:
+                        "The sooner a line reaches the top, the better. The server cannot complete more handshakes than "
+                        + "its capacity, so no policy can be steeper than that. A line that ends below the top has clients "
+                        + "that gave up, or that still try at the end.",
+                    next: [.init("To see how one client of each transport recovers", "imbench outage")]
                 ),
             ] + plots,
             records: table,
@@ -116,6 +118,83 @@ struct StormResults: Sendable {
                 }
             )
         )
+    }
+
+    /// The most attempts in a second: all of them, and those after the outage beside the capacity of the server. A policy that
+    /// has far more than the others is cut.
+    private var peaks: [BarChart] {
+        func chart(_ title: String, lines: [Double] = [], _ peak: (StormOutcome) -> Int) -> BarChart {
+            let peaks = outcomes.map { Double(peak($0.outcome)) }.sorted(by: >)
+            let end = max(min(peaks.first ?? 1, 3 * (peaks.dropFirst().first ?? .infinity)), lines.max() ?? 1)
+            return BarChart(
+                title: title,
+                rows: outcomes.map { policy, outcome in
+                    BarChart.Row(policy.rawValue, Double(peak(outcome)), shown: String(peak(outcome)))
+                },
+                range: 0...max(1, end),
+                lines: lines
+            )
+        }
+        let capacity = "Most attempts in a second once the server is up; the line is what it can complete"
+        return [
+            chart("Most attempts in a second") { $0.peak },
+            chart(capacity, lines: [Double(model.handshakes)]) { $0.peakOnceUp },
+        ]
+    }
+
+    private var times: BarChart {
+        BarChart(
+            title: "Seconds until 99 % are connected again",
+            rows: outcomes.map { policy, outcome in
+                let time = time(outcome, percent: 99)
+                return BarChart.Row(policy.rawValue, outcome.secondsUntilBack(percent: 99), shown: time.text)
+            }
+        )
+    }
+
+    /// The most points of a line.
+    private static let points = 150
+
+    /// Clients that are connected again, one line for each policy.
+    private func connected(_ timelines: [[StormOutcome.Second]]) -> LineChart {
+        let outage = Double(model.outage.wholeNanoseconds) / 1e9
+        let step = max(1, ((timelines.map(\.count).max() ?? 0) + Self.points - 1) / Self.points)
+        return LineChart(
+            title: "Clients connected again",
+            x: Axis(title: "seconds after the loss"),
+            y: Axis(title: "clients", range: 0...Double(max(1, model.clients))),
+            series: zip(outcomes, timelines).enumerated().map { index, entry in
+                let (outcome, timeline) = entry
+                let points = stride(from: 0, to: timeline.count, by: step).map { start in
+                    let end = min(start + step, timeline.count)
+                    return LineChart.Point(Double(end), Double(timeline[end - 1].back))
+                }
+                return LineChart.Series(label: outcome.policy.rawValue, style: SeriesStyle(index), points: points)
+            },
+            references: outage > 0 ? [.init(direction: .vertical, value: outage, label: "server up")] : [],
+            labels: .along
+        )
+    }
+
+    /// Which policy is the fastest, and which ones do not succeed.
+    private var verdict: [String] {
+        let times = outcomes.compactMap { policy, outcome in
+            outcome.secondsUntilBack(percent: 99).map { (policy: policy, seconds: $0, peak: outcome.peakOnceUp) }
+        }
+        var sentences: [String] = []
+        if let best = times.min(by: { $0.seconds < $1.seconds }) {
+            let rank = outcomes.count > 1 ? ", sooner than with any other policy" : ""
+            sentences.append(
+                "With \(best.policy.rawValue), 99 % of the clients are connected again after \(fixed(best.seconds, 1)) s"
+                    + "\(rank). Once the server is up, it gets at most \(best.peak) attempts in a second."
+            )
+        }
+        let others = outcomes.map(\.policy.rawValue).filter { name in !times.contains { $0.policy.rawValue == name } }
+        if !others.isEmpty {
+            let limit = fixed(Double(model.limit.wholeNanoseconds) / 1e9, 1, trimmed: true)
+            sentences.append("99 % are not reached within \(limit) s with \(others.joined(separator: ", ")).")
+        }
+        return sentences
     }
 
     var table: Table {

@@ -81,4 +81,21 @@ import TransportAPI
         left.reset()
         #expect(left == Histogram())
     }
+
+    @Test("The distribution agrees with the percentiles, and ends where fewer than ten values are slower")
+    func distribution() throws {
+        var histogram = Histogram()
+        #expect(histogram.distribution.isEmpty)
+        for value in 1...20_000 as ClosedRange<Int64> { histogram.record(value * 1000) }
+        let points = histogram.distribution
+        #expect(points.first?.percent == 0 && points.first?.microseconds == 1)
+        for (percent, permille) in [(90.0, 900), (99, 990), (99.9, 999)] {
+            let point = try #require(points.first { $0.percent == percent })
+            #expect(Int64(point.microseconds * 1000) == histogram.percentile(permille))
+        }
+        #expect(points.map(\.percent) == points.map(\.percent).sorted())
+        #expect(points.map(\.microseconds) == points.map(\.microseconds).sorted())
+        #expect(try #require(points.last).percent <= 99.95)
+        #expect(points.count < 60)
+    }
 }

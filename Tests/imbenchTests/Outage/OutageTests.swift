@@ -62,4 +62,26 @@ struct OutageTests {
         #expect(report.text(.csv, .none).split(separator: "\r\n").count == 3)
         #expect(report.text(.markdown, .none).contains("## tcp\n"))
     }
+
+    @Test("A timeline shows the states of the connection around the fault, and no row for a connection that was kept")
+    func timeline() throws {
+        var broken = OutageRow(transport: "tcp", fault: .killed)
+        (broken.detect, broken.broken, broken.recover) = (.milliseconds(2), .milliseconds(1500), .milliseconds(40))
+        var lost = OutageRow(transport: "tcp", fault: .blackHole)
+        (lost.detect, lost.broken) = (.milliseconds(1000), .milliseconds(2500))
+        let kept = OutageRow(transport: "tcp", fault: .slowReader)
+        let report = OutageResults(
+            run: RunResults(environment: .current(), options: [], seed: 7),
+            timing: OutageTiming(),
+            rows: [broken, lost, kept]
+        ).report
+        let chart = try #require(report.sections.flatMap(\.charts).first as? BarChart)
+        #expect(chart.rows.map(\.label) == ["killed", "black-hole"])
+        let states = chart.rows.map { $0.spans.map(\.kind) }
+        #expect(states[0] == [.connected, .undetected, .reconnecting, .connected, .mark])
+        #expect(states[1] == [.connected, .undetected, .reconnecting, .mark])
+        #expect(chart.rows[0].spans[1...3].map(\.from) == [0, 2, 1540])
+        #expect(chart.rows.map(\.value) == ["2 + 1538", "1000 + -"])
+        #expect(report.text(.json, .none).contains("\"fault_ms\": 1500"))
+    }
 }

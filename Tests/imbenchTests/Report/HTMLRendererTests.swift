@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 
 @testable import imbench
@@ -5,10 +6,12 @@ import Testing
 /// The tags of a page that are never closed, or closed where they are not open.
 private func strayTags(_ page: String) -> [String] {
     let empty: Set = ["meta", "!doctype"]
+    let page = page.replacing(HTMLRenderer.script, with: "")
     var (open, stray): ([String], [String]) = ([], [])
     for part in page.split(separator: "<").dropFirst(page.hasPrefix("<") ? 0 : 1) {
         let name = String(part.prefix { $0 != ">" && $0 != " " && $0 != "\n" })
         if !part.contains(">") { stray.append(name) }
+        if part.prefix(while: { $0 != ">" }).hasSuffix("/") { continue }
         if name.hasPrefix("/") {
             if open.popLast() != String(name.dropFirst()) { stray.append(name) }
         } else if !empty.contains(name) {
@@ -29,20 +32,28 @@ struct HTMLRendererTests {
     func escapes() throws {
         #expect(HTMLRenderer.escaped("a<b>&\"c'\u{0}\u{1b}é") == "a&lt;b&gt;&amp;&quot;c&#39;\u{fffd}\u{fffd}é")
         for page in try pages() {
-            #expect(!page.text.contains("<script"), "\(page.name)")
+            #expect(page.text.ranges(of: "<script").count == 1, "\(page.name)")
             #expect(page.text.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "\(page.name)")
         }
     }
 
-    @Test("A page loads nothing and runs no script")
+    @Test("A page loads nothing, and runs no script but its own")
     func selfContained() throws {
+        let hash = Data(sha256(Array(HTMLRenderer.script.utf8))).base64EncodedString()
         for page in try pages() {
             #expect(page.text.hasPrefix("<!doctype html>\n"))
-            #expect(page.text.contains("default-src 'none'"))
-            for loader in ["://", "src=", "@import", "url(", "<connection"] {
+            #expect(page.text.contains("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-\(hash)'"))
+            #expect(page.text.contains("<script>\(HTMLRenderer.script)</script>"))
+            for loader in ["://", "src=", "@import", "url(", "<connection", " onclick"] {
                 #expect(!page.text.contains(loader), "\(page.name)")
             }
         }
+    }
+
+    @Test("SHA-256 of the test is that of FIPS 180-4")
+    func hash() {
+        let digest = sha256(Array("abc".utf8)).map { String(UInt16($0) + 256, radix: 16).dropFirst() }.joined()
+        #expect(digest == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
     }
 
     @Test("Every tag is closed where it should be")
@@ -55,40 +66,50 @@ struct HTMLRendererTests {
         let page = try #require(try pages().first).text
         for part in [
             "2024-02-29T12:00:00Z", "seed 7", "<figcaption>256 bytes of text: round trip in µs</figcaption>",
-            "<i class=\"first\" style=\"left:0%;width:", "100.0 / 198.0", "×2.00", ">9877</td>", "wake-up",
+            "<rect class=\"first\"", "100.0 / 198.0", "×2.00", ">9877</td>", "wake-up",
             "<dt>×floor</dt><dd>p50 divided by the p50 of bare system calls</dd>",
         ] { #expect(page.contains(part), "\(part)") }
     }
-}
 
-@Suite struct BarChartTests {
-    private func html(_ spans: [BarChart.Span], range: ClosedRange<Double>? = nil) -> String {
-        BarChart(title: "t", rows: [.init(label: "l", spans: spans, value: "v")], range: range).html
-    }
-
-    @Test("Spans are shares of the axis, which includes 0")
-    func shares() {
-        let html = html([.init(kind: .first, from: -10, to: 30), .init(kind: .mark, from: 20, to: 20)])
-        #expect(html.contains("class=\"first\" style=\"left:0%;width:100%\""))
-        #expect(html.contains("class=\"mark\" style=\"left:75%;width:0%\""))
-    }
-
-    @Test("Spans are cut at the ends of the axis, and values that are no numbers are not drawn")
-    func cut() {
-        let spans: [BarChart.Span] = [
-            .init(kind: .tail, from: 0, to: 400), .init(kind: .first, from: 0, to: 50),
-            .init(kind: .mark, from: 300, to: 300),
-            .init(kind: .worse, from: 0, to: .infinity), .init(kind: .noise, from: .nan, to: .nan),
+    @Test("A page begins with the title, the warnings and the verdict, and a section with its question")
+    func order() throws {
+        var report = sampleResults().report
+        report.warnings = ["a warning"]
+        report.verdict = ["a <verdict>"]
+        let page = report.text(.html, .none)
+        let places = try [
+            "<h1>", report.title, "a warning", "a &lt;verdict&gt;", "How long does", "<figure>", "<table>",
         ]
-        let html = html(spans, range: 0...100)
-        #expect(html.contains("class=\"tail\" style=\"left:0%;width:100%\""))
-        #expect(html.contains("class=\"first\" style=\"left:0%;width:50%\""))
-        for kind in ["mark", "worse", "noise"] { #expect(!html.contains("class=\"\(kind)\"")) }
+        .map { try #require(page.firstRange(of: $0)?.lowerBound, "\($0)") }
+        #expect(places == places.sorted())
+        #expect(report.text(.table, .none).hasSuffix("\na <verdict>\n"))
+        #expect(report.text(.markdown, .none).contains("\na &lt;verdict>\n"))
     }
 
-    @Test("Rows without spans, and spans of zeros, do not trap")
-    func empty() {
-        #expect(html([]).contains(">v</span>"))
-        #expect(html([.init(kind: .first, from: 0, to: 0)]).contains("width:0%"))
+    @Test("Sections with charts say how to read them, and every suggested command is accepted")
+    func guidance() throws {
+        var lines: [String] = []
+        for report in try sampleReports(hostile: "hostile") {
+            for section in report.sections {
+                if section.charts.contains(where: { !$0.isEmpty }) {
+                    #expect(!section.reading.isEmpty, "\(report.name)")
+                }
+                for next in section.next { lines.append(next.line) }
+            }
+        }
+        #expect(lines.count > 10)
+        for line in lines {
+            #expect(line.hasPrefix("imbench "))
+            let words = line.replacing("'", with: "").split(separator: " ").dropFirst().map(String.init)
+            #expect(throws: Never.self, "\(line)") { try OptionParser(vocabulary: everything).parse(words) }
+        }
+    }
+
+    @Test("A number that its text rounds is sorted by its value, and hexadecimal digits have one width")
+    func cells() throws {
+        let page = try #require(try pages().first).text
+        #expect(page.contains("<td class=\"number\" data-value=\"9876.5\">9877</td>"))
+        let trace = try #require(try pages().first { $0.name == "imbench trace" }).text
+        #expect(trace.contains("<td class=\"hex\">01 02 03</td>"))
     }
 }

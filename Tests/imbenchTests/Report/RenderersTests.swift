@@ -19,7 +19,7 @@ struct TextRendererTests {
     func rows() throws {
         for report in try sampleReports(hostile: "hostile") {
             let text = report.text(.table, .none, width: .max)
-            for table in report.sections.compactMap(\.table) {
+            for table in report.parts(isHTML: false).compactMap(\.section.table) {
                 for row in table.rows {
                     let parts = table.texts(row) + (row.note.map { [$0] } ?? [])
                     let line = parts.filter { !$0.isEmpty }.joined(separator: " ").split(separator: " ")
@@ -135,7 +135,7 @@ struct MarkdownRendererTests {
                 #expect(cells(line) == width ?? cells(line), "\(report.name)")
                 width = cells(line)
             }
-            let rows = report.sections.compactMap(\.table).reduce(0) { $0 + $1.rows.count + 2 }
+            let rows = report.parts(isHTML: false).compactMap(\.section.table).reduce(0) { $0 + $1.rows.count + 2 }
             #expect(
                 text.split(separator: "\n").count { $0.hasPrefix("| ") || $0.hasPrefix("|-") } == rows,
                 "\(report.name)"

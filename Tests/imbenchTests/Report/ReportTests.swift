@@ -8,6 +8,7 @@ func sampleResults() -> RunResults {
     for value in 1...2000 as ClosedRange<Int64> { histogram.record(value * 100) }
     var row = ResultRow(transport: "ws", codec: "json", size: 256)
     row.rtt = Latency(histogram)
+    row.distribution = histogram.distribution
     row.rttP50Spread = RepeatStatistics([99, 100, 101])
     row.floor = FloorKind.tcpEpoll.rawValue
     row.floorP50 = 50

@@ -65,6 +65,20 @@ private func text(_ results: StormResults, _ format: Format, isUnicode: Bool = f
         #expect(none.split(separator: " ").last != "0")
     }
 
+    @Test("The verdict names the fastest policy, and the policies that do not reconnect all clients")
+    func verdict() throws {
+        let results = results()
+        let times = results.outcomes.compactMap { policy, outcome in
+            outcome.secondsUntilBack(percent: 99).map { (policy.rawValue, $0) }
+        }
+        let best = try #require(times.min { $0.1 < $1.1 })
+        let verdict = results.report(isUnicode: false).verdict
+        #expect(verdict.count == 2)
+        #expect(verdict[0].hasPrefix("With \(best.0), 99 % of the clients are connected again after "))
+        #expect(verdict[1].contains("signalr") && !verdict[1].contains(best.0))
+        #expect(text(results, .table).hasSuffix(verdict[1].split(separator: " ").suffix(1).joined() + "\n"))
+    }
+
     @Test("JSON has the members of every report, and null for a share that was never reached")
     func json() throws {
         guard case .object(let members) = results([.signalr]).report(isUnicode: false).data else {
@@ -88,6 +102,21 @@ private func text(_ results: StormResults, _ format: Format, isUnicode: Bool = f
             return
         }
         #expect(timeline.count > 40)
+    }
+
+    @Test("A page has one line for each policy in its chart over time, and no plots of characters")
+    func page() throws {
+        let results = results()
+        let report = results.report(isUnicode: true)
+        let charts = report.sections.flatMap(\.charts).compactMap { $0 as? LineChart }
+        #expect(charts.map(\.title) == ["Clients connected again"])
+        let lines = try #require(charts.first).series
+        #expect(lines.map(\.label) == results.outcomes.map(\.policy.rawValue))
+        #expect(lines.allSatisfy { (1...150).contains($0.points.count) })
+        #expect(lines.map { $0.points.last?.y } == results.outcomes.map { Double($0.outcome.back) })
+        let page = report.text(.html, .none)
+        #expect(!page.contains("<pre") && !page.contains("█"))
+        #expect(report.text(.table, .none).contains("█"))
     }
 
     @Test("CSV has one line for each policy, with as many fields as names")

@@ -19,7 +19,8 @@ func sampleReports(hostile: String) throws -> [Report] {
         text: 1
     )
     var outage = OutageRow(transport: "tcp", fault: .reset)
-    (outage.detect, outage.recover, outage.failure) = (.milliseconds(3), .milliseconds(40), hostile)
+    (outage.detect, outage.broken, outage.recover) = (.milliseconds(3), .milliseconds(20), .milliseconds(40))
+    outage.failure = hostile
     var skipped = OutageRow(transport: "udp", fault: .finish)
     skipped.skipped = hostile
     var attack = CrowdRow(transport: "ws", attack: .pingFlood)

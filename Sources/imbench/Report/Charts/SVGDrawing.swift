@@ -1,0 +1,116 @@
+/// An SVG drawing for a page that has the colours (`report.css`). It has no size of its own: the page scales its units.
+///
+/// Every text is escaped. A coordinate that is no number is written as 0.
+struct SVGDrawing: Sendable {
+    /// The side of a text that its position fixes.
+    enum Anchor: String, Sendable { case start, middle, end }
+
+    typealias Point = (x: Double, y: Double)
+
+    /// The size of all texts, and an estimate of the width of their average character, in units.
+    static let textSize = 12.0
+    private static let characterWidth = 6.9
+
+    let width: Double
+    var height: Double
+    /// Whether something lies outside the axes and is marked at their end.
+    private(set) var isClipped = false
+    private(set) var content = ""
+
+    init(width: Double, height: Double) {
+        (self.width, self.height) = (width, height)
+    }
+
+    /// An estimate of the width of a text, because only the page knows the font.
+    static func width(of text: String) -> Double { Double(text.count) * characterWidth }
+
+    /// The beginning of a text that is wider than `width`.
+    static func cut(_ text: String, to width: Double) -> String {
+        guard Self.width(of: text) > width else { return text }
+        return String(text.prefix(max(1, Int(width / characterWidth) - 1))) + "…"
+    }
+
+    mutating func line(_ from: Point, _ to: Point, _ style: String) {
+        let ends = "x1=\"\(number(from.x))\" y1=\"\(number(from.y))\" x2=\"\(number(to.x))\" y2=\"\(number(to.y))\""
+        content += "<line class=\"\(style)\" \(ends)/>\n"
+    }
+
+    /// - Parameter title: the text that the page shows over the rectangle.
+    mutating func rectangle(
+        x: Double,
+        y: Double,
+        width: Double,
+        height: Double,
+        _ style: String,
+        title: String = ""
+    ) {
+        let place = "x=\"\(number(x))\" y=\"\(number(y))\" width=\"\(number(width))\" height=\"\(number(height))\""
+        content += "<rect class=\"\(style)\" \(place)" + closed("rect", title)
+    }
+
+    mutating func polyline(_ points: [Point], _ style: String) {
+        guard points.count > 1 else { return }
+        content += "<polyline class=\"\(style)\" points=\"\(list(points))\"/>\n"
+    }
+
+    mutating func circle(_ centre: Point, radius: Double, _ style: String, title: String = "") {
+        let place = "cx=\"\(number(centre.x))\" cy=\"\(number(centre.y))\" r=\"\(number(radius))\""
+        content += "<circle class=\"\(style)\" \(place)" + closed("circle", title)
+    }
+
+    /// A filled shape.
+    mutating func polygon(_ points: [Point], _ style: String, title: String = "") {
+        content += "<polygon class=\"\(style)\" points=\"\(list(points))\"" + closed("polygon", title)
+    }
+
+    /// A text on the base line `at.y`. A text wider than `width` is cut, and the page shows the whole over it.
+    mutating func text(
+        _ text: String,
+        at: Point,
+        _ style: String = "",
+        anchor: Anchor = .start,
+        within width: Double = .infinity
+    ) {
+        guard !text.isEmpty else { return }
+        let shown = Self.cut(text, to: width)
+        let title = shown == text ? "" : "<title>\(HTMLRenderer.escaped(text))</title>"
+        let style = style.isEmpty ? "" : " class=\"\(style)\""
+        let side = anchor == .start ? "" : " text-anchor=\"\(anchor.rawValue)\""
+        let place = "x=\"\(number(at.x))\" y=\"\(number(at.y))\""
+        content += "<text\(style) \(place)\(side)>\(HTMLRenderer.escaped(shown))\(title)</text>\n"
+    }
+
+    /// A triangle at the end of an axis: something continues beyond it.
+    mutating func clipMark(at tip: Point, towards direction: Direction, title: String) {
+        isClipped = true
+        let (length, half) = (7.0, 5.0)
+        let base: [Point] =
+            switch direction {
+            case .right: [(tip.x - length, tip.y - half), (tip.x - length, tip.y + half)]
+            case .left: [(tip.x + length, tip.y - half), (tip.x + length, tip.y + half)]
+            case .up: [(tip.x - half, tip.y + length), (tip.x + half, tip.y + length)]
+            case .down: [(tip.x - half, tip.y - length), (tip.x + half, tip.y - length)]
+            }
+        polygon([tip] + base, "clip", title: title)
+    }
+
+    enum Direction: Sendable { case left, right, up, down }
+
+    /// The drawing as an element of a page.
+    func text(label: String, style: String) -> String {
+        let box = "viewBox=\"0 0 \(number(width)) \(number(height))\""
+        return "<svg class=\"\(style)\" \(box) role=\"img\" aria-label=\"\(HTMLRenderer.escaped(label))\">\n"
+            + content + "</svg>\n"
+    }
+
+    private func closed(_ tag: String, _ title: String) -> String {
+        title.isEmpty ? "/>\n" : "><title>\(HTMLRenderer.escaped(title))</title></\(tag)>\n"
+    }
+
+    private func list(_ points: [Point]) -> String {
+        points.map { "\(number($0.x)),\(number($0.y))" }.joined(separator: " ")
+    }
+
+    /// A tenth of a unit is finer than a pixel.
+    private func number(_ value: Double) -> String { value.isFinite ? fixed(value, 1, trimmed: true) : "0" }
+}

@@ -1,0 +1,62 @@
+/// The distributions of round trips in the report of `imbench run`.
+extension RunResults {
+    /// For each size and codec a chart of all transports, or `nil` if no distribution is known.
+    var distributionSection: Report.Section? {
+        let transports = rows.map(\.transport).distinct
+        let charts = rows.map(\.size).distinct.flatMap { size in
+            rows.map(\.codec).distinct.map { codec in
+                distributions(
+                    rows.filter { $0.size == size && $0.codec == codec },
+                    "\(size) bytes, \(codec)",
+                    transports
+                )
+            }
+        }
+        guard charts.contains(where: { !$0.isEmpty }) else { return nil }
+        let titles = ["min µs", "p50 µs", "p90 µs", "p99 µs", "p99.9 µs", "max µs", "n"]
+        let percentiles = Self.table(rows.filter { !$0.distribution.isEmpty }).selecting(titles)
+        return Report.Section(
+            heading: "Distribution of round trips",
+            question: "How often is a message much slower than usual?",
+            charts: charts,
+            table: percentiles,
+            reading: Self.distributionReading,
+            next: [.init("To measure more of the slowest round trips", "imbench run --duration 30s")],
+            media: .htmlOnly
+        )
+    }
+
+    static let timesReading =
+        "Shorter is better. The dark bar is the median, the light bar behind it is the 99th percentile, and the vertical "
+        + "line is the floor: the same round trip in bare system calls. The thin line is the spread of the median over the "
+        + "repeats. Medians whose spreads overlap may not differ at all."
+
+    private static let distributionReading =
+        "Lower is better. Each line shows which round trip a share of all messages did not exceed: half of them at 50 %, "
+        + "all but one in a thousand at 99.9 %. Both axes are logarithmic, so equal distances are equal ratios. A line that "
+        + "rises late is steady. A line ends where fewer than ten messages were slower. The dotted lines are the medians of "
+        + "the floors."
+
+    private func distributions(_ rows: [ResultRow], _ subject: String, _ transports: [String]) -> LineChart {
+        let floors = rows.compactMap { row in row.floor.flatMap { name in row.floorP50.map { (name, $0) } } }
+        let names = floors.map(\.0).distinct
+        return LineChart(
+            title: "\(subject): round trip by percentile",
+            x: Axis(title: "messages that were at most as slow", scale: .nines, unit: .percent),
+            y: Axis(title: "round trip", scale: .logarithmic, unit: .microseconds),
+            series: rows.filter { !$0.distribution.isEmpty }.map { row in
+                LineChart.Series(
+                    label: row.transport,
+                    // A transport has the same style in all charts.
+                    style: SeriesStyle(transports.firstIndex(of: row.transport) ?? 0),
+                    points: row.distribution.map { .init($0.percent, $0.microseconds) }
+                )
+            },
+            references: names.compactMap { name in
+                floors.first { $0.0 == name }.map {
+                    LineChart.Reference(direction: .horizontal, value: $0.1, label: "floor \(name)")
+                }
+            }
+        )
+    }
+}

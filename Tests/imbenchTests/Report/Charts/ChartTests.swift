@@ -1,0 +1,231 @@
+import Testing
+
+@testable import imbench
+
+/// The elements of the drawing of a chart.
+func drawn(_ chart: some Chart, width: Double = 560) throws -> [Element] {
+    try #require(elements(of: chart.drawing(width: width).text(label: chart.title, style: "wide")))
+}
+
+private let hostile = "<script>alert('1')</script> & \"\u{1b}[31m"
+
+/// A chart of each kind, with texts that would be tags.
+private func charts() -> [any Chart] {
+    [
+        BarChart(
+            title: hostile,
+            legend: [(.first, hostile)],
+            rows: [.init(label: hostile, spans: [.init(kind: .first, from: 0, to: 1000)], value: hostile)],
+            range: 0...10,
+            lines: [5]
+        ),
+        LineChart(
+            title: hostile,
+            x: Axis(title: hostile),
+            y: Axis(title: hostile, range: 0...10),
+            series: [
+                .init(
+                    label: hostile,
+                    style: SeriesStyle(1),
+                    points: [.init(1, 2), .init(2, 20, interval: 10...30)],
+                    hasMarks: true
+                )
+            ],
+            references: [.init(direction: .vertical, value: 1, label: hostile)]
+        ),
+        Ladder(title: hostile, steps: [.init(label: hostile, isFromClient: true, bytes: 1, roundTrip: 1)]),
+    ]
+}
+
+@Suite struct ChartTests {
+    @Test("Every drawing is well-formed XML, and every text is escaped", arguments: [330.0, 560])
+    func wellFormed(_ width: Double) throws {
+        for chart in charts() {
+            let elements = try #require(
+                elements(of: chart.drawing(width: width).text(label: chart.title, style: "wide"))
+            )
+            #expect(!elements.contains { $0.name == "script" })
+            #expect(elements.contains { $0.text.contains("<script>") })
+            #expect(imbenchTests.elements(of: "<div>" + chart.html + "</div>") != nil)
+        }
+    }
+
+    @Test("No text and no line of a drawing lies outside of it", arguments: [330.0, 560])
+    func inside(_ width: Double) throws {
+        for chart in charts() {
+            let elements = try drawn(chart, width: width)
+            let box = try #require(elements.first?.attributes["viewBox"]).split(separator: " ").compactMap {
+                Double($0)
+            }
+            #expect(box.prefix(3) == [0, 0, width])
+            for element in elements {
+                for (name, limit) in [("x", width), ("x1", width), ("x2", width), ("y", box[3]), ("y2", box[3])] {
+                    if let value = element.number(name) { #expect((0...limit).contains(value), "\(element)") }
+                }
+                guard element.name == "text", let x = element.number("x") else { continue }
+                let length = SVGDrawing.width(of: element.text)
+                switch element.attributes["text-anchor"] {
+                case "end": #expect(x - length >= -1, "\(element)")
+                case "middle": #expect(x - length / 2 >= -1 && x + length / 2 <= width + 1, "\(element)")
+                default: #expect(x + length <= width + 1, "\(element)")
+                }
+            }
+        }
+    }
+
+    @Test("A chart without content is omitted")
+    func empty() {
+        #expect(BarChart(title: "t").html.isEmpty)
+        #expect(
+            LineChart(title: "t", x: Axis(), y: Axis(), series: [.init(label: "l", style: .init(0), points: [])]).html
+                == ""
+        )
+        #expect(Ladder(title: "t").html.isEmpty)
+    }
+
+    @Test("Lines differ by colour and dashes, and no two of 35 lines are alike")
+    func styles() {
+        let styles = (0..<35).map { SeriesStyle($0).classes }
+        #expect(Set(styles).count == 35)
+        for (first, second) in zip(styles, styles.dropFirst()) {
+            #expect(zip(first.split(separator: " "), second.split(separator: " ")).allSatisfy { $0 != $1 })
+        }
+    }
+}
+
+@Suite struct BarChartTests {
+    private func chart(_ spans: [BarChart.Span], range: ClosedRange<Double>? = nil) -> BarChart {
+        BarChart(title: "t", rows: [.init(label: "l", spans: spans, value: "v")], range: range)
+    }
+
+    private func bar(_ kind: String, _ elements: [Element]) -> (x: Double, width: Double)? {
+        elements.first { $0.name == "rect" && $0.classes == [kind] }.flatMap { element in
+            element.number("x").flatMap { x in element.number("width").map { (x, $0) } }
+        }
+    }
+
+    @Test("Spans are shares of the axis, which includes 0")
+    func shares() throws {
+        let elements = try drawn(
+            chart([.init(kind: .first, from: -10, to: 30), .init(kind: .second, from: 0, to: 20)])
+        )
+        let (all, part) = (try #require(bar("first", elements)), try #require(bar("second", elements)))
+        #expect(abs(part.x - (all.x + all.width / 4)) < 0.2)
+        #expect(abs(part.width - all.width / 2) < 0.2)
+    }
+
+    @Test("Spans are cut at the ends of the axis and marked there, and values that are no numbers are not drawn")
+    func cut() throws {
+        let good = chart([.init(kind: .first, from: 0, to: 50)], range: 0...100)
+        #expect(try !drawn(good).contains { $0.classes == ["clip"] })
+        #expect(!good.html.contains("continues beyond the axis"))
+        let spans: [BarChart.Span] = [
+            .init(kind: .tail, from: 0, to: 400), .init(kind: .first, from: 0, to: 50),
+            .init(kind: .worse, from: 0, to: .infinity), .init(kind: .noise, from: .nan, to: .nan),
+        ]
+        let elements = try drawn(chart(spans, range: 0...100))
+        let (tail, first) = (try #require(bar("tail", elements)), try #require(bar("first", elements)))
+        #expect(tail.x == first.x && abs(tail.width - 2 * first.width) < 0.2)
+        #expect(bar("worse", elements) == nil && bar("noise", elements) == nil)
+        #expect(elements.count { $0.classes == ["clip"] } == 1)
+        #expect(elements.contains { $0.name == "title" && $0.text == "l: up to 400.0" })
+        #expect(chart(spans, range: 0...100).html.contains("continues beyond the axis"))
+    }
+
+    @Test("A span beyond either end is marked at that end")
+    func beyond() throws {
+        for span in [BarChart.Span(kind: .mark, from: 300, to: 300), .init(kind: .interval, from: -9, to: -5)] {
+            #expect(try drawn(chart([span], range: 0...100)).count { $0.classes == ["clip"] } == 1)
+        }
+    }
+
+    @Test("Rows without spans, and spans of zeros, do not trap")
+    func empty() throws {
+        #expect(try drawn(chart([])).contains { $0.text == "v" })
+        #expect(try bar("first", drawn(chart([.init(kind: .first, from: 0, to: 0)])))?.width == 0)
+    }
+
+    @Test("The axis has ticks with their values below the bars")
+    func ticks() throws {
+        let elements = try drawn(chart([.init(kind: .first, from: 0, to: 100)]))
+        let labels = elements.filter { $0.classes == ["tick"] }.map(\.text)
+        #expect(labels.count >= 3 && labels.first == "0" && labels.last == "100")
+        #expect(elements.count { $0.classes == ["grid"] } == labels.count)
+    }
+}
+
+@Suite struct LineChartTests {
+    private func chart(_ points: [LineChart.Point], y: Axis = Axis(), labels: [String] = ["ws"]) -> LineChart {
+        LineChart(
+            title: "t",
+            x: Axis(title: "loss in %"),
+            y: y,
+            series: labels.enumerated().map { index, label in
+                .init(label: label, style: SeriesStyle(index), points: points, hasMarks: true)
+            }
+        )
+    }
+
+    @Test("Each point is marked with its values, and both axes have ticks and titles")
+    func points() throws {
+        let elements = try drawn(chart([.init(0, 50), .init(1, 60, interval: 55...70), .init(5, 90)]))
+        #expect(elements.count { $0.name == "circle" } == 3)
+        #expect(elements.count { $0.name == "polyline" } == 1)
+        #expect(elements.count { $0.classes.contains("bounds") } == 3)
+        #expect(elements.contains { $0.name == "title" && $0.text == "ws: 60 at 1" })
+        #expect(elements.contains { $0.classes == ["axis"] && $0.text == "loss in %" })
+        #expect(elements.count { $0.classes == ["tick"] } >= 6)
+    }
+
+    @Test("A part beyond the axis is marked once, and points that are no numbers are omitted")
+    func clipped() throws {
+        let points: [LineChart.Point] = [
+            .init(0, 5), .init(1, 50), .init(2, 60), .init(3, 5), .init(4, .nan), .init(5, 70),
+        ]
+        let elements = try drawn(chart(points, y: Axis(range: 0...10)))
+        #expect(elements.count { $0.classes == ["clip"] } == 2)
+        let line = try #require(elements.first { $0.name == "polyline" }?.attributes["points"])
+        #expect(line.split(separator: " ").count == 5)
+        #expect(!line.contains("nan"))
+    }
+
+    @Test("Names beside the ends of lines do not overlap, and stay within the drawing", arguments: [1, 5, 30])
+    func names(_ count: Int) throws {
+        let chart = chart([.init(0, 1), .init(1, 2)], labels: (0..<count).map { "line \($0)" })
+        let elements = try drawn(chart)
+        let heights = elements.filter { $0.classes.contains("name") }.compactMap { $0.number("y") }.sorted()
+        #expect(heights.count == count)
+        for (upper, lower) in zip(heights, heights.dropFirst()) { #expect(lower - upper >= 13.9) }
+        #expect(heights.allSatisfy { $0 > 0 && $0 < chart.drawing(width: 560).height })
+    }
+}
+
+@Suite struct LadderTests {
+    private let ladder = Ladder(
+        title: "wss",
+        steps: [
+            .init(label: "SYN", isFromClient: true, bytes: 60, roundTrip: 1),
+            .init(label: "SYN, ACK", isFromClient: false, bytes: 60, roundTrip: 1),
+            .init(label: "ClientHello", isFromClient: true, bytes: nil, roundTrip: 2),
+        ]
+    )
+
+    @Test("A ladder counts its round trips and bytes")
+    func counts() {
+        #expect(ladder.roundTrips == 2)
+        #expect(ladder.bytes == 120)
+    }
+
+    @Test("Each step is an arrow from its sender to the other side, with its bytes")
+    func arrows() throws {
+        let elements = try drawn(ladder)
+        let arrows = elements.filter { $0.classes.contains("arrow") }
+        #expect(arrows.count == 3)
+        let directions = arrows.map { ($0.number("x1") ?? 0) < ($0.number("x2") ?? 0) }
+        #expect(directions == [true, false, true])
+        let texts = elements.filter { $0.name == "text" }.map(\.text)
+        for text in ["SYN, 60 B", "SYN, ACK, 60 B", "ClientHello", "RTT 1", "RTT 2", "client", "server"] {
+            #expect(texts.contains(text), "\(text)")
+        }
+    }
+}
