@@ -16,10 +16,10 @@ final class DatagramProxy: PollHandler, ProxyEngine {
     private let batch = DatagramBatch(largest: 65_507)
 
     /// Receives datagrams for `target` at a port of this machine.
-    init(to target: SocketAddress, _ path: ProxyPath) throws(SystemError) {
+    init(to target: SocketAddress, _ path: ProxyPath, at host: String) throws(SystemError) {
         self.path = path
         self.target = target
-        reserved = try ReservedPort(isDatagram: true)
+        reserved = try ReservedPort(isDatagram: true, host: host)
         try open()
     }
 

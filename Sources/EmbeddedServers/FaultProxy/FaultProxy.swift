@@ -48,13 +48,15 @@ public final class FaultProxy: Sendable {
     ///   - seed: determines the faults of each datagram. They are the same for the same seed and the same order of
     ///     datagrams.
     ///   - registry: the transports for `target`; the standard ones by default.
+    ///   - host: the address at which clients reach the proxy, as a number; by default 127.0.0.1.
     /// - Throws: `.invalidConfiguration` if the transport is unknown or uses no network, or the error of the resolver
     ///   or of the system.
     public static func start(
         to target: Endpoint,
         on loop: EventLoop = .shared,
         seed: UInt64,
-        registry: TransportRegistry = .standard
+        registry: TransportRegistry = .standard,
+        host: String = "127.0.0.1"
     ) async throws(TransportError) -> FaultProxy {
         let descriptor = try registry.transport(named: target.scheme)
         guard let port = target.port ?? descriptor.defaultPort, descriptor.defaultPort != nil else {
@@ -76,7 +78,8 @@ public final class FaultProxy: Sendable {
                 let path = ProxyPath(seed: seed, on: loop)
                 let engine: any ProxyEngine =
                     isDatagram
-                    ? try DatagramProxy(to: first, path) : try StreamProxy(to: target.host, port: port, path)
+                    ? try DatagramProxy(to: first, path, at: host)
+                    : try StreamProxy(to: target.host, port: port, path, at: host)
                 return .success(FaultProxy(target, engine, on: loop))
             } catch {
                 return .failure(TransportError(error, .connect))

@@ -15,11 +15,11 @@ final class StreamProxy: PollHandler, ProxyEngine {
     private var retry = WakeUp()
 
     /// Listens at a port of this machine. Connections are forwarded to `host`.
-    init(to host: String, port: UInt16, _ path: ProxyPath) throws(SystemError) {
+    init(to host: String, port: UInt16, _ path: ProxyPath, at ownHost: String) throws(SystemError) {
         self.path = path
         self.host = host
         self.port = port
-        reserved = try ReservedPort(isDatagram: false)
+        reserved = try ReservedPort(isDatagram: false, host: ownHost)
         try listen()
     }
 

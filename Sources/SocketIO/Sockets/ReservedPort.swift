@@ -1,6 +1,6 @@
 import CSocketIO
 
-/// Reserves a port of 127.0.0.1 for this process as long as the instance exists. The system assigns the port to no
+/// Reserves a port of an address for this process as long as the instance exists. The system assigns the port to no
 /// other process, whether a server uses it or not.
 ///
 /// While no server uses the port, connections to it are refused, and datagrams are answered by ICMP. A
@@ -23,8 +23,10 @@ package final class ReservedPort: Sendable {
     package var port: UInt16 { address.port }
 
     /// Reserves a port that the system chooses.
-    package init(isDatagram: Bool) throws(SystemError) {
-        guard let any = SocketAddress(numeric: "127.0.0.1", port: 0) else { throw SystemError("bind", EADDRNOTAVAIL) }
+    ///
+    /// - Parameter host: the address, as a number.
+    package init(isDatagram: Bool, host: String = "127.0.0.1") throws(SystemError) {
+        guard let any = SocketAddress(numeric: host, port: 0) else { throw SystemError("bind", EADDRNOTAVAIL) }
         let type = isDatagram ? Platform.datagramSocket : Platform.streamSocket
         let socket = try Platform.socket(family: any.family, type: type)
         let raw = socket.raw

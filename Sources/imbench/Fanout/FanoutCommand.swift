@@ -21,10 +21,14 @@ func fanout(_ options: Options) throws -> Int32 {
     let (placement, remark) = ThreadPlacement.resolve(options.placement, cores: CoreMask.ofThisThread()?.cores)
     if let remark { results.run.remarks.append("--placement \(options.placement.rawValue): \(remark)") }
     results.run.placement = placement
-    let stage = try Stage(registry: .measured, outside: [], seed: seed, placement: placement)
+    let lab = options.networks.isEmpty ? nil : try NetworkLab()
+    defer { lab?.stop() }
+    let stage = try Stage(registry: .measured, outside: [], seed: seed, placement: placement, lab: lab)
+    if let network = options.networks.first { lab?.use(network, seed: seed) }
     let bench = FanoutBench(options, stage: stage, seed: seed)
     let (measured, planned) = measure(bench, options, seed)
     results.rows = bench.results
+    if let network = options.networks.first, let lab { results.run.networks = [NetworkUse(network, seed, lab)] }
     if Interruption.isRequested {
         results.run.wasCutShort = true
         results.run.remarks.append(

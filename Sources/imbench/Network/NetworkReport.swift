@@ -1,31 +1,55 @@
+import Transports
+
 /// The report of `imbench run --network`.
 extension RunResults {
     var networkReport: Report {
-        let sections = networks.map { use in
-            let rows = rows.filter { $0.network == use.network.name }
-            let titles = ["p50 ms", "p90 ms", "p99 ms", "max ms", "open ms", "lost", "reordered", "accounts"]
-            return Report.Section(
-                heading: "Over \(use.network.name)",
-                table: Self.networkTable(rows).selecting(titles),
-                notes: [use.sentence]
-            )
+        let parts = networks.map { use in
+            var part = self
+            part.rows = rows.filter { $0.network == use.network.name }
+            return (use: use, results: part)
         }
         return Report(
             name: "imbench run --network",
             title: "The round trip of a chat message over each network",
             warnings: warnings,
+            verdict: parts.flatMap { Self.conclusions($0.use.network, $0.results.rows) },
             facts: facts,
-            sections: sections,
+            sections: parts.map { Self.section($0.use, $0.results) } + [lossSection].compactMap { $0 },
             records: records,
             data: envelope(
                 results: rows.map { Self.data($0) },
-                more: [("networks", .array(networks.map { Self.data($0) }))]
+                more: [("networks", .array(networks.map { $0.data }))]
             )
         )
     }
 
+    private static func section(_ use: NetworkUse, _ results: RunResults) -> Report.Section {
+        let titles = ["p50 ms", "p90 ms", "p99 ms", "max ms", "open ms", "lost", "accounts"]
+        let transports = results.rows.map(\.transport).distinct
+        let charts = results.rows.map(\.size).distinct.flatMap { size in
+            results.rows.map(\.codec).distinct.map { codec in
+                results.distributions(
+                    results.rows.filter { $0.size == size && $0.codec == codec },
+                    "\(use.network.name), \(size) bytes, \(codec)",
+                    transports
+                )
+            }
+        }
+        return Report.Section(
+            heading: "Over \(use.network.name)",
+            question: "How long does a message take over \(use.network.name), there and back?",
+            charts: charts,
+            table: networkTable(results.rows).selecting(titles),
+            notes: results.roundTripSentences + [use.sentence],
+            reading: distributionReading,
+            next: [
+                .init("To see the start of a conversation", "imbench open --network '\(use.network.name)'")
+            ]
+        )
+    }
+
     /// The rows with their times in milliseconds.
-    static func networkTable(_ rows: [ResultRow]) -> Table {
+    private static func networkTable(_ rows: [ResultRow]) -> Table {
         var table = table(rows)
         let times: [(title: String, meaning: String, value: (Latency) -> Double?)] = [
             ("p50 ms", "median round trip, in ms", { $0.p50 }),
@@ -42,7 +66,81 @@ extension RunResults {
         return table
     }
 
-    private static func data(_ use: NetworkUse) -> JSONValue {
+    // MARK: In short
+
+    /// The sentences about one network that a person can act on. They restate figures of the table.
+    private static func conclusions(_ network: Network, _ rows: [ResultRow]) -> [String] {
+        func range(_ value: (Latency) -> Double?, _ rows: [ResultRow]) -> String? {
+            let times = rows.compactMap { $0.rtt.flatMap(value) }.map { $0 / 1000 }
+            guard let low = times.min(), let high = times.max() else { return nil }
+            let texts = [shown(low), shown(high)]
+            return texts[0] == texts[1] ? "\(texts[0]) ms" : "\(texts[0]) to \(texts[1]) ms"
+        }
+        guard let half = range({ $0.p50 }, rows) else { return [] }
+        let own = (network.delay * 2).settingText
+        var sentence = "Over \(network.name), half of the messages need at most \(half), of which the network's delay is \(own)."
+        let (inOrder, others) = (rows.filter(\.waitsForEarlier), rows.filter { !$0.waitsForEarlier })
+        if network.loss > 0, let slow = range({ $0.p99 }, inOrder), let other = range({ $0.p99 }, others) {
+            sentence += " One message in a hundred needs more than \(slow) where a lost packet delays those behind it "
+            sentence += "(\(inOrder.map(\.transport).distinct.joined(separator: ", "))), and more than \(other) "
+            sentence += "over \(others.map(\.transport).distinct.joined(separator: ", "))."
+        }
+        let lost = rows.filter { $0.accounts.lost > 0 }.map { row in
+            "\(row.transport) \(row.accounts.lost) of \(row.accounts.sent)"
+        }
+        if !lost.isEmpty { sentence += " Lost for good: \(lost.joined(separator: ", "))." }
+        return [sentence]
+    }
+
+    // MARK: Loss against latency
+
+    /// The percentiles against the loss, if networks of the run differ in it alone.
+    private var lossSection: Report.Section? {
+        var same: [Network: [NetworkUse]] = [:]
+        for use in networks {
+            var network = use.network
+            (network.loss, network.name, network.source) = (0, "", "")
+            same[network, default: []].append(use)
+        }
+        guard let uses = same.values.max(by: { $0.count < $1.count }), uses.count >= 3 else { return nil }
+        let transports = rows.map(\.transport).distinct
+        func chart(_ name: String, _ value: (Latency) -> Double?) -> LineChart {
+            LineChart(
+                title: "\(name) of the round trip, by the loss of packets",
+                x: Axis(title: "lost packets in each direction", unit: .percent),
+                y: Axis(title: "round trip", scale: .logarithmic, unit: .microseconds),
+                series: transports.enumerated().map { number, transport in
+                    let points = uses.sorted { $0.network.loss < $1.network.loss }.compactMap { use in
+                        rows.first { $0.network == use.network.name && $0.transport == transport }?.rtt
+                            .flatMap(value).map { LineChart.Point(use.network.loss * 100, $0) }
+                    }
+                    return .init(label: transport, style: SeriesStyle(number), points: points, hasMarks: true)
+                }
+            )
+        }
+        return Report.Section(
+            heading: "Loss and order",
+            question: "What does a lost packet do to the messages behind it?",
+            charts: [chart("Median", { $0.p50 }), chart("90th percentile", { $0.p90 }), chart("99th percentile", { $0.p99 })],
+            reading:
+                "Lower is better. A transport that delivers in order holds messages back until a lost one was sent again "
+                + "(head-of-line blocking). Plain UDP does not send again, so its lost messages are missing in this chart and "
+                + "counted in the tables.",
+            media: .htmlOnly
+        )
+    }
+}
+
+extension ResultRow {
+    /// Whether a lost packet delays the messages behind it: over TCP, and in the ordered mode over UDP.
+    fileprivate var waitsForEarlier: Bool {
+        let descriptor = TransportRegistry.measured.transports.first { $0.name == transport }
+        return descriptor?.isDatagram == false || transport == TransportDescriptor.reliableUDP.name
+    }
+}
+
+extension NetworkUse {
+    var data: JSONValue {
         func direction(_ counts: LinkDirection.Counts) -> JSONValue {
             .object([
                 ("packets", .integer(counts.packets)), ("bytes", .integer(counts.bytes)), ("lost", .integer(counts.lost)),
@@ -52,11 +150,11 @@ extension RunResults {
             ])
         }
         return .object([
-            ("name", .string(use.network.name)), ("description", .string(use.network.description)),
-            ("source", .string(use.network.source)), ("seed", .integer(Int(clamping: use.seed))),
-            ("congestion_control", .string(use.congestionControl)),
-            ("to_server", direction(use.counts.toServer)), ("to_client", direction(use.counts.toClient)),
-            ("forgotten_mappings", .integer(use.counts.forgottenMappings)),
+            ("name", .string(network.name)), ("description", .string(network.description)),
+            ("source", .string(network.source)), ("seed", .integer(Int(clamping: seed))),
+            ("congestion_control", .string(congestionControl)),
+            ("to_server", direction(counts.toServer)), ("to_client", direction(counts.toClient)),
+            ("forgotten_mappings", .integer(counts.forgottenMappings)),
         ])
     }
 }

@@ -10,6 +10,12 @@ struct NetworkUse: Sendable {
     var congestionControl: String
     var counts: LinkCounts
 
+    /// The use of a network until now.
+    init(_ network: Network, _ seed: UInt64, _ lab: NetworkLab) {
+        (self.network, self.seed) = (network, seed)
+        (congestionControl, counts) = (lab.congestionControlInForce, lab.counts)
+    }
+
     /// One line for the report.
     var sentence: String {
         let losses = network.loss > 0 || counts.toServer.lost + counts.toClient.lost > 0
@@ -58,14 +64,7 @@ func runOverNetworks(_ options: Options) throws -> Int32 {
         )
         let rows = EchoBench(options, stage: stage, seed: seed, limits: limits)
         measure(rows, options, network, seed, &progress)
-        results.networks.append(
-            NetworkUse(
-                network: network,
-                seed: seed,
-                congestionControl: lab.congestionControlInForce,
-                counts: lab.counts
-            )
-        )
+        results.networks.append(NetworkUse(network, seed, lab))
         for var row in rows.results() {
             row.network = network.name
             results.rows.append(row)

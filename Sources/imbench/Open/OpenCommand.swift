@@ -23,16 +23,7 @@ func openConnections(_ options: Options) throws -> Int32 {
             progress.step("\(network.map { $0.name + " " } ?? "")\(kind.transport) \(kind.security)")
             results.rows.append(OpenRow.measure(kind, network, stage, options.repeats))
         }
-        if let network, let lab {
-            results.run.networks.append(
-                NetworkUse(
-                    network: network,
-                    seed: seed,
-                    congestionControl: lab.congestionControlInForce,
-                    counts: lab.counts
-                )
-            )
-        }
+        if let network, let lab { results.run.networks.append(NetworkUse(network, seed, lab)) }
     }
     progress.finish()
     stage.close()

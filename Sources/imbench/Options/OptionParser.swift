@@ -180,6 +180,9 @@ struct OptionParser: Sendable {
         }
         try finishDelivery(options)
         options.isCodecGiven = given.contains("codec") && (options.command == .chat || options.config != nil)
+        if options.networks.count > 1, [.outage, .fanout].contains(options.command) {
+            throw UsageError("--network may be given once for '\(options.command.rawValue)'")
+        }
         if !options.networks.isEmpty, options.command == .run { finishNetworks(&options, given) }
         switch options.command {
         case .crowd: return try finishCrowd(&options, given)
@@ -219,7 +222,7 @@ struct OptionParser: Sendable {
             if !given.contains("connections") { options.connections = 4 }
         }
         if !given.contains("duration"), !given.contains("messages") { options.extent = .duration(.seconds(15)) }
-        if !given.contains("repeat") { options.repeats = 3 }
+        if !given.contains("repeat") { options.repeats = 5 }
         if !given.contains("size") { options.sizes = [128] }
         if !given.contains("codec") { options.codecs = ["protobuf"].filter(vocabulary.codecs.contains) }
         if !given.contains("transport") {

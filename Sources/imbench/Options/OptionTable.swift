@@ -285,7 +285,7 @@ enum OptionTable {
     /// The network between client and server.
     private static let network = section(
         .path,
-        [.run, .open],
+        [.run, .open, .outage, .fanout],
         excludes: "url",
         Row(
             "network",

@@ -10,24 +10,37 @@ func outage(_ options: Options) throws -> Int32 {
     let transports = TransportRegistry.measured.transports.filter {
         options.transports.contains($0.name) && $0.defaultPort != nil
     }
-    var results = OutageResults(
-        run: RunResults(of: options, seed: seed),
-        timing: options.outage.timing,
-        rows: []
-    )
+    let network = options.networks.first
+    var timing = options.outage.timing
+    var (host, clientLoop, serverLoop) = ("127.0.0.1", EventLoop.shared, EventLoop.shared)
+    var lab: NetworkLab?
+    if let network {
+        let made = try NetworkLab()
+        (host, clientLoop, serverLoop) = (NetworkLab.serverHost, try makeLoop("im-client"), try makeLoop("im-server"))
+        try made.move(clientLoop, to: .client)
+        try made.move(serverLoop, to: .server)
+        made.use(network, seed: seed)
+        lab = made
+        // Otherwise a long delay would look like a dead connection.
+        timing.timeout += network.delay * 4
+    }
+    defer { lab?.stop() }
+    var results = OutageResults(run: RunResults(of: options, seed: seed), timing: timing, rows: [])
     var progress = Progress(total: options.outage.faults.count, isQuiet: options.quiet)
     for fault in options.outage.faults where !Interruption.isRequested {
         progress.step(fault.rawValue)
         // The transports wait most of the time, so they run concurrently.
-        let rows = runBlocking(on: .shared) {
+        let rows = runBlocking(on: serverLoop) { [timing, host, clientLoop, serverLoop] in
             await withTaskGroup(of: (Int, OutageRow).self) { group in
                 for (index, transport) in transports.enumerated() {
                     let run = OutageRun(
                         transport: transport,
                         fault: fault,
-                        timing: options.outage.timing,
+                        timing: timing,
                         seed: seed,
-                        loop: .shared
+                        host: host,
+                        clientLoop: clientLoop,
+                        loop: serverLoop
                     )
                     group.addTask { (index, await run.measure()) }
                 }
@@ -40,6 +53,7 @@ func outage(_ options: Options) throws -> Int32 {
         if !Interruption.isRequested { results.rows += rows }
     }
     progress.finish()
+    if let network, let lab { results.run.networks = [NetworkUse(network, seed, lab)] }
     results.run.wasCutShort = Interruption.isRequested
     try target.write(results.report, options)
     return results.rows.contains { $0.failure != nil } ? ExitStatus.failed : ExitStatus.good
@@ -175,6 +189,7 @@ struct OutageResults: Sendable {
     private var conditions: String {
         "keepalive \(timing.interval.settingText) + \(timing.timeout.settingText), "
             + "outage \(timing.outage.settingText), a message every \(timing.pace.settingText)"
+            + run.networks.map { "; over \($0.network.name): \($0.sentence)" }.joined()
     }
 
     /// The rows of one transport. Their failures are sentences below the table.

@@ -11,6 +11,11 @@ struct OutageRun: Sendable {
     let fault: OutageFault
     let timing: OutageTiming
     let seed: UInt64
+    /// The address of the server and of the proxy before it.
+    let host: String
+    /// The loop of the supervisor. It is not that of the server if a network is between them.
+    let clientLoop: EventLoop
+    /// The loop of the server, of the proxy and of the measurement.
     let loop: EventLoop
 
     /// Runs the row.
@@ -28,12 +33,18 @@ struct OutageRun: Sendable {
 
     private func measure(_ row: inout OutageRow) async throws(TransportError) {
         let record = LoopBound(OutageRecord(), to: loop)
-        let server = try await OutageServer.start(transport, timing.configuration, record, on: loop)
-        let proxy = try await FaultProxy.start(to: server.endpoint, on: loop, seed: seed, registry: .measured)
+        let server = try await OutageServer.start(transport, timing.configuration, record, host: host, on: loop)
+        let proxy = try await FaultProxy.start(
+            to: server.endpoint,
+            on: loop,
+            seed: seed,
+            registry: .measured,
+            host: host
+        )
         let refusing = try await refusingServer()
         let watch = OutageWatch()
         let supervisor = try supervisor(proxy, refusing?.port, watch)
-        let sender = OutageSender(supervisor, timing.pace, on: loop)
+        let sender = OutageSender(supervisor, timing.pace, on: clientLoop)
 
         if fault == .refused { try await proxy.refuse(true) }
         watch.mark()
@@ -42,11 +53,11 @@ struct OutageRun: Sendable {
             await waitUntil { watch.now.isOpen }
             watch.mark()
         }
-        let sending = Task(executorPreference: loop) { await sender.run() }
+        let sending = Task(executorPreference: clientLoop) { await sender.run() }
         // A broker sends each message back. A connection whose messages are not read stops reading, and then receives no
         // acknowledgements either.
         let messages = supervisor.messages
-        Task(executorPreference: loop) { for await _ in messages {} }
+        Task(executorPreference: clientLoop) { for await _ in messages {} }
         if fault.isMidway {
             await loop.pause(.milliseconds(300))
             watch.mark()
@@ -135,7 +146,7 @@ struct OutageRun: Sendable {
     ) throws(TransportError) -> Supervisor {
         var endpoint = proxy.endpoint
         endpoint.options += transport.loopback("outage")
-        if try transport.make(endpoint, loop).capabilities.routesByTopic {
+        if try transport.make(endpoint, clientLoop).capabilities.routesByTopic {
             endpoint.options.append(.init(name: "qos", value: "1"))
         }
         var endpoints = [endpoint]
@@ -146,7 +157,7 @@ struct OutageRun: Sendable {
             endpoints = [nowhere, endpoint]
         }
         let configuration = TransportConfiguration(endpoints: endpoints, supervisor: timing.configuration)
-        return try Supervisor(configuration, registry: .measured, on: loop) { setup in
+        return try Supervisor(configuration, registry: .measured, on: clientLoop) { setup in
             setup.observer = watch
             guard let refusingPort else { return }
             // Renewed credentials are kept, as in an app.
@@ -165,9 +176,9 @@ struct OutageRun: Sendable {
 
     private func refusingServer() async throws(TransportError) -> (server: LoopBound<RefusingServer>, port: UInt16)? {
         guard fault == .badCredentials, let answer = RefusingServer.answers[transport.name] else { return nil }
-        let made: Result<LoopBound<RefusingServer>, TransportError> = await loop.perform { [loop] in
+        let made: Result<LoopBound<RefusingServer>, TransportError> = await loop.perform { [loop, host] in
             do throws(SystemError) {
-                return .success(LoopBound(try RefusingServer(answer, on: loop), to: loop))
+                return .success(LoopBound(try RefusingServer(answer, host: host, on: loop), to: loop))
             } catch {
                 return .failure(TransportError(error, .connect))
             }

@@ -33,6 +33,7 @@ final class OutageServer: Sendable {
         _ transport: TransportDescriptor,
         _ configuration: SupervisorConfiguration,
         _ record: LoopBound<OutageRecord>,
+        host: String,
         on loop: EventLoop
     ) async throws(TransportError) -> OutageServer {
         let capabilities = try transport.make(Endpoint("\(transport.name)://127.0.0.1:1"), loop).capabilities
@@ -52,7 +53,7 @@ final class OutageServer: Sendable {
         }
         let reserved: ReservedPort
         do throws(SystemError) {
-            reserved = try ReservedPort(isDatagram: transport.isDatagram)
+            reserved = try ReservedPort(isDatagram: transport.isDatagram, host: host)
         } catch {
             throw TransportError(error, .connect)
         }
@@ -171,8 +172,8 @@ final class RefusingServer: PollHandler {
     private var clients: [StreamSocket] = []
 
     /// Listens on a port that the system chooses. Call it on the loop.
-    init(_ answer: [UInt8], on loop: EventLoop) throws(SystemError) {
-        guard let address = SocketAddress(numeric: "127.0.0.1", port: 0) else {
+    init(_ answer: [UInt8], host: String, on loop: EventLoop) throws(SystemError) {
+        guard let address = SocketAddress(numeric: host, port: 0) else {
             throw SystemError("bind", EADDRNOTAVAIL)
         }
         self.answer = answer

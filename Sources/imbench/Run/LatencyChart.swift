@@ -31,13 +31,13 @@ extension RunResults {
         + "line is the floor: the same round trip in bare system calls. The thin line is the spread of the median over the "
         + "repeats. Medians whose spreads overlap may not differ at all."
 
-    private static let distributionReading =
+    static let distributionReading =
         "Lower is better. Each line shows which round trip a share of all messages did not exceed: half of them at 50 %, "
         + "all but one in a thousand at 99.9 %. Both axes are logarithmic, so equal distances are equal ratios. A line that "
         + "rises late is steady. A line ends where fewer than ten messages were slower. The dotted lines are the medians of "
         + "the floors."
 
-    private func distributions(_ rows: [ResultRow], _ subject: String, _ transports: [String]) -> LineChart {
+    func distributions(_ rows: [ResultRow], _ subject: String, _ transports: [String]) -> LineChart {
         let floors = rows.compactMap { row in row.floor.flatMap { name in row.floorP50.map { (name, $0) } } }
         let names = floors.map(\.0).distinct
         return LineChart(
