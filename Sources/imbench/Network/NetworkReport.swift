@@ -78,11 +78,11 @@ extension RunResults {
         }
         guard let half = range({ $0.p50 }, rows) else { return [] }
         let own = (network.delay * 2).settingText
-        var sentence = "Over \(network.name), half of the messages need at most \(half), of which the network's delay is \(own)."
+        var sentence = "Over \(network.name), half of the messages have their answer within \(half), of which the network's delay is \(own)."
         let (inOrder, others) = (rows.filter(\.waitsForEarlier), rows.filter { !$0.waitsForEarlier })
         if network.loss > 0, let slow = range({ $0.p99 }, inOrder), let other = range({ $0.p99 }, others) {
-            sentence += " One message in a hundred needs more than \(slow) where a lost packet delays those behind it "
-            sentence += "(\(inOrder.map(\.transport).distinct.joined(separator: ", "))), and more than \(other) "
+            sentence += " One message in a hundred takes longer than \(slow) where a lost packet delays those behind it "
+            sentence += "(\(inOrder.map(\.transport).distinct.joined(separator: ", "))), and longer than \(other) "
             sentence += "over \(others.map(\.transport).distinct.joined(separator: ", "))."
         }
         let lost = rows.filter { $0.accounts.lost > 0 }.map { row in

@@ -60,7 +60,8 @@ func runOverNetworks(_ options: Options) throws -> Int32 {
         let limits = EchoBench.Limits(
             connect: .seconds(20) + network.delay * 20,
             ping: .seconds(10) + network.delay * 4,
-            roundTrip: network.delay * 2
+            roundTrip: network.delay * 2,
+            measuresKeepalive: false
         )
         let rows = EchoBench(options, stage: stage, seed: seed, limits: limits)
         measure(rows, options, network, seed, &progress)

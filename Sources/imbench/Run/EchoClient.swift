@@ -73,7 +73,8 @@ final class EchoClient: Sendable {
             left.messages -= Int(held.nextNumber - before)
         } while Clocks.monotonic() < slice.end && left.messages > 0 && held.failure == nil && !Task.isCancelled
         var outcome = held.outcome
-        outcome.elapsed = Clocks.monotonic() - start
+        // The wait for lost messages is no part of the rate.
+        outcome.elapsed = held.lastAnswer > start ? held.lastAnswer - start : Clocks.monotonic() - start
         outcome.cpu = Clocks.threadCPU() - cpu
         return outcome
     }
@@ -130,8 +131,10 @@ final class EchoState {
     private var isOpenLoop = false
     /// The share by which each round trip is made longer.
     private var delay = 0.0
-    /// When the last answer came.
+    /// When the last answer came, or the last wait for one began.
     private var lastProgress: Int64 = 0
+    /// When the last answer came, also in an earlier slice.
+    private(set) var lastAnswer: Int64 = 0
     /// Whether the messages in flight have waited too long for an answer.
     private var isSilent = false
     private(set) var errors = 0
@@ -297,7 +300,7 @@ final class EchoState {
             return nil
         }
         var now = Clocks.monotonic()
-        lastProgress = now
+        (lastProgress, lastAnswer) = (now, now)
         guard let number = MessageID.number(echo.id), echo.text.utf8.count == message.text.utf8.count else {
             errors += 1
             return nil
