@@ -1,4 +1,5 @@
 import EmbeddedServers
+import Protocols
 import TestSupport
 import Testing
 import TransportAPI
@@ -89,6 +90,45 @@ struct WebPageTests {
         #expect(try await server.failure(origin: "http://127.0.0.1:\(server.port)") == nil)
         #expect(try await server.failure(origin: nil) == nil)
         await server.stop()
+    }
+
+    @Test(
+        "A page of the server arrives whole, its connection ends after it, and the owner gets no error",
+        arguments: [0, 1 << 20]
+    )
+    func served(size: Int) async throws {
+        let (events, sink) = AsyncStream.makeStream(of: ServerEvent.self)
+        let body = [UInt8](repeating: 0x61, count: size)
+        let listener = try await TransportRegistry.standard.listen(
+            "ws://127.0.0.1:0/socket",
+            pages: [WebPage(body: body)],
+            observer: { sink.yield($0) }
+        )
+        let client = try HostileClient(port: try #require(listener.endpoint.port), receiveBuffer: 64 << 10)
+        await client.send(Array("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8))
+        let answer = await client.read()
+        let head = try #require(String(decoding: answer, as: UTF8.self).firstRange(of: "\r\n\r\n"))
+        #expect(answer.starts(with: "HTTP/1.1 200 ".utf8) && answer.suffix(size) == body[...])
+        let headSize = String(decoding: answer, as: UTF8.self)[..<head.upperBound].utf8.count
+        #expect(answer.count == headSize + size)
+        let event = try #require(await events.first { _ in true })
+        #expect(!event.wasOpen && event.reason.error == nil && event.reason.text == "answered with the page /")
+        await listener.close()
+    }
+
+    @Test("Transports that cannot serve pages refuse them", arguments: ["tcp", "udp", "mqtt", "mqtt+ws", "memory"])
+    func unsupported(scheme: String) async throws {
+        let url = scheme == "memory" ? "memory://pages:1" : "\(scheme)://127.0.0.1:0"
+        let page = try WebPage(body: [])
+        let listening = await #expect(throws: TransportError.self) {
+            try await TransportRegistry.standard.listen(url, pages: [page])
+        }
+        let chat = await #expect(throws: TransportError.self) {
+            try await ChatServer.start(url, room: ChatRoom(), pages: [page])
+        }
+        for error in [listening, chat] {
+            #expect(error?.code == .unsupported && error?.reason.contains("ws://") == true)
+        }
     }
 
     @Test("A page is refused if its own name resolves to the server", arguments: Kind.allCases)

@@ -82,7 +82,9 @@ final class Chromium: Sendable {
         let outcome = await connection.send(Payload(text: String(decoding: bytes, as: UTF8.self)))
         try #require(outcome == .written)
         while true {
-            let payload = try await connection.receive()
+            guard let payload = try await connection.receive() else {
+                throw Failure(sentence: "\(method): the browser has ended")
+            }
             let message = try #require(try JSONSerialization.jsonObject(with: Data(payload.bytes)) as? [String: Any])
             if message["id"] as? Int == id {
                 if let result = message["result"] as? [String: Any] { return result }
