@@ -182,9 +182,7 @@ struct CrowdResults: Sendable {
         if !broken.isEmpty {
             sentences.append("A rule of the server did not hold in \(broken.joined(separator: ", ")).")
         } else if !measured.isEmpty {
-            sentences.append(
-                "Every rule of the server held in \(measured.count) of \(rows.count) attacks that were measured."
-            )
+            sentences.append("Every rule of the server held in all of \(measured.count) measured attacks.")
         }
         let factors = measured.compactMap { row in row.value(of: "ratio_p99").map { (name: row.name, factor: $0) } }
         if let worst = factors.max(by: { $0.factor < $1.factor }) {

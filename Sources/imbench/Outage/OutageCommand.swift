@@ -182,7 +182,9 @@ struct OutageResults: Sendable {
         if let silent = longest(true) {
             sentences.append("Faults that only the keepalive can detect were detected within \(silent) ms.")
         }
-        if let other = longest(false) { sentences.append("All others were detected within \(other) ms.") }
+        if let other = longest(false) {
+            sentences.append("Any other fault that broke the connection was detected within \(other) ms.")
+        }
         return sentences
     }
 
