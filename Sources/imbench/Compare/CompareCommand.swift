@@ -63,7 +63,7 @@ extension Comparison {
         )
     }
 
-    /// The verdicts of the rows, and the resolution of half of them.
+    /// The verdicts of the rows, and their median resolution.
     private var summary: String {
         let main = rows.compactMap(\.main)
         func count(_ isCounted: (Difference) -> Bool) -> Int { main.count(where: isCounted) }
@@ -74,7 +74,7 @@ extension Comparison {
         text += "\(count { $0.verdict == .noise }) show no difference beyond noise"
         if unknown > 0 { text += ", and \(unknown) are unknown" }
         guard let half = RepeatStatistics(main.compactMap(\.resolution))?.median else { return text }
-        return text + "; half of the rows could have shown one of \(shownResolution(half)) %"
+        return text + "; half of the rows would show a change of \(shownResolution(half)) %"
     }
 
     /// How the machine changed between the runs.
@@ -133,7 +133,11 @@ extension Comparison {
             columns: Self.labels + [
                 .number("before", nil, "median over the repeats of the first report: ×floor, or p50 in µs without it"),
                 .number("after", nil, "median over the repeats of the second report"),
-                .number("least %", nil, "the smallest change that the repeats could have shown to be real, in %"),
+                .number(
+                    "least %",
+                    nil,
+                    "the smallest change that such repeats show to be real in nine of ten cases, in %"
+                ),
                 .text("verdict", nil, "the change of the round trip, and its interval"),
             ],
             rows: rows.map { row in

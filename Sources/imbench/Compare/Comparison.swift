@@ -205,7 +205,7 @@ struct Difference: Sendable {
     var after: Double?
     /// The interval of the ratio of after to before, widened by the change of the machine.
     var interval: RatioInterval?
-    /// The smallest factor, in either direction, that the repeats could have shown to be real.
+    /// The smallest factor, in either direction, that these repeats show to be real in nine of ten cases.
     var resolution: Double?
     var verdict: Verdict
 
@@ -224,8 +224,12 @@ struct Difference: Sendable {
         self.before = RepeatStatistics(first)?.median
         self.after = RepeatStatistics(second)?.median
         interval = RatioInterval(before: first, after: second)
+        resolution = interval.map { interval in
+            // Half of the interval is 2.6 standard errors, and nine of ten estimates are below the true change by at most 1.3.
+            let half = max(interval.middle / interval.low, interval.high / interval.middle)
+            return (1 + noise) * half * half.squareRoot() * (machineChange ?? 1)
+        }
         interval?.widen(by: machineChange ?? 1)
-        resolution = interval.map { (1 + noise) * max($0.middle / $0.low, $0.high / $0.middle) }
         if let interval {
             let isMore = interval.low > 1 + noise
             let isLess = interval.high < 1 / (1 + noise)

@@ -2,8 +2,8 @@
 ///
 /// The interval comes from order statistics, as the inverse of the sign test. The true median lies between the k-th smallest
 /// and the k-th largest of n repeats with probability 1 − 2·P(Binomial(n, ½) < k). It assumes no distribution of the values,
-/// because times are skewed. It is the narrowest interval that reaches the target, usually 95 %. With fewer than six repeats
-/// none reaches 95 %, and the interval is the whole spread with its own probability (93.75 % for five).
+/// because times are skewed. It is the narrowest interval that reaches 95 %. With fewer than six repeats none does, and the
+/// interval is the whole spread with its own probability (93.75 % for five).
 struct RepeatStatistics: Sendable, Hashable {
     var median: Double
     /// The ends of the interval; equal to the median if there is one repeat only.
@@ -13,11 +13,11 @@ struct RepeatStatistics: Sendable, Hashable {
     var coverage: Double
     var repeats: Int
 
-    /// The usual target: the intended probability.
+    /// The intended probability.
     static let target = 0.95
 
     /// `nil` if there are no values. Values that are no numbers are omitted.
-    init?(_ values: [Double], target: Double = RepeatStatistics.target) {
+    init?(_ values: [Double]) {
         let sorted = values.filter { !$0.isNaN }.sorted()
         let count = sorted.count
         guard let first = sorted.first, let last = sorted.last else { return nil }
@@ -35,7 +35,7 @@ struct RepeatStatistics: Sendable, Hashable {
             tail += term
             term *= Double(count - k + 1) / Double(k)
             let probability = 1 - 2 * tail
-            guard k == 1 || probability >= target else { break }
+            guard k == 1 || probability >= Self.target else { break }
             (low, high, coverage) = (sorted[k - 1], sorted[count - k], probability)
         }
     }

@@ -164,7 +164,7 @@ struct Options: Sendable, Equatable {
     /// How long each row runs before each repeat.
     var warmup = Duration.milliseconds(20)
     /// Many short repeats find smaller differences than few long ones.
-    var repeats = 20
+    var repeats = 30
     /// By how many percent each round trip is made longer, to test `imbench compare`.
     var delayPercent = 0.0
     /// `nil` lets the run choose a seed, which the report then names.

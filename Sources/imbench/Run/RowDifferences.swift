@@ -1,8 +1,8 @@
 /// The differences between rows that were measured alternately, and sentences about those that are sure.
 ///
 /// A row is compared with the row of a reference at the same place, such as ws with tcp, both with JSON at 256 bytes. Each
-/// repeat of both gives a ratio, in which a slow phase of the machine cancels out. ``RepeatStatistics`` gives the interval of
-/// the median ratio. A difference is sure if its interval lies beyond ±``noise``. The intervals are wide enough for all
+/// repeat of both gives a ratio, in which a slow phase of the machine cancels out. ``PairedInterval`` gives the interval of
+/// the true ratio. A difference is sure if its interval lies beyond ±``noise``. The intervals are wide enough for all
 /// sentences of a table to be right together with ``certainty`` (Bonferroni's correction).
 struct RowDifferences: Sendable {
     /// The values of one row, by repeat.
@@ -114,11 +114,11 @@ struct RowDifferences: Sendable {
         for (axis, pairs) in zip(axes, pairs) {
             for (reference, row) in pairs {
                 let ratios = RepeatStatistics.ratios(row.values, to: reference.values).compactMap { $0 }
-                guard let statistics = RepeatStatistics(ratios, target: target) else { continue }
+                guard !ratios.isEmpty else { continue }
                 repeats = min(repeats, ratios.count)
-                guard statistics.coverage >= target else { continue }
+                guard let interval = PairedInterval(ratios, target: target) else { continue }
                 let place = Place(group: row.group, size: row.size)
-                let difference = Difference(place: place, low: statistics.low, high: statistics.high)
+                let difference = Difference(place: place, low: interval.low, high: interval.high)
                 let index = subjects.firstIndex {
                     $0.name == row.subject && $0.reference == reference.subject && $0.preposition == axis.preposition
                 }
@@ -137,7 +137,7 @@ struct RowDifferences: Sendable {
             }
         }
         self.subjects = subjects
-        let needed = Self.neededRepeats(target)
+        let needed = PairedInterval.neededRepeats(target)
         if repeats < needed {
             shortage =
                 "\(repeats) repeats are too few to separate some differences from noise. It takes \(needed): "
@@ -152,16 +152,6 @@ struct RowDifferences: Sendable {
         return axis.rows.filter { $0.subject != first }.compactMap { row in
             references.first { $0.group == row.group && $0.size == row.size }.map { ($0, row) }
         }
-    }
-
-    /// The fewest repeats whose whole spread reaches the target: 1 − 2·2⁻ⁿ.
-    private static func neededRepeats(_ target: Double) -> Int {
-        var (repeats, coverage) = (1, 0.0)
-        while coverage < target, repeats < 60 {
-            repeats += 1
-            coverage = 1 - (1 - coverage) / 2
-        }
-        return repeats
     }
 
     /// The largest factor by which two rows at the same place may differ; `nil` without any comparison.

@@ -91,14 +91,13 @@ extension RunResults {
         let differences = RowDifferences([byTransport(.p50)], .time)
         guard let most = differences.largestFactor, let sure = differences.largestSureFactor else { return nil }
         let place = isOutside ? "In this run" : "On this machine"
-        if most < Self.similar {
-            return
-                "\(place) the round trips of the transports differ by at most \(RowDifferences.percentUp(most)) %. "
-                + "Choose by what each guarantees, and by the network."
-        }
         guard sure >= Self.similar else {
-            return "The noise of this run may hide differences of up to \(RowDifferences.percentUp(most)) %. "
-                + "Run it again on a quiet machine, with --awake or more --repeat."
+            let sentence =
+                "\(place) the round trips of the transports differ by at most \(RowDifferences.percentUp(most)) %"
+            return sentence
+                + (most < Self.similar
+                    ? ". Choose by what each guarantees, and by the network."
+                    : ", noise included. A quiet machine or more --repeat gives a closer bound.")
         }
         return
             "\(place) some transports take at least \(fixed((sure * 10).rounded(.down) / 10, 1)) times as long as others. "

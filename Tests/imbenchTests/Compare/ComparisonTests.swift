@@ -118,7 +118,7 @@ struct ComparisonTests {
         #expect(try sentence(1.01) == "no difference beyond noise")
         let main = try #require(try compared(run(calm), run(calm)).rows.first?.main)
         #expect(main.metric == .ratioToFloor)
-        #expect(abs(try #require(main.resolution) - 1.01 * 1.04) < 1e-9)
+        #expect(abs(try #require(main.resolution) - 1.01 * 1.04 * 1.04.squareRoot()) < 1e-9)
         let few = try #require(try compared(run([100]), run([200])).rows.first)
         #expect(few.sentence == "unknown: too few repeats have a value; it takes 5 in each run")
     }

@@ -8,7 +8,7 @@ import Testing
 private struct SimulatedMachine {
     var repeats = SimulatedRepeats(seed: 1)
     /// The standard deviation of the logarithm of the machine's speed between runs.
-    var drift = 0.05
+    var drift = 0.04
     /// The same for a value of one repeat, of rows and of floors.
     var rowNoise = 0.05
     var floorNoise = 0.03

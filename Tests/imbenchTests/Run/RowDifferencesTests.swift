@@ -8,7 +8,7 @@ import TransportAPI
 /// its own noise. Times are skewed, so both are factors.
 struct SimulatedRepeats {
     var generator: RandomSource
-    var repeats = 20
+    var repeats = 30
     /// The standard deviations of the logarithms.
     var phase = 0.1
     var noise = 0.02
