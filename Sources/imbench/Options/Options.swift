@@ -121,6 +121,8 @@ struct Vocabulary: Sendable {
     var codecs: [String]
     /// The transports without a network, which has no path that could break.
     var local: [String] = []
+    /// The modes of transports that only `run` and `overhead` measure.
+    var modes: [String] = []
 }
 
 /// The checked command line. ``OptionParser`` builds it.

@@ -46,11 +46,11 @@ extension RunResults {
                 Report.Section(
                     heading: "One message",
                     charts: sizes.map { size in Self.layerChart(rows.filter { $0.size == size }, size) },
-                    table: table.selecting(["+codec", "+framing", "+TLS", "+IP", "wire B", "overhead"])
+                    table: table.selecting(["+codec", "+framing", "+topic", "+TLS", "+IP", "wire B", "overhead"])
                 ),
                 Report.Section(
                     heading: "One connection",
-                    table: table.withoutNotes.selecting(["open B", "open RTTs", "keepalive B/day"])
+                    table: table.withoutNotes.selecting(["open B", "open RTTs", "keepalive B/day", "guarantees"])
                 ),
             ],
             records: records,
@@ -62,7 +62,8 @@ extension RunResults {
         BarChart(
             title: "\(size) bytes of text: bytes on the wire",
             legend: [
-                (.first, "text"), (.second, "codec"), (.third, "framing and TLS"), (.fourth, "TCP or UDP, and IP"),
+                (.first, "text"), (.second, "codec"), (.third, "framing, topic and TLS"),
+                (.fourth, "TCP or UDP, and IP"),
             ],
             rows: rows.compactMap { row in
                 guard let bytes = row.bytesPerMessage else { return nil }
