@@ -8,6 +8,7 @@ enum SeenEvent: Equatable {
     case opened, pong
     case message(Payload)
     case acknowledged(UInt64)
+    case written(UInt64)
     case refused(UInt64, TransportError)
     case discarded(DiscardedMessage)
     case signal(MQTTSignal)
@@ -140,6 +141,7 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
             messageCount += 1
         case .pong: events.append(.pong)
         case .acknowledged(let id): events.append(.acknowledged(id))
+        case .written(let id): events.append(.written(id))
         case .refused(let id, let error): events.append(.refused(id, error))
         case .progress: break
         case .discarded(let message): events.append(.discarded(message))
@@ -158,7 +160,7 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
             switch event {
             case .opened: try ensure(index == 0, "opened is not the first event")
             case .closed: break
-            case .acknowledged(let id), .refused(let id, _):
+            case .acknowledged(let id), .written(let id), .refused(let id, _):
                 // The highest number belongs to no message.
                 guard id != .max else { continue }
                 try ensure(1...lastID ~= id, "an answer to message \(id), which was never sent")

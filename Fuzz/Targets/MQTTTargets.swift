@@ -58,6 +58,8 @@ func fuzzMQTTClient(_ bytes: [UInt8]) throws {
     configuration.maximumInFlight = input.choice(of: [64, 1])
     configuration.maximumMessageSize = input.choice(of: [1000, 10])
     configuration.keepAlive = input.choice(of: [60, 0, 1])
+    // A choice that is there already decides this one, so that the files of the corpus keep their meaning.
+    configuration.publishesEarly = configuration.cleanSession && configuration.keepAlive == 0
     let slicing = input.choice()
     let isOpen = input.flag()
     let opening: [UInt8] = configuration.subscriptions.isEmpty ? [0x20, 2, 0, 0] : [0x20, 2, 0, 0, 0x90, 3, 0, 1, 2]

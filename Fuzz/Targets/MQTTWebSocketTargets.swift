@@ -12,6 +12,8 @@ func fuzzMQTTWebSocketClient(_ bytes: [UInt8]) throws {
     configuration.publishTopic = "out"
     configuration.maximumMessageSize = input.choice(of: [1000, 10])
     configuration.keepAlive = input.choice(of: [60, 0, 1])
+    // A choice that is there already decides this one, so that the files of the corpus keep their meaning.
+    configuration.publishesEarly = configuration.cleanSession && configuration.keepAlive == 0
     let client = configuration
     try fuzzMQTTWebSocket(&input, .client, opening: [0x20, 2, 0, 0]) {
         try MQTTCore(client: client, session: MQTTSession())

@@ -7,7 +7,7 @@ public enum SendOutcome: Sendable, Hashable {
     case written
     /// The message was too old before it could be sent.
     case expired
-    /// The message was not sent, and nothing of it has left.
+    /// The message was not sent, and nothing of it has left. Or the peer has refused it, and does not process it.
     case rejected(TransportError)
     /// The message, or a part of it, was sent, but the peer has not confirmed it. It can have arrived or not. The error
     /// says why no confirmation is expected any more.

@@ -21,6 +21,7 @@ struct Program: Sendable {
         transports: [String],
         defaultTransports: [String],
         local: [String] = [],
+        modes: [String] = [],
         codecs: [String]
     ) {
         self.entries = entries
@@ -29,7 +30,8 @@ struct Program: Sendable {
             transports: transports,
             defaultTransports: defaultTransports,
             codecs: codecs,
-            local: local
+            local: local,
+            modes: modes
         )
     }
 

@@ -28,6 +28,7 @@ let program = Program(
         .filter { $0.defaultPort != nil && !$0.isComposed && !$0.isEncrypted }
         .map(\.name),
     local: transports.filter { $0.defaultPort == nil }.map(\.name),
+    modes: TransportMode.namesOfMeasuredOnly,
     codecs: WireFormat.allCases.map(\.name)
 )
 let commandWords = Array(CommandLine.arguments.dropFirst())

@@ -223,7 +223,8 @@ package protocol RoamingCore: ProtocolCore {
 public enum SendStatus: Sendable, Hashable {
     /// The message is in the output. The protocol has no acknowledgement.
     case written
-    /// The message is in the output. ``CoreEvent/acknowledged(_:)`` or ``CoreEvent/refused(_:_:)`` will follow.
+    /// The message is in the output. ``CoreEvent/acknowledged(_:)``, ``CoreEvent/written(_:)`` or
+    /// ``CoreEvent/refused(_:_:)`` will follow.
     case awaitingAcknowledgement
     /// The protocol's window is full. Nothing was written. The driver tries again after the next acknowledgement.
     case blocked
@@ -258,6 +259,9 @@ public enum CoreEvent: Sendable {
     case pong
     /// The peer has acknowledged the message with this id.
     case acknowledged(UInt64)
+    /// The peer has accepted the connection over which the message with this id was sent, and acknowledges no message of
+    /// its kind.
+    case written(UInt64)
     /// The peer has refused the message with this id.
     indirect case refused(UInt64, TransportError)
     /// A message larger than allowed was skipped, and the peer was notified that it need not send it again.

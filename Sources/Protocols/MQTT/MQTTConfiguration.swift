@@ -11,6 +11,12 @@ package struct MQTTConfiguration: Sendable, Hashable {
     /// the receiver requests the next message. Messages that the broker has not acknowledged when a connection ends are
     /// sent again over the transport's next connection, whatever outcome their sending had.
     package var cleanSession = true
+    /// Whether messages may leave right behind CONNECT, without waiting for CONNACK (section 3.1.4); `false` by default.
+    /// It requires ``cleanSession``.
+    ///
+    /// The connection counts as open as soon as CONNECT and SUBSCRIBE are written. The outcome of each message that is
+    /// sent before CONNACK waits for that packet. At most ``maximumInFlight`` messages leave before it.
+    package var publishesEarly = false
     /// The keep alive in seconds, 0 to 65,535; 80 by default. The broker may close the connection after one and a half
     /// times this silence. 0 turns it off (section 3.1.2.10).
     package var keepAlive = 80
@@ -42,7 +48,7 @@ package struct MQTTConfiguration: Sendable, Hashable {
     /// its topic and header.
     package var maximumMessageSize = 16 << 20
     /// How long CONNACK and SUBACK may take together; 10 s by default. In a kept session, a message that arrives before
-    /// SUBACK opens the connection.
+    /// SUBACK opens the connection. With ``publishesEarly`` this is the time for CONNACK alone.
     package var handshakeTimeout = Duration.seconds(10)
     /// How long the broker may be silent after a keep-alive PINGREQ; 10 s by default. It is never longer than the
     /// silence before that PINGREQ.
@@ -94,6 +100,13 @@ package struct MQTTConfiguration: Sendable, Hashable {
             }
         } else if !cleanSession {
             throw .configuration("clientID", "must be set if cleanSession is false (MQTT-3.1.3-7)")
+        }
+        guard !publishesEarly || cleanSession else {
+            throw .configuration(
+                "early-publish",
+                "is on, but clean-session is off; allowed is off there, because messages of the last connection must "
+                    + "leave first, and only CONNACK says whether the broker still has them"
+            )
         }
         if let user { try MQTTCheck.text(user, "user") }
         guard let password else { return }

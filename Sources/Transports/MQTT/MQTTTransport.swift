@@ -98,6 +98,11 @@ extension TransportDescriptor {
         TransportOption("client-id", "up to 65535 bytes", "the client identifier (random)"),
         TransportOption("clean-session", "on or off", "whether the session ends with the connection (on)"),
         TransportOption(
+            "early-publish",
+            "on or off",
+            "whether messages leave before CONNACK; not with clean-session=off (off)"
+        ),
+        TransportOption(
             "keep-alive",
             "a number of seconds from 0 to 65535",
             "the silence after which the broker ends the connection (4/3 of keepalive-interval; 0 for never)"
@@ -155,6 +160,7 @@ extension TransportDescriptor {
         }
         configuration.clientID = try options.string("client-id")
         configuration.cleanSession = try options.flag("clean-session") ?? true
+        configuration.publishesEarly = try options.flag("early-publish") ?? false
         configuration.keepaliveInterval = try options.duration("keepalive-interval")
         configuration.keepAlive =
             try options.integer("keep-alive", in: 0...65_535)

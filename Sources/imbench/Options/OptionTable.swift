@@ -192,7 +192,9 @@ enum OptionTable {
     private static let subject =
         transports("transports", [.run, .open, .overhead, .fanout]) { $0.transports }
         + transports("transports", [.trace]) { $0.transports.filter(WireCapture.transports.contains) }
-        + transports("transports", [.outage]) { words in words.transports.filter { !words.local.contains($0) } }
+        + transports("transports", [.outage]) { words in
+            words.transports.filter { !words.local.contains($0) && !words.modes.contains($0) }
+        }
         + transports("transports", [.crowd], standard: "ws; with --hostile all of them") { words in
             (CrowdOptions.transports + ["udp"]).filter(words.transports.contains)
         }

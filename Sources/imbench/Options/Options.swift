@@ -137,6 +137,8 @@ struct Vocabulary: Sendable {
 
     /// The names of transports in reports.
     var rowNames: [String] { transports + transports.compactMap(TransportRegistry.nameWithSessions) }
+    /// The modes of transports that only `run` and `overhead` measure.
+    var modes: [String] = []
 }
 
 /// The checked command line. ``OptionParser`` builds it.

@@ -48,7 +48,7 @@ extension RunResults {
                     heading: "One message",
                     question: "How many bytes does a message need, and which layer needs them?",
                     charts: sizes.map { size in Self.layerChart(rows.filter { $0.size == size }, size) },
-                    table: table.selecting(["+codec", "+framing", "+TLS", "+IP", "wire B", "overhead"]),
+                    table: table.selecting(["+codec", "+framing", "+topic", "+TLS", "+IP", "wire B", "overhead"]),
                     notes: sessionExplanation,
                     reading:
                         "Shorter is better. Each bar is one message in one direction, from the text on the left to the "
@@ -59,7 +59,7 @@ extension RunResults {
                 Report.Section(
                     heading: "One connection",
                     question: "What does a connection need before the first message, and while it is idle?",
-                    table: table.withoutNotes.selecting(["open B", "open RTTs", "keepalive B/day"]),
+                    table: table.withoutNotes.selecting(["open B", "open RTTs", "keepalive B/day", "guarantees"]),
                     next: [
                         .init("To see how soon each transport detects a dead connection", "imbench outage"),
                         .init("To add encryption", "imbench overhead --tls"),
@@ -91,7 +91,8 @@ extension RunResults {
         BarChart(
             title: "\(size) bytes of text: bytes on the wire",
             legend: [
-                (.first, "text"), (.second, "codec"), (.third, "framing and TLS"), (.fourth, "TCP or UDP, and IP"),
+                (.first, "text"), (.second, "codec"), (.third, "framing, topic and TLS"),
+                (.fourth, "TCP or UDP, and IP"),
             ],
             rows: rows.compactMap { row in
                 guard let bytes = row.bytesPerMessage else { return nil }

@@ -95,14 +95,15 @@ struct ConnectionCosts: Sendable {
         }
     }
 
-    /// The bytes of one message to the server.
-    func perMessage(text: Int, encoded: Int) -> BytesPerMessage? {
+    /// The bytes of one message to the server, whose topic has this many.
+    func perMessage(text: Int, encoded: Int, topic: Int) -> BytesPerMessage? {
         guard messages > 0 else { return nil }
         let count = Double(messages)
         return BytesPerMessage(
             payload: Double(text),
             codec: Double(encoded - text),
             framing: Double(bytes - tls) / count - Double(encoded),
+            topic: Double(topic),
             tls: Double(tls) / count,
             transportIP: hasHeaders ? headers / count : nil
         )

@@ -272,6 +272,12 @@ final class EchoBench {
             row.accounts += accounts
             row.errors += errors
         }
+        var topic = 0
+        if let client = entry.clients.first {
+            let more = TransportMode.named(key.transport)?.guarantee
+            row.guarantee = client.connection.capabilities.guarantee + (more.map { ", \($0)" } ?? "")
+            topic = runBlocking(on: stage.clientLoop) { client.topicBytes }
+        }
         guard case .measured = row.outcome, entry.answered > 0 else {
             if row.outcome == .measured, Interruption.isRequested {
                 row.outcome = .skipped("not measured: interrupted before")
@@ -287,7 +293,7 @@ final class EchoBench {
         row.compare(with: floors?.result(floor))
         row.throughput = RepeatStatistics(row.repeats.known(.throughput))?.median
         row.cpuPerMessage = Double(entry.cpu) / 1000 / Double(entry.answered)
-        row.bytesPerMessage = entry.costs.perMessage(text: key.size, encoded: entry.encoded)
+        row.bytesPerMessage = entry.costs.perMessage(text: key.size, encoded: entry.encoded, topic: topic)
         row.handshake = entry.costs.handshake
         row.keepaliveBytesPerDay = keepalive[key.transport] ?? nil
         return row

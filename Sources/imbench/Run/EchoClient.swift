@@ -102,6 +102,9 @@ final class EchoClient: Sendable {
         await receiver.value
     }
 
+    /// The bytes of the topic in the last answer, which is that of the message. Call it on the loop.
+    var topicBytes: Int { state.value.topicBytes }
+
     /// The accounts of all slices, the number of errors, and the first error. Call it on the loop.
     var summary: (accounts: DeliveryCounts, errors: Int, failure: String?) {
         let held = state.value
@@ -127,6 +130,7 @@ final class EchoState {
     private var intended = [Int64](repeating: 0, count: EchoState.window)
     private var sent = [Int64](repeating: 0, count: EchoState.window)
     private(set) var nextNumber: UInt64 = 0
+    private(set) var topicBytes = 0
     private(set) var outcome = EchoClient.Outcome()
     private var isOpenLoop = false
     /// The share by which each round trip is made longer.
@@ -301,6 +305,7 @@ final class EchoState {
         }
         var now = Clocks.monotonic()
         (lastProgress, lastAnswer) = (now, now)
+        topicBytes = payload.topic?.utf8.count ?? 0
         guard let number = MessageID.number(echo.id), echo.text.utf8.count == message.text.utf8.count else {
             errors += 1
             return nil

@@ -126,10 +126,25 @@ struct Metric: Sendable {
         Metric(
             name: "bytes.framing",
             key: "bytes_per_msg.framing",
-            title: "+framing",
-            meaning: "bytes that the transport's framing adds",
+            title: "framing and topic",
+            meaning: "bytes that the transport's framing adds, the topic included",
             form: .tenth
         ) { $0.bytesPerMessage?.framing },
+        Metric(
+            name: "bytes.header",
+            key: "bytes_per_msg.header",
+            title: "+framing",
+            meaning:
+                "bytes that the transport's framing adds, without the topic; acknowledgements of the answer included",
+            form: .tenth
+        ) { $0.bytesPerMessage?.header },
+        Metric(
+            name: "bytes.topic",
+            key: "bytes_per_msg.topic",
+            title: "+topic",
+            meaning: "bytes of the topic, whose length the app chooses",
+            form: .tenth
+        ) { $0.bytesPerMessage?.topic },
         Metric(
             name: "bytes.tls",
             key: "bytes_per_msg.tls",
@@ -177,7 +192,7 @@ struct Metric: Sendable {
             name: "handshake.round_trips",
             key: "handshake.round_trips",
             title: "open RTTs",
-            meaning: "round trips until a connection is open, TCP's own included",
+            meaning: "round trips until the first message may leave, TCP's own included",
             form: .whole
         ) { $0.handshake.map { Double($0.roundTrips) } },
         Metric(

@@ -78,6 +78,8 @@ struct ResultRow: Sendable {
     var targetRate: Double?
     /// Processor time of the client's thread, in microseconds.
     var cpuPerMessage: Double?
+    /// The promise of the connection for each message.
+    var guarantee: String?
     var bytesPerMessage: BytesPerMessage?
     var handshake: Handshake?
     var keepaliveBytesPerDay: Double?
@@ -130,13 +132,17 @@ struct BytesPerMessage: Sendable, Hashable {
     var payload: Double
     /// Added by the codec.
     var codec: Double
-    /// Added by the transport's framing.
+    /// Added by the transport's framing, the topic included.
     var framing: Double
+    /// The topic in it, which a transport to a broker has in each message.
+    var topic = 0.0
     /// Added by the records of TLS.
     var tls = 0.0
     /// TCP or UDP and IP headers; `nil` if unknown.
     var transportIP: Double?
 
+    /// The framing without the topic.
+    var header: Double { framing - topic }
     /// All layers together.
     var wire: Double { payload + codec + framing + tls + (transportIP ?? 0) }
 }

@@ -29,7 +29,7 @@ extension RunResults {
                     )
                 )
             }
-            let titles = ["msgs/s", "CPU µs", "wire B", "open ms", "open B", "open RTTs"]
+            let titles = ["msgs/s", "CPU µs", "wire B", "open ms", "open B", "open RTTs", "guarantees"]
             sections.append(
                 Report.Section(
                     heading: "Costs per message and per connection",
@@ -147,12 +147,14 @@ extension RunResults {
                 .text("codec", "codec", "the format of the messages"),
                 .number("size", "size", "bytes of text in a message"),
             ] + Metric.all.map(\.column) + [
-                .text("accounts", nil, "✓ if no message is unaccounted for, and counts that should be 0")
+                .text("accounts", nil, "✓ if no message is unaccounted for, and counts that should be 0"),
+                .text("guarantees", nil, "the promise of the transport for each message that was sent"),
             ],
             rows: rows.map { row in
                 let labels = [Table.Cell(row.transport), Table.Cell(row.codec), Table.Cell(row.size)]
                 return Table.Row(
-                    cells: labels + Metric.all.map { $0.cell(row) } + [Table.Cell(accounts(of: row))],
+                    cells: labels + Metric.all.map { $0.cell(row) }
+                        + [Table.Cell(accounts(of: row)), Table.Cell(row.guarantee ?? "-")],
                     note: note(row),
                     isFailure: row.hasFailed
                 )
@@ -258,10 +260,11 @@ extension RunResults {
 
     /// One row for each row and each floor. The names of numbers are those of `--assert`.
     var records: Table {
-        let texts = ["kind", "transport", "codec"], more = ["loop", "outcome", "reason"]
+        let texts = ["kind", "transport", "codec"], more = ["loop", "outcome", "reason", "guarantees"]
         func cells(_ kind: String, _ row: ResultRow, _ metrics: (Metric) -> Bool = { _ in true }) -> Table.Row {
             let labels = [kind, row.transport, row.codec].map { Table.Cell($0) } + [Table.Cell(row.size)]
-            let outcome = [row.loop.rawValue, row.outcome.name, row.reason ?? ""].map { Table.Cell($0) }
+            let outcome = [row.loop.rawValue, row.outcome.name, row.reason ?? "", row.guarantee ?? ""]
+                .map { Table.Cell($0) }
             let numbers = Metric.all.map { Table.Cell(metrics($0) ? $0.value(row) : nil) }
             return Table.Row(cells: labels + outcome + numbers)
         }
@@ -293,7 +296,8 @@ extension RunResults {
         members += [
             ("rtt_p50_interval_us", interval(row.rttP50Spread)), ("floor", JSONValue(row.floor)),
             ("ratio_to_floor_p50_interval", interval(row.ratioToFloor)), ("ratio_note", JSONValue(row.ratioNote)),
-            ("accounts_close", .bool(row.accounts.closes)), ("repeats", repeats(row.repeats)),
+            ("guarantees", JSONValue(row.guarantee)), ("accounts_close", .bool(row.accounts.closes)),
+            ("repeats", repeats(row.repeats)),
         ]
         return .object(members)
     }

@@ -96,28 +96,4 @@ extension TransportRegistry {
     static func hasBroker(_ scheme: String) -> Bool {
         standard.transports.contains { $0.name == scheme && $0.broker != nil }
     }
-
-    /// The transports that can be measured. Reliable UDP has its own row, because its cost and its guarantees differ from
-    /// those of UDP.
-    static let measured = {
-        var registry = TransportRegistry.available
-        registry.register(.reliableUDP)
-        return registry
-    }()
-}
-
-extension TransportDescriptor {
-    /// `udp://` with `reliable=ordered`, under its own name.
-    static let reliableUDP = {
-        var descriptor = TransportDescriptor.udp
-        let make = descriptor.make
-        descriptor.name = "udp-reliable"
-        (descriptor.cores, descriptor.annotate) = (nil, nil)
-        descriptor.make = { (endpoint, loop) throws(TransportError) in
-            var endpoint = endpoint
-            endpoint.options.append(.init(name: "reliable", value: "ordered"))
-            return try make(endpoint, loop)
-        }
-        return descriptor
-    }()
 }

@@ -14,6 +14,7 @@ struct PeerTests {
         guard ProcessInfo.processInfo.environment["IM_REQUIRE_PEERS"] != nil else { return }
         #expect(Peers.mosquitto != nil && Peers.mosquittoPub != nil && Peers.mosquittoSub != nil)
         #expect(Peers.mosquittoPasswd != nil && Peers.protoc != nil)
+        #expect(Peers.nats != nil && Peers.rabbitmq != nil && Peers.epmd != nil)
         #expect(Peers.pythonWithWebSockets != nil && Peers.pythonWithProtobuf != nil)
         #expect(Peers.pythonWithPaho != nil && Peers.chromium != nil && Peers.nginx != nil)
         #expect(Peers.tinyproxy != nil && Peers.squid != nil && Peers.microsocks != nil && Peers.danted != nil)

@@ -6,6 +6,11 @@ enum Peers {
     static let mosquittoPub = path("mosquitto_pub")
     static let mosquittoSub = path("mosquitto_sub")
     static let mosquittoPasswd = path("mosquitto_passwd")
+    static let nats = path("nats-server")
+    /// The script of the package for Debian that does not change the user.
+    static let rabbitmq = path("rabbitmq-server", in: ["/usr/lib/rabbitmq/bin"])
+    /// The port mapper of Erlang, which RabbitMQ starts.
+    static let epmd = path("epmd")
     static let protoc = path("protoc")
     /// A Python that has the `websockets` package.
     static let pythonWithWebSockets = python(importing: "websockets")
@@ -26,9 +31,12 @@ enum Peers {
     static let pythonWithProtobuf = python(importing: "google.protobuf")
 
     private static func path(_ name: String) -> String? {
-        var folders = (ProcessInfo.processInfo.environment["PATH"] ?? "").components(separatedBy: ":")
-        folders.append("/usr/sbin")
-        return folders.map { "\($0)/\(name)" }.first { access($0, X_OK) == 0 }
+        let folders = (ProcessInfo.processInfo.environment["PATH"] ?? "").components(separatedBy: ":")
+        return path(name, in: folders + ["/usr/sbin"])
+    }
+
+    private static func path(_ name: String, in folders: [String]) -> String? {
+        folders.map { "\($0)/\(name)" }.first { access($0, X_OK) == 0 }
     }
 
     private static func beside(_ name: String) -> String? {

@@ -25,6 +25,7 @@ struct ContractTests {
     static let cases = {
         var subjects = TransportRegistry.available.transports.map { ContractSubject($0) }
         subjects.append(ContractSubject(.udp, options: [.init(name: "reliable", value: "ordered")]))
+        subjects.append(ContractSubject(.mqtt, options: [.init(name: "early-publish", value: "on")]))
         if OpenSSL.shared is OpenSSL {
             subjects.append(ContractSubject(.dtls, options: [.init(name: "reliable", value: "ordered")]))
         }

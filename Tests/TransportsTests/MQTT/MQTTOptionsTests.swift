@@ -39,6 +39,15 @@ struct MQTTOptionsTests {
         #expect(code == .invalidConfiguration)
     }
 
+    @Test("Messages leave before CONNACK only on request", arguments: ["mqtt", "mqtt+ws"])
+    func earlyPublish(scheme: String) throws {
+        for (options, isEarly) in [("", false), ("early-publish=off", false), ("early-publish=on", true)] {
+            let endpoint = try Endpoint("\(scheme)://h/?\(options)")
+            let reader = try OptionReader(endpoint, allowed: TransportDescriptor.mqttWebSocket.options)
+            #expect(try TransportDescriptor.clientConfiguration(endpoint, reader).publishesEarly == isEarly)
+        }
+    }
+
     @Test("Over WebSocket, both protocols share the handshake timeout")
     func handshakeTimeout() throws {
         let endpoint = try Endpoint("mqtt+ws://127.0.0.1/?handshake-timeout=3s")

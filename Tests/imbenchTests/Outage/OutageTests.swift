@@ -6,7 +6,8 @@ import Transports
 
 @Suite("imbench outage", .timeLimit(.minutes(5)), .ownThread)
 struct OutageTests {
-    static let transports = TransportRegistry.measured.transports.filter { $0.defaultPort != nil }.map(\.name)
+    static let transports = TransportRegistry.measured.transports
+        .filter { $0.defaultPort != nil && !TransportMode.namesOfMeasuredOnly.contains($0.name) }.map(\.name)
 
     private func measure(_ name: String, _ fault: OutageFault) async throws -> OutageRow {
         var timing = OutageTiming()

@@ -15,7 +15,7 @@ func sampleResults() -> RunResults {
     row.ratioToFloor = RepeatStatistics([2, 2, 2])
     row.throughput = 9876.5
     row.cpuPerMessage = 4.25
-    row.bytesPerMessage = BytesPerMessage(payload: 256, codec: 60, framing: 8, transportIP: 66.5)
+    row.bytesPerMessage = BytesPerMessage(payload: 256, codec: 60, framing: 8, topic: 2, transportIP: 66.5)
     row.handshake = Handshake(milliseconds: 0.31, bytes: 372, roundTrips: 2)
     row.accounts = DeliveryCounts(sent: 2001, acked: 2000, inFlight: 1)
     var skipped = ResultRow(transport: "udp", codec: "json", size: 4096)
@@ -99,7 +99,7 @@ func sampleResults() -> RunResults {
             #""rtt_us": {"min": 0.1, "p50": 100.031, "p90": 180.095, "p99": 198.015, "p999": null, "max": 200, "mean": 100.05, "n": 2000}"#,
             #""floor_rtt_us": {"p50": 50}"#, #""ratio_to_floor_p50": 2"#, #""throughput_msgs_per_s": 9876.5"#,
             #""cpu_us_per_msg": 4.25"#,
-            #""bytes_per_msg": {"payload": 256, "codec": 60, "framing": 8, "tls": 0, "transport_ip": 66.5, "wire": 390.5"#,
+            #""bytes_per_msg": {"payload": 256, "codec": 60, "framing": 8, "header": 6, "topic": 2, "tls": 0, "transport_ip": 66.5, "wire": 390.5"#,
             #""handshake": {"ms": 0.31, "bytes": 372, "round_trips": 2}"#, #""keepalive_bytes_per_day": null"#,
             #""sent": 2001"#, #""acked": 2000"#, #""lost": 0"#, #""in_flight": 1"#, #""duplicated": 0"#,
             #""reordered": 0"#,

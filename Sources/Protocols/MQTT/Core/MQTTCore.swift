@@ -2,8 +2,9 @@ import TransportAPI
 
 /// MQTT 3.1.1 (OASIS standard, 29 October 2014), client and server.
 ///
-/// The client sends CONNECT and subscribes to the configured filters. It is open when every filter was granted. The
-/// server is open when it has accepted a CONNECT. It works in one of two ways: point to point, where payloads are
+/// The client sends CONNECT and subscribes to the configured filters. It is open when every filter was granted, or, with
+/// ``MQTTConfiguration/publishesEarly``, as soon as these packets are written. The server is open when it has accepted a
+/// CONNECT. It works in one of two ways: point to point, where payloads are
 /// messages, or for a broker, which gets every packet as an ``MQTTSignal``.
 ///
 /// In a session that outlives the connection, a client answers PUBLISH with PUBACK or PUBREC when the receiver requests
@@ -33,6 +34,8 @@ package struct MQTTCore: ExplainingCore, IdentifyingCore {
         case idle
         /// A client waits for CONNACK, a server for CONNECT.
         case connecting
+        /// A client waits for CONNACK, but its messages may leave already (``MQTTConfiguration/publishesEarly``).
+        case early
         /// A client waits for the SUBACK of its configured filters.
         case subscribing
         /// Messages can be sent and received.
@@ -103,6 +106,11 @@ package struct MQTTCore: ExplainingCore, IdentifyingCore {
     var earlyBytes = 0
     /// Messages that were passed over before SUBACK arrived. They are reported after `opened`.
     var earlyDiscarded: [DiscardedMessage] = []
+    /// The messages that were sent before CONNACK, which decides their outcome. Until then the order is oldest first,
+    /// and newest first afterwards.
+    var sentEarly: [SentEarly] = []
+    /// The refusal in CONNACK, until the messages that were sent before it are reported as refused.
+    var refusal: TransportError?
 
     // Server only.
     /// The client's address and port, if they are known.
@@ -209,14 +217,14 @@ package struct MQTTCore: ExplainingCore, IdentifyingCore {
         _ input: inout ByteBuffer,
         _ context: inout CoreContext
     ) throws(TransportError) -> CoreEvent? {
-        if hasDeferred, let event = takeDeferred() { return event }
+        if hasDeferred, let event = try takeDeferred() { return event }
         guard state != .idle, state != .closed else { return nil }
         if routesSignals { sendOutbox(&context) }
         let packet: MQTTPacket?
         do throws(TransportError) {
             packet = try reader.next(&input)
         } catch {
-            throw state == .connecting && !isInsideWebSocket ? foreign(error, input, &context) : error
+            throw awaitsFirstPacket && !isInsideWebSocket ? foreign(error, input, &context) : error
         }
         if let packet {
             keepAlive.lastReceived = context.now
@@ -250,12 +258,14 @@ package struct MQTTCore: ExplainingCore, IdentifyingCore {
     }
 
     /// Returns an event that had to wait because another one was reported first.
-    private mutating func takeDeferred() -> CoreEvent? {
+    private mutating func takeDeferred() throws(TransportError) -> CoreEvent? {
         if state == .closing {
             state = .closed
             hasDeferred = false
             return .closed(closeReason)
         }
+        if state == .early { return try takeEarly() }
+        if let sent = sentEarly.popLast() { return .written(sent.id) }
         if let connect {
             self.connect = nil
             hasDeferred = false
@@ -289,7 +299,7 @@ extension MQTTCore {
         .suback,
         .pingresp
     )
-    private static let acceptedFromServer = MQTTPacketTypes(
+    static let acceptedFromServer = MQTTPacketTypes(
         .publish,
         .puback,
         .pubrec,
@@ -312,6 +322,7 @@ extension MQTTCore {
         keepAlive.interval = configuration.pingInterval
         keepAlive.timeout = min(configuration.pingTimeout.wholeNanoseconds, max(keepAlive.interval, 1))
         reader.accepted = Self.connecting
+        if configuration.publishesEarly { openEarly(configuration, &context) }
     }
 
     /// Creates an identifier of 23 letters and digits, which every server has to accept (MQTT-3.1.3-5).
@@ -341,24 +352,34 @@ extension MQTTCore {
         _ context: inout CoreContext
     ) throws(TransportError) -> CoreEvent? {
         guard case .client(let configuration) = side else { throw violation("CONNACK came to a server") }
-        guard code == 0 else { throw .connack(code) }
+        guard code == 0 else { return try refused(.connack(code)) }
         guard !(sessionPresent && configuration.cleanSession) else {
             throw violation("CONNACK says that a session is present, but a clean one was requested (MQTT-3.2.2-1)")
         }
         hasSession = sessionPresent
         takeUpSession(isPresent: sessionPresent, &context)
+        guard state != .early else {
+            acceptEarly()
+            return nil
+        }
         guard !configuration.subscriptions.isEmpty else { return opened(&context) }
-        // SUBSCRIBE is sent even if packets of the earlier connection fill the window.
-        guard let packetID = begin(.subscribe, id: 0, context.now, beyondWindow: true) else {
+        guard subscribe(to: configuration.subscriptions, &context) else {
             throw violation("no packet identifier is free")
         }
-        handshakeSubscription = packetID
-        requested[packetID] = configuration.subscriptions.map(\.qos)
-        MQTTPacketWriter.subscribe(packetID, configuration.subscriptions, into: &context.output)
-        countWritten(&context)
         state = .subscribing
         reader.accepted = session == nil ? Self.subscribing : Self.subscribingAgain
         return nil
+    }
+
+    /// Writes the SUBSCRIBE of the configured filters, even if packets of the earlier connection fill the window.
+    /// Returns `false` if no packet identifier is free.
+    mutating func subscribe(to subscriptions: [MQTTSubscription], _ context: inout CoreContext) -> Bool {
+        guard let packetID = begin(.subscribe, id: 0, context.now, beyondWindow: true) else { return false }
+        handshakeSubscription = packetID
+        requested[packetID] = subscriptions.map(\.qos)
+        MQTTPacketWriter.subscribe(packetID, subscriptions, into: &context.output)
+        countWritten(&context)
+        return true
     }
 
     private mutating func receiveSuback(
@@ -658,6 +679,9 @@ extension MQTTCore {
 
 // The end of a connection, by the peer or by this side.
 extension MQTTCore {
+    /// Whether the peer has sent no packet yet.
+    var awaitsFirstPacket: Bool { state == .connecting || state == .early }
+
     static let hint = ", before it sent a packet: it may speak another protocol, so compare the scheme and the port"
 
     /// The error for first bytes that are no packet, which can be of another protocol.
@@ -677,8 +701,9 @@ extension MQTTCore {
             state = .closed
             hasDeferred = false
             return .closed(closeReason)
-        case .idle, .connecting, .subscribing:
-            let hint = isClient && state == .connecting ? Self.hint : ""
+        case .idle, .connecting, .early, .subscribing:
+            if let refusal { throw refusal }
+            let hint = isClient && awaitsFirstPacket ? Self.hint : ""
             let sentence = "the peer closed the connection during the handshake\(hint)"
             throw TransportError(.closedByPeer, .handshake, sentence)
         case .open:

@@ -58,7 +58,7 @@ extension MQTTCore {
         mutating get {
             switch state {
             case .idle, .closing, .closed: return nil
-            case .connecting: return handshakeDeadline
+            case .connecting, .early: return handshakeDeadline
             // SUBACK may be queued after many messages of a session. Pings keep the connection alive meanwhile.
             case .subscribing: return min(handshakeDeadline, keepAliveDeadline ?? handshakeDeadline)
             case .open: break
@@ -77,7 +77,7 @@ extension MQTTCore {
 
     package var lateHandshake: String {
         guard isClient else { return "no CONNECT came in time" }
-        guard state == .connecting else { return "no SUBACK came in time" }
+        guard awaitsFirstPacket else { return "no SUBACK came in time" }
         return "no CONNACK came in time: the server may speak another protocol, so compare the scheme and the port"
     }
 

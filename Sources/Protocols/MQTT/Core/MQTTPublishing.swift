@@ -156,6 +156,7 @@ extension MQTTCore {
     ) throws(TransportError) -> SendStatus {
         try checkOpen()
         guard payload.count <= maximumMessageSize else { throw tooLarge(payload.count) }
+        if state == .early, !hasRoomForEarly { return .blocked }
         var packetID: UInt16 = 0
         if qos != .atMostOnce {
             let kind: InFlight.Kind = qos == .exactlyOnce ? .exactlyOnce : .publish
@@ -174,13 +175,17 @@ extension MQTTCore {
             )
         }
         keepAlive.lastSent = context.now
+        if state == .early {
+            sentEarly.append(SentEarly(id: id, isAcknowledged: qos != .atMostOnce))
+            return .awaitingAcknowledgement
+        }
         return qos == .atMostOnce ? .written : .awaitingAcknowledgement
     }
 
-    /// Whether the message may be acknowledged. A client knows its QoS in advance. A server must look up the topic, so
-    /// the result is `true` there.
+    /// Whether the message may be acknowledged. A client knows its QoS in advance. Before CONNACK, each message waits for
+    /// that packet. A server must look up the topic, so the result is `true` there.
     package func acknowledges(_ payload: Payload) -> Bool {
-        !isClient || (payload.qos ?? publishQoS) != .atMostOnce
+        !isClient || (payload.qos ?? publishQoS) != .atMostOnce || state == .early
     }
 
     private func qos(of payload: Payload, _ topic: String) -> MQTTQoS {
@@ -190,7 +195,7 @@ extension MQTTCore {
 
     @inline(__always)
     func checkOpen() throws(TransportError) {
-        guard state == .open else { throw notOpen() }
+        guard state == .open || state == .early else { throw notOpen() }
     }
 
     @inline(__always)

@@ -565,8 +565,13 @@ extension SupervisorStateMachine {
         leaveConnection(&actions)
         endpoint = goodEndpoint
         failures += 1
-        let isUnfit = reason.error.map { $0.code == .unsupported || $0.code == .handshakeFailed } ?? false
-        judgeStability(at: now, keepsUnfit: isUnfit)
+        // A connection can open before the peer has accepted it (MQTT with `early-publish=on`).
+        let wasAccepted = reason.error?.phase != .handshake
+        let isUnfit =
+            reason.error.map { error in
+                error.code == .unsupported || error.code == .handshakeFailed || error.code == .forbidden && !wasAccepted
+            } ?? false
+        if wasAccepted { judgeStability(at: now, keepsUnfit: isUnfit) }
         // The server had accepted the credentials of this connection, so the next ones may be refreshed once.
         if reason.error?.code != .authenticationFailed { hasRefreshed = false }
         guard let error = reason.error else {
@@ -578,15 +583,15 @@ extension SupervisorStateMachine {
         case .authenticationFailed where !hasRefreshed:
             (hasRefreshed, mustRefresh) = (true, true)
             attempt(at: now, &actions)
-        // Most errors of an open connection may not occur on the next one. These errors would.
-        case .authenticationFailed, .forbidden, .certificateRejected, .invalidConfiguration:
-            giveUp(reason, &actions)
         // The peer uses another protocol or does not serve this client. Another endpoint may be the right one.
         case _ where isUnfit:
             unfit.insert(goodEndpoint)
             guard hasUsableEndpoint else { return giveUp(reason, &actions) }
             endpoint = nextEndpoint(at: now)
             retry(reason, after: nil, at: now, using: &random, &actions)
+        // Most errors of an open connection may not occur on the next one. These errors would.
+        case .authenticationFailed, .forbidden, .certificateRejected, .invalidConfiguration:
+            giveUp(reason, &actions)
         default: retry(reason, after: nil, at: now, using: &random, &actions)
         }
     }

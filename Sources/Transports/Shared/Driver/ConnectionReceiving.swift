@@ -16,6 +16,7 @@ extension ConnectionDriver {
             return received(payload)
         case .pong: answered()
         case .acknowledged(let id): waiting.unacknowledged.removeValue(forKey: id)??.resume(returning: .acknowledged)
+        case .written(let id): waiting.unacknowledged.removeValue(forKey: id)??.resume(returning: .written)
         case .refused(let id, let error):
             waiting.unacknowledged.removeValue(forKey: id)??.resume(returning: .rejected(error))
         case .discarded(let message): discarded(message)

@@ -67,7 +67,7 @@ final class MessageHandlerAdapter: ConnectionHandler {
         switch event {
         case .opened: handler.opened(driver)
         case .message(let payload): handler.received(payload, from: driver)
-        case .pong, .acknowledged, .refused, .discarded, .signal, .progress, .closed: break
+        case .pong, .acknowledged, .written, .refused, .discarded, .signal, .progress, .closed: break
         }
     }
 

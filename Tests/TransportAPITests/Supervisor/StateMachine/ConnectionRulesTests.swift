@@ -142,6 +142,24 @@ import Testing
         #expect(client.machine.phase != .closed)
     }
 
+    @Test("A connection whose handshake fails after it has opened is not stable, however long that takes")
+    func refusedLate() {
+        var configuration = SupervisorConfiguration()
+        configuration.maximumAttempts = 3
+        configuration.backoff = .immediate
+        var client = MachineHarness(configuration)
+        let late = TransportError(.timedOut, .handshake, "no CONNACK came in time")
+        client.tell(.connect)
+        for attempt in 1...3 {
+            #expect(client.attempts.count == attempt)
+            client.tell(.connected(client.machine.connection, .broker))
+            client.wait(.seconds(60))
+            client.tell(.ended(client.machine.connection, CloseReason(late)))
+            client.tell(.deadlineReached(bytesReceived: 0))
+        }
+        #expect(client.machine.phase == .closed && client.attempts.count == 3)
+    }
+
     @Test("Pauses grow if a server accepts each connection and ends it at once")
     func acceptAndClose() {
         var configuration = SupervisorConfiguration.session

@@ -43,6 +43,26 @@ struct EndpointRoundsTests {
         #expect(machine.endpoint == 1)
     }
 
+    /// Opens the connection of the current attempt, which its peer then refuses.
+    private mutating func refuseLate(_ code: TransportError.Code) -> [Duration] {
+        _ = handle(.connected(machine.connection, Capabilities(maximumMessageSize: 100)))
+        return handle(.ended(machine.connection, CloseReason(TransportError(code, .handshake, "no"))))
+    }
+
+    @Test("An endpoint that forbids a connection after it has opened is not tried again")
+    mutating func forbiddenLate() {
+        _ = handle(.connect)
+        for endpoint in 0..<2 {
+            #expect(machine.endpoint == endpoint)
+            #expect(refuseLate(.forbidden).count == 1)
+            machine.phase = .waiting(.zero)
+            _ = handle(.deadlineReached(bytesReceived: 0))
+        }
+        #expect(machine.endpoint == 2)
+        #expect(refuseLate(.forbidden).isEmpty)
+        #expect(machine.phase == .closed)
+    }
+
     @Test("A supervisor gives up when all endpoints have permanent errors")
     mutating func onlyPermanentErrors() {
         _ = handle(.connect)

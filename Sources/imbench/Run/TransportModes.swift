@@ -1,0 +1,72 @@
+import TransportAPI
+import Transports
+
+/// One mode of a transport, which is measured as a row of its own, because its cost or its guarantees differ from those of
+/// the transport's default mode.
+struct TransportMode: Sendable {
+    /// The transport of the row, whose name has the mode behind a hyphen.
+    let descriptor: TransportDescriptor
+    /// A guarantee that ``Capabilities`` do not show.
+    let guarantee: String?
+
+    /// - Parameters:
+    ///   - name: The name of the row.
+    ///   - base: The transport.
+    ///   - options: The options of its URL that choose the mode.
+    ///   - guarantee: A guarantee that ``Capabilities`` do not show.
+    private init(
+        _ name: String,
+        of base: TransportDescriptor,
+        _ options: [Endpoint.Option],
+        guarantee: String? = nil
+    ) {
+        var descriptor = base
+        descriptor.name = name
+        (descriptor.cores, descriptor.annotate) = (nil, nil)
+        descriptor.make = { (endpoint, loop) throws(TransportError) in
+            var endpoint = endpoint
+            endpoint.options += options
+            return try base.make(endpoint, loop)
+        }
+        self.descriptor = descriptor
+        self.guarantee = guarantee
+    }
+
+    /// UDP whose messages all arrive in order.
+    static let reliableUDP = TransportMode("udp-reliable", of: .udp, [.init(name: "reliable", value: "ordered")])
+
+    /// The modes that only `run` and `overhead` measure. The other commands choose such options themselves.
+    static let measuredOnly = [
+        TransportMode("udp-unordered", of: .udp, [.init(name: "reliable", value: "unordered")]),
+        TransportMode("mqtt-qos1", of: .mqtt, [.init(name: "qos", value: "1")]),
+        TransportMode("mqtt-qos2", of: .mqtt, [.init(name: "qos", value: "2")], guarantee: "none twice"),
+        TransportMode("mqtt-early", of: .mqtt, [.init(name: "early-publish", value: "on")]),
+    ]
+
+    /// The names of these modes.
+    static var namesOfMeasuredOnly: [String] { measuredOnly.map(\.descriptor.name) }
+
+    /// The mode with this name; `nil` for a transport in its default mode.
+    static func named(_ name: String) -> TransportMode? {
+        ([reliableUDP] + measuredOnly).first { $0.descriptor.name == name }
+    }
+}
+
+extension TransportRegistry {
+    /// The transports that can be measured: all of this machine, and their modes.
+    static let measured = {
+        var registry = TransportRegistry.available
+        for mode in [TransportMode.reliableUDP] + TransportMode.measuredOnly { registry.register(mode.descriptor) }
+        return registry
+    }()
+}
+
+extension Capabilities {
+    /// The promise of a connection for each message that was sent, in a few words.
+    var guarantee: String {
+        guard isReliable else { return "nothing: messages can be lost or reordered" }
+        let order = isOrdered ? "in order" : "in any order"
+        guard acknowledgesMessages else { return "\(order) until the connection ends" }
+        return "\(order), each message confirmed by the \(routesByTopic ? "broker" : "peer")"
+    }
+}

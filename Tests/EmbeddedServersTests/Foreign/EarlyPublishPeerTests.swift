@@ -1,0 +1,183 @@
+import Foundation
+import SocketIO
+import TestSupport
+import Testing
+import TransportAPI
+import Transports
+
+/// Tests `early-publish=on` with brokers of other projects: each accepts packets behind CONNECT before its CONNACK.
+extension PeerTests {
+    /// The first message leaves before CONNACK, and comes back over the client's own filter.
+    private func publishesEarly(_ broker: Endpoint, qos: Int) async throws {
+        var endpoint = broker
+        endpoint.options = [
+            .init(name: "publish", value: "t"), .init(name: "subscribe", value: "t"),
+            .init(name: "qos", value: "\(qos)"), .init(name: "early-publish", value: "on"),
+        ]
+        // The message follows CONNECT and SUBSCRIBE in one write, or in another one.
+        for _ in 0..<20 {
+            let connection = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
+            #expect(await connection.statistics().handshakeRoundTrips == (broker.scheme == "mqtt" ? 1 : 2))
+            let outcome = await connection.send(Payload(text: "hello"))
+            #expect(outcome == (qos == 0 ? .written : .acknowledged))
+            #expect(try await connection.receive()?.bytes == Array("hello".utf8))
+            #expect(await connection.send(Payload(text: "again")).isSuccess)
+            #expect(try await connection.receive()?.bytes == Array("again".utf8))
+            #expect(try await connection.ping() > .zero)
+            await connection.close()
+        }
+    }
+
+    /// A broker that refuses the password processes no message, and each message is rejected with the broker's reason.
+    private func refusesEarly(_ broker: Endpoint, _ code: TransportError.Code) async throws {
+        var reading = broker
+        if reading.user != nil { reading.password = "secret" }
+        reading.options = [.init(name: "subscribe", value: "t"), .init(name: "publish", value: "t")]
+        let watcher = try await registry.transport(for: reading).connect(timeout: .seconds(10))
+        var endpoint = broker
+        (endpoint.user, endpoint.password) = ("ann", "wrong")
+        endpoint.options = [.init(name: "publish", value: "t"), .init(name: "early-publish", value: "on")]
+        for qos in [Payload.QoS.atMostOnce, .atLeastOnce] {
+            let connection = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))
+            let sends = (0..<50).map { _ in Task { await connection.send(Payload(longBytes(1000), qos: qos)) } }
+            for send in sends {
+                guard case .rejected(let error) = await send.value else {
+                    Issue.record("a refused message has another outcome")
+                    continue
+                }
+                #expect(error.code == code)
+            }
+            #expect(await connection.closed().error?.code == code)
+        }
+        #expect(await watcher.send(Payload(text: "end")) == .written)
+        #expect(try await watcher.receive()?.bytes == Array("end".utf8))
+        await watcher.close()
+    }
+
+    // MARK: mosquitto
+
+    @Test(
+        "mosquitto takes messages before its CONNACK",
+        .enabled(if: Peers.mosquitto != nil),
+        arguments: ["mqtt", "mqtt+ws"],
+        0...2
+    )
+    func mosquittoEarly(scheme: String, qos: Int) async throws {
+        let broker = try await Mosquitto()
+        try await publishesEarly(broker.endpoint(scheme), qos: qos)
+    }
+
+    @Test(
+        "Messages that mosquitto gets with a wrong password are rejected",
+        .enabled(if: Peers.mosquittoPasswd != nil),
+        arguments: ["mqtt", "mqtt+ws"]
+    )
+    func mosquittoEarlyRefusal(scheme: String) async throws {
+        let broker = try await Mosquitto(password: true)
+        var endpoint = try broker.endpoint(scheme)
+        (endpoint.user, endpoint.password) = ("ann", "secret")
+        try await refusesEarly(endpoint, .forbidden)
+    }
+
+    // MARK: NATS
+
+    /// A NATS server with MQTT on a free port. A client without a name is the user `ann`.
+    private final class NATS {
+        private let reserved: [ReservedPort]
+        private let folder: ScratchFolder
+        private let process: Peer
+
+        init() throws {
+            reserved = try (0..<2).map { _ in try ReservedPort(isDatagram: false) }
+            folder = try ScratchFolder()
+            let configuration = """
+                listen: "127.0.0.1:\(reserved[0].port)"
+                server_name: tests
+                jetstream { store_dir: "\(folder.path)" }
+                mqtt { listen: "127.0.0.1:\(reserved[1].port)" }
+                authorization { users = [ {user: ann, password: secret} ] }
+                no_auth_user: ann
+
+                """
+            let path = try folder.write("nats.conf", configuration)
+            process = try Peer(try #require(Peers.nats), ["-c", path])
+            try #require(process.wait(for: "Server is ready"))
+        }
+
+        func endpoint() throws -> Endpoint { try Endpoint("mqtt://127.0.0.1:\(reserved[1].port)") }
+    }
+
+    /// nats-server 2.9 supports QoS 0 and 1.
+    @Test("NATS takes messages before its CONNACK", .enabled(if: Peers.nats != nil), arguments: 0...1)
+    func natsEarly(qos: Int) async throws {
+        let broker = try await aside { try NATS() }
+        try await publishesEarly(broker.endpoint(), qos: qos)
+    }
+
+    @Test("Messages that NATS gets with a wrong password are rejected", .enabled(if: Peers.nats != nil))
+    func natsEarlyRefusal() async throws {
+        let broker = try await aside { try NATS() }
+        try await refusesEarly(broker.endpoint(), .forbidden)
+    }
+
+    // MARK: RabbitMQ
+
+    /// A RabbitMQ with MQTT on free ports, one of them for WebSockets. It needs some 15 seconds to start.
+    private final class RabbitMQ {
+        private let reserved: [ReservedPort]
+        private let folder: ScratchFolder
+        private let process: Peer
+
+        init() throws {
+            reserved = try (0..<4).map { _ in try ReservedPort(isDatagram: false) }
+            folder = try ScratchFolder()
+            let plugins = try folder.write("plugins", "[rabbitmq_mqtt,rabbitmq_web_mqtt].\n")
+            _ = try folder.write(
+                "rabbitmq.conf",
+                """
+                listeners.tcp = none
+                mqtt.listeners.tcp.1 = 127.0.0.1:\(reserved[0].port)
+                mqtt.allow_anonymous = true
+                web_mqtt.tcp.ip = 127.0.0.1
+                web_mqtt.tcp.port = \(reserved[1].port)
+                log.console = true
+                log.file = false
+
+                """
+            )
+            let settings = [
+                "HOME=\(folder.path)", "RABBITMQ_NODENAME=tests\(reserved[0].port)@localhost",
+                "RABBITMQ_MNESIA_BASE=\(folder.path)/mnesia", "RABBITMQ_LOG_BASE=\(folder.path)/log",
+                "RABBITMQ_CONFIG_FILE=\(folder.path)/rabbitmq", "RABBITMQ_ENABLED_PLUGINS_FILE=\(plugins)",
+                "RABBITMQ_CONF_ENV_FILE=/dev/null", "RABBITMQ_DIST_PORT=\(reserved[2].port)",
+                "ERL_EPMD_PORT=\(reserved[3].port)", "ERL_EPMD_ADDRESS=127.0.0.1",
+            ]
+            process = try Peer("/usr/bin/env", settings + [try #require(Peers.rabbitmq)], leadsGroup: true)
+            try #require(process.wait(for: "Server startup complete"))
+        }
+
+        deinit {
+            process.destroy()
+            // The port mapper of Erlang has left the group of processes. It ends once it knows no node.
+            if let epmd = Peers.epmd, let end = try? Peer(epmd, ["-port", "\(reserved[3].port)", "-kill"]) {
+                _ = try? end.finish()
+            }
+        }
+
+        func endpoint(_ scheme: String) throws -> Endpoint {
+            try Endpoint("\(scheme)://127.0.0.1:\(reserved[scheme == "mqtt" ? 0 : 1].port)/ws")
+        }
+    }
+
+    /// RabbitMQ 3.10 supports QoS 0 and 1.
+    @Test("RabbitMQ takes messages before its CONNACK", .enabled(if: Peers.rabbitmq != nil && Peers.epmd != nil))
+    func rabbitEarly() async throws {
+        let broker = try await aside { try RabbitMQ() }
+        for scheme in ["mqtt", "mqtt+ws"] {
+            var endpoint = try broker.endpoint(scheme)
+            if scheme == "mqtt" { endpoint.path = "" }
+            for qos in 0...1 { try await publishesEarly(endpoint, qos: qos) }
+            try await refusesEarly(endpoint, .authenticationFailed)
+        }
+    }
+}
