@@ -21,6 +21,8 @@ let program = Program(
         Program.Entry(command: .chat, run: chat),
         Program.Entry(command: .simulate, run: simulate),
         Program.Entry(command: .work, isInterruptible: false, run: work),
+        Program.Entry(command: .heartbeat, run: heartbeat),
+        Program.Entry(command: .advise, run: advise),
     ],
     transports: transports.map(\.name),
     // Transports without a port, modes, and one transport over another are measured only on request.

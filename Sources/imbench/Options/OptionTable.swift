@@ -121,8 +121,8 @@ enum OptionTable {
     typealias Row = OptionRow
 
     static let rows =
-        subject + encryption + network + serve + chat + load + waking + proxy + storm + outage + fanout + crowd + simulate
-        + report + general
+        subject + encryption + network + serve + chat + load + waking + proxy + storm + outage + heartbeat + advice
+        + fanout + crowd + simulate + report + general
 
     /// The rows of a command.
     static func rows(of command: Command) -> [Row] { rows.filter { $0.commands.contains(command) } }
@@ -192,7 +192,7 @@ enum OptionTable {
     private static let subject =
         transports("transports", [.run, .open, .overhead, .fanout]) { $0.transports }
         + transports("transports", [.trace]) { $0.transports.filter(WireCapture.transports.contains) }
-        + transports("transports", [.outage]) { words in
+        + transports("transports", [.outage, .heartbeat]) { words in
             words.transports.filter { !words.local.contains($0) && !words.modes.contains($0) }
         }
         + transports("transports", [.crowd], standard: "ws; with --hostile all of them") { words in
@@ -276,7 +276,7 @@ enum OptionTable {
     /// Adds the encrypted transports to plain ones.
     private static let encryption = section(
         .what,
-        [.run, .overhead, .trace, .outage, .fanout, .crowd, .serve],
+        [.run, .overhead, .trace, .outage, .heartbeat, .fanout, .crowd, .serve],
         Row(
             switch: "tls",
             "also the same transports over TLS, with certificates of an authority for this run",
@@ -615,6 +615,90 @@ enum OptionTable {
             )
         )
 
+    private static let heartbeat = section(
+        .load,
+        [.heartbeat],
+        Row(
+            "interval",
+            "LIST",
+            "silence before a ping, beside each transport's own; as in 30s,5m",
+            .commaSeparated(keepaliveTime, atMost: 16),
+            \.heartbeat.intervals
+        ),
+        Row(
+            "timeout",
+            "TIME",
+            "time limit of the answer",
+            .duration(.milliseconds(100) ... .seconds(600)),
+            \.heartbeat.timeout
+        ),
+        Row(
+            "nat",
+            "LIST",
+            "how long a NAT remembers a silent mapping; as in 30s,2m",
+            .commaSeparated(keepaliveTime, atMost: 16),
+            \.heartbeat.expiries
+        ),
+        radio(\.heartbeat.radio)
+    )
+
+    /// The interval of a keepalive, as in a configuration file, and the memory of a NAT.
+    private static let keepaliveTime = SettingFormat.duration(.seconds(1) ... .seconds(86_400))
+
+    private static func radio(_ property: WritableKeyPath<Options, RadioModel> & Sendable) -> Row {
+        Row(
+            name: "radio",
+            placeholder: "WORD",
+            summary: "model of the device's radio",
+            allowed: { _ in RadioModel.words },
+            shown: { $0[keyPath: property].name },
+            apply: { (options, text, _) throws(UsageError) in options[keyPath: property] = try RadioModel(text) }
+        )
+    }
+
+    private static let advice =
+        section(
+            .what,
+            [.advise],
+            Row("workload", "WORD", "the app", .word, optional: \.advice.workload)
+                .with(standard: "asked on a terminal"),
+            Row("clients", "LIST", "where clients run", .commaSeparated(.word), \.advice.clients) {
+                $0.advice.clients.isEmpty ? nil : $0.advice.clients.map(\.rawValue).joined(separator: ",")
+            }.with(standard: usual),
+            Row("messages", "WORD", "the requirement for a message", .word, optional: \.advice.arrival).with(
+                standard: usual
+            ),
+            Row("path", "WORD", "the network between client and server", .word, optional: \.advice.path)
+                .with(standard: usual),
+            Row("receivers", "WORD", "the receivers of a message", .word, optional: \.advice.receivers)
+                .with(standard: usual),
+            Row("host", "NAME", "the host in the configuration", host, \.advice.host),
+            Row("from", "FILE", "a report of 'run' or 'overhead' in JSON", file, optional: \.advice.source)
+                .with(standard: "measure now, in a few seconds")
+        )
+        + section(
+            .load,
+            [.advise],
+            Row(
+                "round-trip",
+                "TIME",
+                "assumed round trip between client and server",
+                .duration(.milliseconds(1) ... .seconds(10)),
+                \.advice.roundTrip
+            ),
+            Row("loss", "SHARE", "assumed share of lost packets", share, \.advice.loss),
+            radio(\.advice.radio)
+        )
+
+    private static let usual = "the usual answer of the workload"
+    /// A host that is allowed in a URL without escapes.
+    private static let host = SettingFormat.text(1...253, "of letters, digits, dots and hyphens") { text in
+        text.utf8.allSatisfy { byte in
+            (0x30...0x39).contains(byte) || (0x41...0x5a).contains(byte) || (0x61...0x7a).contains(byte)
+                || byte == 0x2d || byte == 0x2e
+        }
+    }
+
     private static let crowd =
         section(
             .load,
@@ -735,9 +819,18 @@ enum OptionTable {
         section(
             .report,
             [.run, .compare, .overhead, .trace, .storm, .outage, .fanout, .crowd, .simulate],
+            [.run, .compare, .overhead, .trace, .storm, .outage, .heartbeat, .crowd, .simulate],
             Row("format", "WORD", "format of the report", .word, \.format),
             Row("output", "FILE", "write the report to this file", file, optional: \.output)
                 .with(standard: "standard output"),
+            Row(switch: "wide", "do not wrap the lines of a table report to 80 columns", \.isWide)
+        )
+        + section(
+            .report,
+            [.advise],
+            Row("format", "WORD", "format of the report", .word, \.format),
+            Row("output", "FILE", "write the configuration to this file", file, optional: \.output)
+                .with(standard: "only in the report"),
             Row(switch: "wide", "do not wrap the lines of a table report to 80 columns", \.isWide)
         )
         + section(.report, [.run], assertion("'ws.rtt.p99_us < 2000'"))

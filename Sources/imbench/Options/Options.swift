@@ -7,7 +7,7 @@ import Transports
 /// A command of imbench. The ``Vocabulary`` has those that a build offers.
 enum Command: String, Sendable, Hashable, CaseIterable {
     case run, open, compare, overhead, serve, trace
-    case storm, outage, fanout, crowd, chat, simulate, work
+    case storm, outage, fanout, heartbeat, advise, crowd, chat, simulate, work
 
     /// One line for the help text.
     var summary: String {
@@ -25,6 +25,8 @@ enum Command: String, Sendable, Hashable, CaseIterable {
         case .chat: "chat through a chat server ('imbench serve --chat') or an MQTT broker"
         case .simulate: "check the supervisor, or the whole stack, in simulated worlds full of faults"
         case .work: "repeat one step of a message's path, for a profiler; without a name, list the steps"
+        case .heartbeat: "the costs of a keepalive interval, and the NATs that a connection survives with it"
+        case .advise: "rank the transports for your app from measurements, and write a configuration file"
         }
     }
 
@@ -101,6 +103,18 @@ enum Command: String, Sendable, Hashable, CaseIterable {
                 ("imbench work", "the names of all steps"),
                 ("imbench work json-encode --times 10000", "one step, 10,000 times"),
             ]
+        case .heartbeat:
+            [
+                ("imbench heartbeat", "four transports, each at its own interval and at others"),
+                ("imbench heartbeat --interval 285s --nat 5m --radio 3g", "one more interval, one NAT"),
+                ("imbench heartbeat --tls --radio 'tail=5s,wake=100ms'", "with TLS, and another radio"),
+            ]
+        case .advise:
+            [
+                ("imbench advise", "asks five questions"),
+                ("imbench advise --workload game --clients mobile --output game.json", "no questions"),
+                ("imbench advise --workload chat --from run.json", "figures of an earlier run"),
+            ]
         }
     }
 
@@ -111,7 +125,7 @@ enum Command: String, Sendable, Hashable, CaseIterable {
         case .chat: "URL"
         case .work: "[NAME]"
         case .compare: "A.json B.json"
-        case .run, .open, .overhead, .serve, .storm, .outage, .fanout, .crowd, .simulate: nil
+        case .run, .open, .overhead, .serve, .storm, .outage, .fanout, .heartbeat, .advise, .crowd, .simulate: nil
         }
     }
 }
@@ -195,6 +209,8 @@ struct Options: Sendable, Equatable {
     var storm = StormOptions()
     var outage = OutageOptions()
     var fanout = FanoutOptions()
+    var heartbeat = HeartbeatOptions()
+    var advice = AdviceOptions()
     var crowd = CrowdOptions()
     var comparison = CompareOptions()
     /// The server behind the bad path of `serve`, in place of the embedded ones.

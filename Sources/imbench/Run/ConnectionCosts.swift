@@ -14,7 +14,7 @@ struct ConnectionCosts: Sendable {
     private var hasHeaders = true
 
     private static let samples = 5
-    private static let secondsPerDay: Int64 = 86_400
+    static let secondsPerDay = 86_400
     /// The wait for the TCP acknowledgement, which is delayed by up to 40 ms and is a cost of a keepalive on an idle
     /// connection.
     private static let settling = Duration.milliseconds(60)
@@ -41,8 +41,19 @@ struct ConnectionCosts: Sendable {
 
     /// Bytes of all layers and both directions in a day with one ping in each keepalive interval of the transport;
     /// `nil` without a ping.
-    @concurrent
     static func keepaliveBytesPerDay(
+        _ transport: any Transport,
+        on loop: EventLoop,
+        _ limits: EchoBench.Limits
+    ) async throws(TransportError) -> Double? {
+        try await pingBytes(transport, on: loop, limits).map { bytes in
+            bytes * Double(Self.secondsPerDay) * 1e9 / Double(transport.capabilities.keepaliveInterval.wholeNanoseconds)
+        }
+    }
+
+    /// Bytes of all layers and both directions of one ping on an idle connection; `nil` without a ping.
+    @concurrent
+    static func pingBytes(
         _ transport: any Transport,
         on loop: EventLoop,
         _ limits: EchoBench.Limits
@@ -52,7 +63,7 @@ struct ConnectionCosts: Sendable {
             await connection.close()
             return nil
         }
-        var beats: [Double] = []
+        var pings: [Double] = []
         do throws(TransportError) {
             for _ in 0..<samples {
                 await loop.pause(settling)
@@ -62,7 +73,7 @@ struct ConnectionCosts: Sendable {
                     try await connection.ping()
                 }
                 await loop.pause(settling)
-                beats.append(Double(total(await connection.statistics()) - before))
+                pings.append(Double(total(await connection.statistics()) - before))
             }
         } catch {
             // A server that does not answer a ping does not answer the close either.
@@ -70,8 +81,7 @@ struct ConnectionCosts: Sendable {
             throw error
         }
         await connection.close()
-        let interval = Double(connection.capabilities.keepaliveInterval.wholeNanoseconds)
-        return RepeatStatistics(beats).map { $0.median * Double(Self.secondsPerDay) * 1e9 / interval }
+        return RepeatStatistics(pings)?.median
     }
 
     private static func total(_ statistics: ConnectionStatistics) -> UInt64 {

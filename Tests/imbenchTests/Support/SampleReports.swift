@@ -39,6 +39,13 @@ func sampleReports(hostile: String) throws -> [Report] {
     }
     var simulation = SimulationResult(seeds: 1)
     simulation.fail(1, hostile)
+    var heartbeat = HeartbeatResults(run: results, options: HeartbeatOptions())
+    heartbeat.rows = try heartbeat.options.rows(
+        of: TransportRegistry.measured.transport(named: "udp"),
+        pingBytes: 104,
+        failure: nil
+    )
+    heartbeat.rows[0].failure = hostile
     var before = results
     before.rows[0].codec = hostile
     let comparison = Comparison(
@@ -52,7 +59,8 @@ func sampleReports(hostile: String) throws -> [Report] {
         OutageResults(run: results, timing: OutageTiming(), rows: [outage, skipped]).report,
         CrowdResults(run: results, isHostile: true, rows: [attack, stopped]).report,
         CrowdResults(run: results, isHostile: false, rows: [idle, failed]).report,
-        storm.report(isUnicode: true), sampleFanout(hostile: hostile).report,
+        storm.report(isUnicode: true), sampleFanout(hostile: hostile).report, heartbeat.report,
+        try advice(Workload.game.usual, on: results, hostile: hostile).report,
         SimulateResults(run: results, options: SimulateOptions(), result: simulation, seconds: 1).report,
     ]
 }

@@ -1,0 +1,155 @@
+import Codecs
+import Protocols
+import TransportAPI
+import Transports
+
+/// A kind of app. It has usual answers to the other questions, and the weight of each criterion.
+enum Workload: String, Sendable, Hashable, CaseIterable {
+    case chat, presence, game, iot, live, corporate
+
+    var meaning: String {
+        switch self {
+        case .chat: "messages between people"
+        case .presence: "typing and presence"
+        case .game: "positions and moves, many a second"
+        case .iot: "a fleet of devices"
+        case .live: "comments on a live event"
+        case .corporate: "an app inside company networks"
+        }
+    }
+
+    /// Bytes of text in a typical message.
+    var size: Int {
+        switch self {
+        case .presence: 32
+        case .game, .iot: 64
+        case .chat, .live: 128
+        case .corporate: 256
+        }
+    }
+
+    /// Messages a second on one connection while it is busy.
+    var rate: Double {
+        switch self {
+        case .chat, .corporate: 0.1
+        case .presence: 1
+        case .game: 20
+        case .iot: 0.02
+        case .live: 10
+        }
+    }
+
+    /// The answers that fit most apps of this kind.
+    var usual: Answers {
+        switch self {
+        case .chat: Answers(self, [.mobile, .browsers], .mustArrive, .internet, .room)
+        case .presence: Answers(self, [.mobile], .mayBeLost, .internet, .room)
+        case .game: Answers(self, [.mobile], .mayBeLost, .internet, .peer)
+        case .iot: Answers(self, [.devices], .mayBeLate, .internet, .topic)
+        case .live: Answers(self, [.browsers, .mobile], .mayBeLost, .internet, .room)
+        case .corporate: Answers(self, [.browsers], .mustArrive, .company, .room)
+        }
+    }
+}
+
+/// Where clients run.
+enum ClientKind: String, Sendable, Hashable, CaseIterable {
+    case browsers, mobile, servers, devices
+
+    /// Whether its radio or battery matters.
+    var hasRadio: Bool { self == .mobile || self == .devices }
+}
+
+/// The requirement for a message.
+enum Arrival: String, Sendable, Hashable, CaseIterable {
+    /// Each message must arrive, and soon.
+    case mustArrive = "must-arrive"
+    /// Each message must arrive, and may be late.
+    case mayBeLate = "may-be-late"
+    /// A late message is worthless, so it may be lost.
+    case mayBeLost = "may-be-lost"
+}
+
+/// The network between client and server.
+enum PathKind: String, Sendable, Hashable, CaseIterable {
+    /// You control it, with its firewalls.
+    case own
+    /// You do not control it.
+    case internet
+    /// It may let nothing pass but HTTP through its proxy.
+    case company
+}
+
+/// The receivers of a message.
+enum Receivers: String, Sendable, Hashable, CaseIterable {
+    /// One peer.
+    case peer
+    /// The members of a room. A server of yours sends it to them.
+    case room
+    /// All subscribers of a topic.
+    case topic
+}
+
+/// The answers to the five questions.
+struct Answers: Sendable, Equatable {
+    var workload: Workload
+    var clients: [ClientKind]
+    var arrival: Arrival
+    var path: PathKind
+    var receivers: Receivers
+
+    init(
+        _ workload: Workload,
+        _ clients: [ClientKind],
+        _ arrival: Arrival,
+        _ path: PathKind,
+        _ receivers: Receivers
+    ) {
+        self.workload = workload
+        self.clients = clients
+        self.arrival = arrival
+        self.path = path
+        self.receivers = receivers
+    }
+
+    /// The given answers, and for the others the usual ones of the workload.
+    init(_ workload: Workload, _ options: AdviceOptions) {
+        let usual = workload.usual
+        self.init(
+            workload,
+            options.clients.isEmpty ? usual.clients : options.clients,
+            options.arrival ?? usual.arrival,
+            options.path ?? usual.path,
+            options.receivers ?? usual.receivers
+        )
+    }
+
+    /// Browsers parse JSON without a library. Others take the smaller format.
+    var codec: WireFormat { clients.contains(.browsers) ? .json : .protobuf }
+
+    /// Messages of people keep their order.
+    var isOrdered: Bool { arrival == .mustArrive }
+
+    var sentence: String {
+        "--workload \(workload.rawValue) --clients \(clients.map(\.rawValue).joined(separator: ",")) "
+            + "--messages \(arrival.rawValue) --path \(path.rawValue) --receivers \(receivers.rawValue)"
+    }
+}
+
+/// The options of `imbench advise`.
+struct AdviceOptions: Sendable, Equatable {
+    /// The answers of the command line. Without a workload, all questions are asked.
+    var workload: Workload?
+    var clients: [ClientKind] = []
+    var arrival: Arrival?
+    var path: PathKind?
+    var receivers: Receivers?
+    /// The host of the endpoints in the configuration.
+    var host = "chat.example"
+    /// A report with figures. Without one, they are measured.
+    var source: String?
+    /// The assumed path between client and server.
+    var roundTrip = Duration.milliseconds(100)
+    var loss = 0.01
+    var radio = RadioModel.lte
+}

@@ -1,0 +1,196 @@
+import Protocols
+import SocketIO
+import TransportAPI
+import Transports
+
+/// `imbench heartbeat`: the costs of a keepalive interval, and whether it keeps a connection alive behind a NAT.
+func heartbeat(_ options: Options) throws -> Int32 {
+    let target = try options.reportTarget()
+    let seed = options.runSeed
+    let stage = try Stage(registry: .measured, outside: [], seed: seed, placement: nil)
+    var results = HeartbeatResults(run: RunResults(of: options, seed: seed), options: options.heartbeat)
+    var progress = Progress(total: options.transports.count, isQuiet: options.quiet)
+    for descriptor in TransportRegistry.measured.transports where options.transports.contains(descriptor.name) {
+        guard !Interruption.isRequested else { break }
+        progress.step(descriptor.name)
+        let (bytes, failure) = pingBytes(descriptor.name, on: stage)
+        // An interrupted measurement has no result.
+        guard !Interruption.isRequested else { break }
+        results.rows += options.heartbeat.rows(of: descriptor, pingBytes: bytes, failure: failure)
+    }
+    progress.finish()
+    results.run.wasCutShort = Interruption.isRequested
+    try target.write(results.report, options)
+    stage.close()
+    return results.rows.contains { $0.failure != nil } ? ExitStatus.failed : ExitStatus.good
+}
+
+/// Measures one ping and its answer, or says why there is none.
+private func pingBytes(_ name: String, on stage: Stage) -> (bytes: Double?, failure: String?) {
+    do {
+        let transport = try stage.transport(name, unique: "heartbeat")
+        let loop = stage.clientLoop
+        let measured = runInterruptibly(on: loop) { () async -> Result<Double?, TransportError> in
+            do throws(TransportError) {
+                return .success(try await ConnectionCosts.pingBytes(transport, on: loop, EchoBench.Limits()))
+            } catch {
+                return .failure(error)
+            }
+        }
+        guard let bytes = try measured.get() else { return (nil, "the protocol has no ping") }
+        return (bytes, nil)
+    } catch {
+        return (nil, stage.failure(error, of: name))
+    }
+}
+
+/// The results of `imbench heartbeat`.
+struct HeartbeatResults: Sendable {
+    /// Environment, options and seed, without rows.
+    var run: RunResults
+    var options: HeartbeatOptions
+    var rows: [HeartbeatRow] = []
+
+    var report: Report {
+        Report(
+            name: "imbench heartbeat",
+            title: "Keepalive: bytes, radio and detection at each interval, and the NATs that a connection survives",
+            warnings: run.cutShort,
+            facts: run.facts,
+            sections: [
+                Report.Section(
+                    heading: "The costs of an interval",
+                    charts: [awakeChart],
+                    table: costs,
+                    notes: [options.radio.sentence]
+                ),
+                Report.Section(
+                    heading: "NATs that forget idle mappings",
+                    table: verdicts.withoutNotes,
+                    notes: [
+                        "The verdicts are computed: a ping must leave before the NAT forgets the mapping. "
+                            + "RFC 4787 (2007, REQ-5) allows a NAT to forget a UDP mapping after 2 minutes. RFC 5382 (2008) "
+                            + "requires 2 h 4 min for TCP, and mobile operators' NATs keep it for 5 to 30 minutes "
+                            + "(High Performance Browser Networking, 2013)."
+                    ]
+                ),
+            ],
+            records: records,
+            data: run.envelope(results: rows.map(data))
+        )
+    }
+
+    private static func labels(_ row: HeartbeatRow) -> [Table.Cell] {
+        let interval = row.interval.settingText + (row.isOwn ? " (own)" : "")
+        return [
+            Table.Cell(row.transport), Table.Cell(value: .rounded(seconds(row.interval)), text: interval),
+        ]
+    }
+
+    private static func seconds(_ duration: Duration) -> Double { Double(duration.wholeNanoseconds) / 1e9 }
+
+    private static let labelColumns: [Table.Column] = [
+        .text("transport", "transport", "the protocol, as in the scheme of its URL"),
+        .text("interval", "interval_s", "silence before a ping; (own) is the transport's default"),
+    ]
+
+    private var costs: Table {
+        Table(
+            labels: 2,
+            columns: Self.labelColumns + [
+                .number("ping B", "ping_bytes", "bytes of a ping and its answer, all layers, measured"),
+                .number("B/day", "bytes_per_day", "the same in a day without other traffic"),
+                .number("radio h/day", "radio_awake_h_per_day", "hours a day with the radio awake, by the model below"),
+                .number(
+                    "detect s",
+                    "detect_s",
+                    "longest time until a dead connection is detected: interval + \(options.timeout.settingText)"
+                ),
+            ],
+            rows: rows.map { row in
+                let awake = options.radio.awakeHoursPerDay(every: row.interval)
+                let detection = Self.seconds(row.detection(timeout: options.timeout))
+                let cells = [
+                    Table.Cell(row.pingBytes, row.pingBytes.map { fixed($0, 0) } ?? "-"),
+                    Table.Cell(row.bytesPerDay, row.bytesPerDay.map { fixed($0, 0) } ?? "-"),
+                    Table.Cell(awake, fixed(awake, 2)), Table.Cell(detection, fixed(detection, 3, trimmed: true)),
+                ]
+                return Table.Row(
+                    cells: Self.labels(row) + cells,
+                    note: row.failure,
+                    isFailure: row.failure != nil
+                )
+            }
+        )
+    }
+
+    /// One column for each NAT.
+    private var verdicts: Table {
+        Table(
+            labels: 2,
+            columns: Self.labelColumns
+                + options.expiries.map { expiry in
+                    .text(
+                        "NAT \(expiry.settingText)",
+                        nil,
+                        "a NAT that forgets a mapping after \(expiry.settingText) of silence"
+                    )
+                },
+            rows: rows.map { row in
+                let cells = options.expiries.map { Table.Cell(row.verdict($0)?.rawValue ?? "-") }
+                return Table.Row(cells: Self.labels(row) + cells, note: row.failure)
+            }
+        )
+    }
+
+    private var awakeChart: BarChart {
+        BarChart(
+            title: "Hours a day with the radio awake (\(options.radio.name), a model)",
+            rows: rows.filter { $0.failure == nil }.map { row in
+                let hours = options.radio.awakeHoursPerDay(every: row.interval)
+                return BarChart.Row("\(row.transport) \(row.interval.settingText)", hours, shown: fixed(hours, 2))
+            }
+        )
+    }
+
+    // MARK: For programs
+
+    /// The members of a row that do not depend on the NAT.
+    private func members(_ row: HeartbeatRow) -> [(String, JSONValue)] {
+        [
+            ("transport", .string(row.transport)), ("interval_s", .rounded(Self.seconds(row.interval))),
+            ("own", .bool(row.isOwn)), ("ping_bytes", .rounded(row.pingBytes)),
+            ("bytes_per_day", .rounded(row.bytesPerDay)),
+            ("radio", .string(options.radio.name)),
+            ("radio_awake_h_per_day", .rounded(options.radio.awakeHoursPerDay(every: row.interval))),
+            ("detect_s", .rounded(Self.seconds(row.detection(timeout: options.timeout)))),
+            ("reason", JSONValue(row.failure)),
+        ]
+    }
+
+    private func data(_ row: HeartbeatRow) -> JSONValue {
+        let nats = options.expiries.map { expiry in
+            JSONValue.object([
+                ("nat_s", .rounded(Self.seconds(expiry))), ("verdict", JSONValue(row.verdict(expiry)?.rawValue)),
+            ])
+        }
+        return .object(members(row) + [("nats", .array(nats))])
+    }
+
+    /// One row for each transport, interval and NAT.
+    private var records: Table {
+        let empty = HeartbeatRow(transport: "", interval: .zero)
+        return Table(
+            columns: (members(empty).map(\.0) + ["nat_s", "verdict"]).map { .text(nil, $0) },
+            rows: rows.flatMap { row in
+                options.expiries.map { expiry in
+                    let values =
+                        members(row).map(\.1) + [
+                            .rounded(Self.seconds(expiry)), JSONValue(row.verdict(expiry)?.rawValue),
+                        ]
+                    return Table.Row(cells: values.map { Table.Cell(value: $0, text: "") })
+                }
+            }
+        )
+    }
+}

@@ -1,0 +1,74 @@
+import Protocols
+import TransportAPI
+import Transports
+
+/// One row of `imbench heartbeat`: a transport and a keepalive interval.
+struct HeartbeatRow: Sendable {
+    /// The effect of a NAT that forgets idle mappings.
+    enum Verdict: String, Sendable, Hashable, CaseIterable {
+        /// Each ping arrives while the mapping exists.
+        case survives
+        /// The mapping is gone before the next ping. The ping fails, and the connection ends.
+        case dies = "dies between pings"
+        /// The mapping is gone before the next ping, which makes a new one. The session continues from the new address.
+        /// Messages to the client are lost in between.
+        case gaps = "gaps between pings"
+    }
+
+    var transport: String
+    /// The silence before a ping.
+    var interval: Duration
+    /// Whether the interval is the transport's own.
+    var isOwn = false
+    /// Whether the connection outlives a change of the client's address.
+    var survivesRebinding = false
+    /// Bytes of one ping and its answer on all layers, measured; `nil` if there is none.
+    var pingBytes: Double?
+    /// Why the row has no numbers.
+    var failure: String?
+
+    var pingsPerDay: Double {
+        let interval = Double(interval.wholeNanoseconds) / 1e9
+        return interval > 0 ? Double(ConnectionCosts.secondsPerDay) / interval : 0
+    }
+
+    var bytesPerDay: Double? { pingBytes.map { $0 * pingsPerDay } }
+
+    /// The longest time from the last byte of a dead connection until the supervisor ends it.
+    func detection(timeout: Duration) -> Duration { interval + timeout }
+
+    /// The effect of a NAT that forgets a mapping after `expiry` of silence; `nil` for a row without numbers.
+    ///
+    /// An expiry that equals the interval is too short, because the ping leaves only after the interval.
+    func verdict(_ expiry: Duration) -> Verdict? {
+        guard failure == nil else { return nil }
+        if interval < expiry { return .survives }
+        return survivesRebinding ? .gaps : .dies
+    }
+}
+
+/// The settings of `imbench heartbeat`.
+struct HeartbeatOptions: Sendable, Equatable {
+    /// Intervals in addition to each transport's own.
+    var intervals: [Duration] = [.seconds(30), .seconds(120), .seconds(300), .seconds(900)]
+    /// The time limit of the answer.
+    var timeout = SupervisorConfiguration().keepalive.timeout
+    /// How long a NAT remembers an idle mapping.
+    var expiries: [Duration] = [.seconds(30), .seconds(120), .seconds(300)]
+    var radio = RadioModel.lte
+
+    /// The rows of a transport: its own interval, and the given ones, from the shortest to the longest.
+    func rows(of descriptor: TransportDescriptor, pingBytes: Double?, failure: String?) -> [HeartbeatRow] {
+        let own = descriptor.keepaliveInterval
+        return Set(intervals + [own]).sorted().map { interval in
+            HeartbeatRow(
+                transport: descriptor.name,
+                interval: interval,
+                isOwn: interval == own,
+                survivesRebinding: OutageFault.rebind.isMeaningless(for: descriptor) == nil,
+                pingBytes: pingBytes,
+                failure: failure
+            )
+        }
+    }
+}
