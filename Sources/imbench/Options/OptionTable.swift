@@ -818,8 +818,7 @@ enum OptionTable {
     private static let report =
         section(
             .report,
-            [.run, .compare, .overhead, .trace, .storm, .outage, .fanout, .crowd, .simulate],
-            [.run, .compare, .overhead, .trace, .storm, .outage, .heartbeat, .crowd, .simulate],
+            [.run, .open, .compare, .overhead, .trace, .storm, .outage, .heartbeat, .fanout, .crowd, .simulate],
             Row("format", "WORD", "format of the report", .word, \.format),
             Row("output", "FILE", "write the report to this file", file, optional: \.output)
                 .with(standard: "standard output"),
