@@ -24,7 +24,7 @@ extension RunResults {
     }
 
     private static func section(_ use: NetworkUse, _ results: RunResults) -> Report.Section {
-        let titles = ["p50 ms", "p90 ms", "p99 ms", "max ms", "open ms", "lost", "accounts"]
+        let titles = ["p50 ms", "p90 ms", "p99 ms", "max ms", "open ms", "lost", "accounts", "guarantees"]
         let transports = results.rows.map(\.transport).distinct
         let charts = results.rows.map(\.size).distinct.flatMap { size in
             results.rows.map(\.codec).distinct.map { codec in
@@ -135,7 +135,7 @@ extension ResultRow {
     /// Whether a lost packet delays the messages behind it: over TCP, and in the ordered mode over UDP.
     fileprivate var waitsForEarlier: Bool {
         let descriptor = TransportRegistry.measured.transports.first { $0.name == transport }
-        return descriptor?.isDatagram == false || transport == TransportDescriptor.reliableUDP.name
+        return descriptor?.isDatagram == false || transport == "udp-reliable"
     }
 }
 

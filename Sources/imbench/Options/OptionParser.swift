@@ -226,7 +226,7 @@ struct OptionParser: Sendable {
         if !given.contains("size") { options.sizes = [128] }
         if !given.contains("codec") { options.codecs = ["protobuf"].filter(vocabulary.codecs.contains) }
         if !given.contains("transport") {
-            options.transports += ["udp-reliable", "udp-unordered"].filter(vocabulary.transports.contains)
+            options.transports += ["udp-reliable", "udp-unordered"].filter((vocabulary.transports + vocabulary.modes).contains)
         }
     }
 
