@@ -32,7 +32,7 @@ struct AddressTranslation: Sendable {
         self.timeout = timeout
     }
 
-    /// Translates a frame on its way to the server. Returns `false` if it is dropped.
+    /// Translates a frame to the server. Returns `false` if it is dropped.
     mutating func toServer(_ frame: UnsafeMutableRawBufferPointer, at now: Int64) -> Bool {
         guard let packet = TransportPacket(frame) else { return true }
         let inside = Inside(isTCP: packet.isTCP, client: packet.sourcePort, server: packet.destinationPort)
@@ -49,7 +49,7 @@ struct AddressTranslation: Sendable {
         return true
     }
 
-    /// Translates a frame on its way to the client. Returns `false` if there is no mapping for it.
+    /// Translates a frame to the client. Returns `false` if there is no mapping for it.
     mutating func toClient(_ frame: UnsafeMutableRawBufferPointer, at now: Int64) -> Bool {
         guard let packet = TransportPacket(frame) else { return true }
         let outside = Inside(isTCP: packet.isTCP, client: packet.destinationPort, server: packet.sourcePort)

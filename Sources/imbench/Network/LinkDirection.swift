@@ -17,7 +17,7 @@ struct LinkDirection: Sendable {
         case overflow
     }
 
-    /// What became of the packets of one direction.
+    /// The counts of the packets of one direction.
     struct Counts: Sendable, Hashable {
         var packets = 0
         var bytes = 0
@@ -111,7 +111,7 @@ struct LinkDirection: Sendable {
     }
 }
 
-/// What became of the packets of a link.
+/// The counts of the packets of a link.
 struct LinkCounts: Sendable, Hashable {
     var toServer = LinkDirection.Counts()
     var toClient = LinkDirection.Counts()

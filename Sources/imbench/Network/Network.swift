@@ -26,23 +26,28 @@ struct Network: Sendable, Hashable {
     /// The networks with a name.
     static let presets = [
         preset(
-            "wifi", "delay=1ms,rate=30mbit/15mbit",
+            "wifi",
+            "delay=1ms,rate=30mbit/15mbit",
             "Firefox Source Docs, Network Monitor, Throttling: Wi-Fi, 30 Mbit/s and 15 Mbit/s, 2 ms"
         ),
         preset(
-            "4g", "delay=35ms,rate=12mbit/12mbit",
+            "4g",
+            "delay=35ms,rate=12mbit/12mbit",
             "WebPageTest, connectivity.ini.sample: LTE, 12 Mbit/s, round trip of 70 ms"
         ),
         preset(
-            "3g", "delay=150ms,rate=1.6mbit/768kbit",
+            "3g",
+            "delay=150ms,rate=1.6mbit/768kbit",
             "WebPageTest, connectivity.ini.sample: 3G, 1.6 Mbit/s and 768 kbit/s, round trip of 300 ms"
         ),
         preset(
-            "metro", "delay=95ms,loss=1%,rate=900kbit/200kbit",
+            "metro",
+            "delay=95ms,loss=1%,rate=900kbit/200kbit",
             "BrowserStack, Simulate network conditions: 3.5g-hspa-lossy, 900 and 200 kbit/s, 190 ms, loss of 1 %"
         ),
         preset(
-            "satellite", "delay=279ms",
+            "satellite",
+            "delay=279ms",
             "RFC 2488, section 2: a hop over a geostationary satellite takes up to 279 ms in each direction"
         ),
     ]
@@ -64,7 +69,9 @@ struct Network: Sendable, Hashable {
         if !text.contains("=") {
             guard let preset = Self.presets.first(where: { $0.name == text }) else {
                 throw .unknown(
-                    "network", text, of: "--network",
+                    "network",
+                    text,
+                    of: "--network",
                     allowed: Self.presets.map(\.name) + ["a description such as 'delay=50ms±10ms,loss=2%,rate=1mbit'"]
                 )
             }
@@ -75,7 +82,9 @@ struct Network: Sendable, Hashable {
         for part in text.split(separator: ",", omittingEmptySubsequences: false) {
             let pair = part.split(separator: "=", maxSplits: 1).map(String.init)
             guard pair.count == 2 else {
-                throw UsageError("--network: '\(part)' is no KEY=VALUE; the keys are \(Self.keys.joined(separator: ", "))")
+                throw UsageError(
+                    "--network: '\(part)' is no KEY=VALUE; the keys are \(Self.keys.joined(separator: ", "))"
+                )
             }
             guard Self.keys.contains(pair[0]) else {
                 throw .unknown("key", pair[0], of: "--network", allowed: Self.keys)
@@ -127,7 +136,8 @@ struct Network: Sendable, Hashable {
             return number * size
         }
         throw TransportError(
-            .invalidConfiguration, .configure,
+            .invalidConfiguration,
+            .configure,
             "\(place): '\(text)' is no rate from 1kbit to 100gbit, such as 1.6mbit"
         )
     }

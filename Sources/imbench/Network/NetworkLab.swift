@@ -29,7 +29,7 @@ final class NetworkLab: Sendable {
     /// Moves the process into a network namespace of its own. Call it before any other thread starts.
     static func isolateProcess() throws(SystemFailure) {
         #if os(Linux)
-        // Root may be without user namespaces, and everyone else needs one.
+        // Root may be without user namespaces. All other users need one.
         if geteuid() == 0, cnetwork_isolate(0) == 0 { return }
         guard cnetwork_isolate(1) == 0 else {
             throw SystemFailure(
@@ -63,7 +63,8 @@ final class NetworkLab: Sendable {
     #if os(Linux)
     /// Makes the namespace of one side, with an interface whose other end is in the namespace of this thread. Returns the
     /// namespace, and a socket of the packets at the other end.
-    private static func makeSpace(_ side: Side, address: UInt32) throws(SystemFailure) -> (space: Int32, packets: Int32) {
+    private static func makeSpace(_ side: Side, address: UInt32) throws(SystemFailure) -> (space: Int32, packets: Int32)
+    {
         let (outer, inner) = ("to-\(side.rawValue)", "eth0")
         let space = try onOwnThread { () throws(SystemFailure) -> Int32 in
             let space = cnetwork_new_namespace()

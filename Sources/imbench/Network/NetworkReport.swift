@@ -78,10 +78,12 @@ extension RunResults {
         }
         guard let half = range({ $0.p50 }, rows) else { return [] }
         let own = (network.delay * 2).settingText
-        var sentence = "Over \(network.name), half of the messages have their answer within \(half), of which the network's delay is \(own)."
+        var sentence =
+            "Over \(network.name), half of the messages have their answer within \(half), of which the network's delay is \(own)."
         let (inOrder, others) = (rows.filter(\.waitsForEarlier), rows.filter { !$0.waitsForEarlier })
         if network.loss > 0, let slow = range({ $0.p99 }, inOrder), let other = range({ $0.p99 }, others) {
-            sentence += " One message in a hundred takes longer than \(slow) where a lost packet delays those behind it "
+            sentence +=
+                " One message in a hundred takes longer than \(slow) where a lost packet delays those behind it "
             sentence += "(\(inOrder.map(\.transport).distinct.joined(separator: ", "))), and longer than \(other) "
             sentence += "over \(others.map(\.transport).distinct.joined(separator: ", "))."
         }
@@ -121,7 +123,9 @@ extension RunResults {
         return Report.Section(
             heading: "Loss and order",
             question: "What does a lost packet do to the messages behind it?",
-            charts: [chart("Median", { $0.p50 }), chart("90th percentile", { $0.p90 }), chart("99th percentile", { $0.p99 })],
+            charts: [
+                chart("Median", { $0.p50 }), chart("90th percentile", { $0.p90 }), chart("99th percentile", { $0.p99 }),
+            ],
             reading:
                 "Lower is better. A transport that delivers in order holds messages back until a lost one was sent again "
                 + "(head-of-line blocking). Plain UDP does not send again, so its lost messages are missing in this chart and "
@@ -143,7 +147,8 @@ extension NetworkUse {
     var data: JSONValue {
         func direction(_ counts: LinkDirection.Counts) -> JSONValue {
             .object([
-                ("packets", .integer(counts.packets)), ("bytes", .integer(counts.bytes)), ("lost", .integer(counts.lost)),
+                ("packets", .integer(counts.packets)), ("bytes", .integer(counts.bytes)),
+                ("lost", .integer(counts.lost)),
                 ("overflowed", .integer(counts.overflowed)), ("reordered", .integer(counts.reordered)),
                 ("untranslated", .integer(counts.untranslated)),
                 ("lost_numbers", .array(counts.lostNumbers.map(JSONValue.integer))),

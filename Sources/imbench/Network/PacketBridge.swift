@@ -53,7 +53,7 @@ final class PacketBridge: Sendable {
     /// The counts since the last change of the network.
     var counts: LinkCounts { shared.withLock { $0.counts } }
 
-    /// Ends the thread. Packets on their way are dropped.
+    /// Ends the thread. Packets in flight are dropped.
     func stop() {
         shared.withLock { $0.isStopped = true }
         signal()
@@ -72,7 +72,7 @@ final class PacketBridge: Sendable {
 
     // MARK: The thread
 
-    /// A packet on its way.
+    /// A packet in flight.
     private struct Packet {
         var toServer: Bool
         var slot: Int

@@ -88,7 +88,9 @@ struct OpenRow: Sendable {
             // The first connection fills caches, and gets the session that the next one continues.
             for index in -1..<repeats where !Interruption.isRequested {
                 let result: Result<Sample, TransportError> = runInterruptibly(on: loop) {
-                    do throws(TransportError) { return .success(try await connectAndSend(transport, limit, on: loop)) } catch {
+                    do throws(TransportError) {
+                        return .success(try await connectAndSend(transport, limit, on: loop))
+                    } catch {
                         return .failure(error)
                     }
                 }

@@ -33,7 +33,11 @@ extension OpenResults {
             labels: 2,
             columns: [
                 .text("transport", "transport", "the protocol, as in the scheme of its URL"),
-                .text("encryption", "encryption", "the version of TLS; resumed: it continues the session of an earlier connection"),
+                .text(
+                    "encryption",
+                    "encryption",
+                    "the version of TLS; resumed: it continues the session of an earlier connection"
+                ),
                 .text(nil, "network"),
                 .number("RTTs", "round_trips", "round trips until a message may leave, TCP's own included"),
                 .number("bytes", "bytes", "bytes of the handshakes in both directions, without TCP and IP headers"),
@@ -63,7 +67,8 @@ extension OpenResults {
             rows: rows.compactMap { row in
                 guard let opened = row.opened?.median, let answered = row.answered?.median else { return nil }
                 return BarChart.Row(
-                    label: row.kind.security == "none" ? row.kind.transport : "\(row.kind.transport) \(row.kind.security)",
+                    label: row.kind.security == "none"
+                        ? row.kind.transport : "\(row.kind.transport) \(row.kind.security)",
                     spans: [
                         .init(kind: .first, from: 0, to: opened), .init(kind: .second, from: opened, to: answered),
                     ],

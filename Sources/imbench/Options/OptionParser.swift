@@ -170,7 +170,9 @@ struct OptionParser: Sendable {
             throw UsageError("--user is for a broker, and no --listen has the scheme mqtt or mqtt+ws")
         }
         let comparesTLS = options.command == .open && !given.contains("transport")
-        if options.usesTLS || comparesTLS { options.transports = Self.withEncrypted(options.transports, among: vocabulary.transports) }
+        if options.usesTLS || comparesTLS {
+            options.transports = Self.withEncrypted(options.transports, among: vocabulary.transports)
+        }
         if !options.urls.isEmpty {
             if !given.contains("transport") { options.transports = options.urls.map(\.scheme) }
             if let stray = options.urls.first(where: { !options.transports.contains($0.scheme) }) {
@@ -226,7 +228,9 @@ struct OptionParser: Sendable {
         if !given.contains("size") { options.sizes = [128] }
         if !given.contains("codec") { options.codecs = ["protobuf"].filter(vocabulary.codecs.contains) }
         if !given.contains("transport") {
-            options.transports += ["udp-reliable", "udp-unordered"].filter((vocabulary.transports + vocabulary.modes).contains)
+            options.transports += ["udp-reliable", "udp-unordered"].filter(
+                (vocabulary.transports + vocabulary.modes).contains
+            )
         }
     }
 

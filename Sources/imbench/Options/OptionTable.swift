@@ -443,7 +443,13 @@ enum OptionTable {
             .load,
             [.open],
             Row("repeat", "N", "connections of each row", .integer(1...1000), \.repeats).with(standard: "5"),
-            Row("placement", "WORD", "client and server on different cores, on one core, or where the scheduler puts them", .word, \.placement)
+            Row(
+                "placement",
+                "WORD",
+                "client and server on different cores, on one core, or where the scheduler puts them",
+                .word,
+                \.placement
+            )
         )
         + section(.load, [.work], Row("times", "N", "how often the step runs", .integer(1...1_000_000_000), \.times))
 

@@ -293,7 +293,8 @@ struct TLSConfigurationTests {
     @Test(
         "A wrong value is named with the allowed ones",
         arguments: [
-            ("min-tls", "1.1", "1.2"), ("max-tls", "1.4", "1.3"), ("client-certificates", "yes", "optional"), ("resumption", "maybe", "off"),
+            ("min-tls", "1.1", "1.2"), ("max-tls", "1.4", "1.3"), ("client-certificates", "yes", "optional"),
+            ("resumption", "maybe", "off"),
             ("dangerously-trust-any-certificate", "yes please", "off"), ("alpn", "", "1 to 255"),
         ]
     )

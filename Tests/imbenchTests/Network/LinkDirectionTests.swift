@@ -2,7 +2,7 @@ import Testing
 
 @testable import imbench
 
-/// What a link does with each packet, in virtual time.
+/// The fate of each packet on a link, in virtual time.
 @Suite("One direction of a link")
 struct LinkDirectionTests {
     private static let millisecond: Int64 = 1_000_000

@@ -35,8 +35,10 @@ struct NetworkTests {
             ("5g", ["'5g'", "4g", "wifi"]), ("delay=50", ["delay", "50", "1m"]), ("delay", ["'delay'", "satellite"]),
             ("loss=2", ["loss", "2", "%"]), ("delay=1ms,,", ["KEY=VALUE", "nat"]), ("dealy=1ms", ["dealy", "delay"]),
             ("delay=1ms,delay=2ms", ["delay", "twice"]), ("rate=1", ["rate", "'1'", "1kbit"]),
-            ("rate=nanmbit", ["rate", "nanmbit"]), ("rate=1mbit/", ["rate", "''"]), ("rate=999gbit", ["999gbit", "100gbit"]),
-            ("delay=1ms±2ms", ["jitter", "2ms", "1ms"]), ("queue=0", ["queue", "0", "1"]), ("nat=1ms", ["nat", "1ms", "100ms"]),
+            ("rate=nanmbit", ["rate", "nanmbit"]), ("rate=1mbit/", ["rate", "''"]),
+            ("rate=999gbit", ["999gbit", "100gbit"]),
+            ("delay=1ms±2ms", ["jitter", "2ms", "1ms"]), ("queue=0", ["queue", "0", "1"]),
+            ("nat=1ms", ["nat", "1ms", "100ms"]),
         ]
     )
     func mistakes(text: String, parts: [String]) {

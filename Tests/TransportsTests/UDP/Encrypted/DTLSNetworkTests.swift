@@ -29,7 +29,9 @@ struct DTLSNetworkTests {
         await server.stop()
     }
 
-    @Test("A continued session opens without repeated datagrams, although its request comes with the last handshake step")
+    @Test(
+        "A continued session opens without repeated datagrams, although its request comes with the last handshake step"
+    )
     func continuedSession() async throws {
         let server = try await EmbeddedServer.start("dtls://127.0.0.1:0", .echo)
         let proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
