@@ -20,6 +20,8 @@ struct OutageTests {
             fault: fault,
             timing: timing,
             seed: 1,
+            host: "127.0.0.1",
+            clientLoop: try QuietLoop.get(),
             loop: try QuietLoop.get()
         )
         return await run.measure()

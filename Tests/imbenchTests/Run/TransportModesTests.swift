@@ -59,7 +59,7 @@ struct TransportModesTests {
         let names = ["tcp", "mqtt", "mqtt-qos1", "mqtt-qos2"]
         // A fixed header of 2 bytes and the length of the topic. At QoS 1 and 2 also a packet identifier, and 4 bytes for
         // each acknowledgement that a client sends: PUBACK of the answer, or PUBREL, PUBREC and PUBCOMP.
-        let expected = [4.0, 4, 6 + 4, 6 + 12]
+        let expected: [Double] = [4, 4, 6 + 4, 6 + 12]
         // The acknowledgements of the last answer may leave after the end of the slice.
         let late = 8.1 / Double(Self.messages)
         for (row, header) in zip(try measure(names), expected) {

@@ -18,11 +18,13 @@ final class PseudoTerminal {
     /// Starts the built command.
     init(_ words: [String], columns: Int = 80, rows: Int = 24, variables: [String: String] = [:]) throws {
         let path = try #require(BuiltProgram.path)
-        let master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)
-        guard master >= 0, grantpt(master) == 0, unlockpt(master) == 0, let place = ptsname(master) else {
+        // Glibc declares posix_openpt for GNU programs only, so this uses the calls of pts(4): TIOCSPTLCK and TIOCGPTN.
+        let master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
+        var (isLocked, number) = (Int32(0), Int32(0))
+        guard master >= 0, ioctl(master, 0x4004_5431, &isLocked) == 0, ioctl(master, 0x8004_5430, &number) == 0 else {
             throw SystemFailure("no pseudo-terminal", errno: errno)
         }
-        let name = String(cString: place)
+        let name = "/dev/pts/\(number)"
         let terminal = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC)
         var size = winsize(ws_row: UInt16(rows), ws_col: UInt16(columns), ws_xpixel: 0, ws_ypixel: 0)
         guard terminal >= 0, ioctl(master, UInt(TIOCSWINSZ), &size) == 0 else {
