@@ -126,7 +126,7 @@ struct FanoutResults: Sendable {
         let table = table
         let isOpen = rows.contains { $0.targetRate != nil }
         var facts = run.facts
-        facts.append(("placement", run.placement.sentence))
+        if !facts.contains(where: { $0.name == "placement" }) { facts.append(("placement", run.placement.sentence)) }
         return Report(
             name: "imbench fanout",
             title: "One message to many subscribers: time until they have it, and the cost for the server",
@@ -248,7 +248,8 @@ struct FanoutResults: Sendable {
 
     private func chart(_ subscribers: Int) -> BarChart {
         BarChart(
-            title: "\(subscribers) subscribers: p50 in µs until the first, half and all of them have a message",
+            title: "\(subscribers == 1 ? "1 subscriber" : "\(subscribers) subscribers"): "
+                + "p50 in µs until the first, half and all of them have a message",
             legend: [(.first, "first"), (.second, "half"), (.third, "last")],
             rows: rows.filter { $0.subscribers == subscribers }.compactMap { row in
                 guard let first = row.first?.p50, let half = row.half?.p50, let last = row.last?.p50 else { return nil }

@@ -7,8 +7,6 @@ import Transports
 ///
 /// A shell starts it, and ends it by its process identifier when this program ends its input or ends itself in any way.
 final class Mosquitto: Sendable {
-    /// The time until it must accept a client.
-    private static let startTimeout: Int64 = 5_000_000_000
     /// How many bytes of its errors are read.
     private static let longestLog = 1 << 16
     /// Starts a program with a configuration, prints its process identifier, and ends it at the end of the input.
@@ -32,11 +30,13 @@ final class Mosquitto: Sendable {
     /// Starts it, with one listener for a transport, and waits until it accepts clients. It runs on the core of the loop that
     /// calls this, and in the same network namespace.
     ///
+    /// - Parameter timeout: the time until it must accept a client.
     /// - Throws: why it does not accept clients, with its own error if it printed one.
     static func start(
         _ transport: TransportDescriptor,
         host: String,
-        on loop: EventLoop
+        on loop: EventLoop,
+        within timeout: Duration = .seconds(5)
     ) async throws(TransportError) -> Mosquitto {
         let started: Result<Mosquitto, TransportError> = await loop.perform {
             do {
@@ -48,7 +48,7 @@ final class Mosquitto: Sendable {
         }
         let broker = try started.get()
         do throws(TransportError) {
-            try await broker.answer(transport, on: loop)
+            try await broker.answer(transport, on: loop, within: timeout)
         } catch {
             let reason = broker.lastError
             broker.stop()
@@ -66,7 +66,7 @@ final class Mosquitto: Sendable {
         reserved = try ReservedPort(isDatagram: false)
         endpoint = Endpoint(scheme: transport.name, host: host, port: reserved.port, path: "/")
         folder = FileManager.default.temporaryDirectory.path + "/imbench-\(getpid())-\(reserved.port)"
-        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        guard mkdir(folder, 0o700) == 0 else { throw SystemFailure("cannot make the folder \(folder)", errno: errno) }
         var lines = [
             "log_dest stderr", "log_type error", "set_tcp_nodelay true", "allow_anonymous true", "persistence false",
             "max_queued_messages 0", "max_inflight_messages 0", "listener \(reserved.port) \(host)",
@@ -75,7 +75,7 @@ final class Mosquitto: Sendable {
         // As root it would become another user, who cannot read the configuration.
         if getuid() == 0 { lines.insert("user root", at: 0) }
         let text = lines.joined(separator: "\n") + "\n"
-        try text.write(toFile: folder + "/mosquitto.conf", atomically: true, encoding: .utf8)
+        try ReportTarget(path: folder + "/mosquitto.conf").write(text)
         let child = try ChildProcess(["/bin/sh", "-c", Self.script, path, folder + "/mosquitto.conf", folder + "/log"])
         guard case .line(let line) = child.next(timeout: 5000), let number = pid_t(line) else {
             _ = child.end()
@@ -104,8 +104,12 @@ final class Mosquitto: Sendable {
     }
 
     /// Waits until it accepts a client.
-    private func answer(_ transport: TransportDescriptor, on loop: EventLoop) async throws(TransportError) {
-        let end = Clocks.monotonic() + Self.startTimeout
+    private func answer(
+        _ transport: TransportDescriptor,
+        on loop: EventLoop,
+        within timeout: Duration
+    ) async throws(TransportError) {
+        let end = Clocks.monotonic() + timeout.wholeNanoseconds
         let target = try transport.make(endpoint, loop)
         while true {
             do throws(TransportError) {

@@ -82,7 +82,7 @@ extension PeerTests {
     // MARK: NATS
 
     /// A NATS server with MQTT on a free port. A client without a name is the user `ann`.
-    private final class NATS {
+    private final class NATS: Sendable {
         private let reserved: [ReservedPort]
         private let folder: ScratchFolder
         private let process: Peer
@@ -123,7 +123,7 @@ extension PeerTests {
     // MARK: RabbitMQ
 
     /// A RabbitMQ with MQTT on free ports, one of them for WebSockets. It needs some 15 seconds to start.
-    private final class RabbitMQ {
+    private final class RabbitMQ: Sendable {
         private let reserved: [ReservedPort]
         private let folder: ScratchFolder
         private let process: Peer

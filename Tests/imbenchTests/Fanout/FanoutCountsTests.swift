@@ -27,7 +27,8 @@ import TransportAPI
         let number = counts.send(intended: 1000)
         #expect(!counts.isComplete(number) && counts.oldestIncomplete?.missing == 4)
         for (subscriber, time) in [(2, 1100), (0, 1200), (3, 1300), (1, 1400)] as [(Int, Int64)] {
-            #expect(counts.take(number, subscriber, at: time))
+            let isNew = counts.take(number, subscriber, at: time)
+            #expect(isNew)
         }
         #expect(counts.times.first.minimum == 100 && counts.times.first.count == 1)
         #expect(counts.times.half.minimum == 200 && counts.times.last.minimum == 400)
@@ -39,8 +40,8 @@ import TransportAPI
     func others() {
         var counts = FanoutCounts(subscribers: 1)
         let (first, second) = (counts.send(intended: 0), counts.send(intended: 0))
-        #expect(counts.take(second, 0, at: 1) && counts.take(first, 0, at: 2))
-        #expect(!counts.take(first, 0, at: 3) && !counts.take(nil, 0, at: 4) && !counts.take(99, 0, at: 5))
+        let taken = [second, first, first, nil, 99].map { counts.take($0, 0, at: 1) }
+        #expect(taken == [true, true, false, false, false])
         let accounts = counts.accounts
         #expect(accounts == DeliveryCounts(sent: 2, acked: 2, duplicated: 1, reordered: 1, unexpected: 2))
     }
@@ -49,11 +50,12 @@ import TransportAPI
     func lost() {
         var counts = FanoutCounts(subscribers: 2)
         let number = counts.send(intended: 0)
-        #expect(counts.take(number, 0, at: 10))
+        _ = counts.take(number, 0, at: 10)
         counts.loseRest()
         #expect(counts.isComplete(number) && counts.incomplete == 0)
         #expect(counts.accounts == DeliveryCounts(sent: 2, acked: 1, lost: 1))
-        #expect(counts.take(number, 1, at: 20))
+        let isNew = counts.take(number, 1, at: 20)
+        #expect(isNew)
         #expect(counts.accounts == DeliveryCounts(sent: 2, acked: 2) && counts.times.last.count == 0)
     }
 
@@ -62,8 +64,8 @@ import TransportAPI
         var counts = FanoutCounts(subscribers: 2)
         for number in 0..<UInt64(FanoutCounts.window) {
             #expect(!counts.isFull)
-            #expect(counts.send(intended: 0) == number)
-            #expect(counts.take(number, 0, at: 1))
+            let (sent, isNew) = (counts.send(intended: 0), counts.take(number, 0, at: 1))
+            #expect(sent == number && isNew)
         }
         #expect(counts.isFull && counts.incomplete == FanoutCounts.window)
         #expect(counts.oldestIncomplete?.number == 0)
