@@ -45,7 +45,7 @@ extension PeerTests {
             let sends = (0..<50).map { _ in Task { await connection.send(Payload(longBytes(1000), qos: qos)) } }
             for send in sends {
                 switch await send.value {
-                case .rejected(let error), .unknown(let error): #expect(codes.contains(error.code))
+                case .rejected(let error), .unknown(let error): #expect(codes.contains(error.code), "\(error)")
                 case let other: Issue.record("a refused message has the outcome \(other)")
                 }
             }
