@@ -13,12 +13,14 @@ extension OpenResults {
             return Report.Section(
                 heading: network.map { "Over \($0)" } ?? "Over loopback",
                 question: "How long until the first message has its answer\(network.map { " over \($0)" } ?? "")?",
-                charts: [Self.chart(rows, network)],
+                charts: [Self.chart(rows, network)] + rows.map { Self.ladder($0) },
                 table: Self.table(rows),
                 notes: run.networks.filter { $0.network.name == network }.map(\.sentence),
                 reading:
                     "Shorter is better. The first part of a bar is the time until the connection is open: one round trip of the "
-                    + "network for each of the column RTTs. The second part is the message and its answer.",
+                    + "network for each of the column RTTs. The second part is the message and its answer. The ladders show the "
+                    + "packets of one connection from top to bottom, without TCP's plain acknowledgements. Each band is one round "
+                    + "trip.",
                 next: [.init("To see the bytes of a handshake one by one", "imbench trace Hello")]
             )
         }
@@ -81,6 +83,26 @@ extension OpenResults {
                 )
             }
         )
+    }
+
+    /// The packets of one connection.
+    private static func ladder(_ row: OpenRow) -> Ladder {
+        let name = row.kind.security == "none" ? row.kind.transport : "\(row.kind.transport), \(row.kind.security)"
+        var ladder = Ladder(title: "\(name): packets until the answer of the first message")
+        var (roundTrip, wasFromClient) = (0, false)
+        for packet in row.packets {
+            if packet.isFromClient, !wasFromClient { roundTrip += 1 }
+            wasFromClient = packet.isFromClient
+            ladder.steps.append(
+                .init(
+                    label: packet.summary,
+                    isFromClient: packet.isFromClient,
+                    bytes: packet.bytes,
+                    roundTrip: max(1, roundTrip)
+                )
+            )
+        }
+        return ladder
     }
 
     private static func data(_ row: OpenRow) -> JSONValue {
