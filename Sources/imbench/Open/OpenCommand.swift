@@ -42,6 +42,9 @@ struct OpenKind: Sendable, Hashable {
     /// Whether each connection continues the TLS session of the one before.
     var isResumed = false
 
+    /// For charts and sentences.
+    var name: String { security == "none" ? transport : "\(transport) \(security)" }
+
     /// Plain transports once; encrypted ones with each version, and with a session that is continued.
     static func all(of transports: [String]) -> [OpenKind] {
         transports.flatMap { name -> [OpenKind] in

@@ -21,18 +21,36 @@ extension OpenResults {
                     + "network for each of the column RTTs. The second part is the message and its answer. The ladders show the "
                     + "packets of one connection from top to bottom, without TCP's plain acknowledgements. Each band is one round "
                     + "trip.",
-                next: [.init("To see the bytes of a handshake one by one", "imbench trace Hello")]
+                next: [.init("To see one message on each wire", "imbench trace Hello --tls")]
             )
         }
         return Report(
             name: "imbench open",
             title: "From nothing to the answer of the first message",
             warnings: run.warnings,
+            verdict: groups.compactMap { network in conclusion(network) },
             facts: run.facts,
             sections: sections,
             records: Self.table(rows),
             data: run.envelope(results: rows.map { Self.data($0) })
         )
+    }
+
+    /// The shortest and the longest beginning over one network.
+    private func conclusion(_ network: String?) -> String? {
+        let measured = rows.filter { $0.network == network }.compactMap { row in
+            row.answered.map { (row: row, milliseconds: $0.median) }
+        }
+        guard let least = measured.min(by: { $0.milliseconds < $1.milliseconds }),
+            let most = measured.max(by: { $0.milliseconds < $1.milliseconds }), measured.count > 1
+        else { return nil }
+        func text(_ one: (row: OpenRow, milliseconds: Double)) -> String {
+            let rounds = one.row.roundTrips ?? 0
+            return "\(shown(one.milliseconds)) ms over \(one.row.kind.name) "
+                + "(\(rounds) round trip\(rounds == 1 ? "" : "s") until it may leave)"
+        }
+        return "\(network.map { "Over \($0)" } ?? "Over loopback"), the first message has its answer after \(text(least)) "
+            + "and after \(text(most))."
     }
 
     private static func table(_ rows: [OpenRow]) -> Table {
@@ -74,8 +92,7 @@ extension OpenResults {
             rows: rows.compactMap { row in
                 guard let opened = row.opened?.median, let answered = row.answered?.median else { return nil }
                 return BarChart.Row(
-                    label: row.kind.security == "none"
-                        ? row.kind.transport : "\(row.kind.transport) \(row.kind.security)",
+                    label: row.kind.name,
                     spans: [
                         .init(kind: .first, from: 0, to: opened), .init(kind: .second, from: opened, to: answered),
                     ],
@@ -87,8 +104,7 @@ extension OpenResults {
 
     /// The packets of one connection.
     private static func ladder(_ row: OpenRow) -> Ladder {
-        let name = row.kind.security == "none" ? row.kind.transport : "\(row.kind.transport), \(row.kind.security)"
-        var ladder = Ladder(title: "\(name): packets until the answer of the first message")
+        var ladder = Ladder(title: "\(row.kind.name): packets until the answer of the first message")
         var (roundTrip, wasFromClient) = (0, false)
         for packet in row.packets {
             if packet.isFromClient, !wasFromClient { roundTrip += 1 }
