@@ -111,7 +111,13 @@ struct Advice: Sendable {
             sections.append(Report.Section(heading: "Excluded, whatever the figures say", table: excluded))
         }
         sections += [
-            Report.Section(heading: "Ranking", charts: [chart], table: order, notes: unmeasured),
+            Report.Section(
+                heading: "Ranking",
+                charts: [chart],
+                table: order,
+                notes: unmeasured,
+                reading: "Longer is better. The points follow from the table of the arithmetic."
+            ),
             Report.Section(
                 heading: "The arithmetic: figure → points",
                 table: arithmetic,

@@ -137,7 +137,10 @@ struct FanoutResults: Sendable {
                     heading: "Until subscribers have a message, in µs",
                     charts: rows.map(\.subscribers).distinct.map(chart),
                     table: table.selecting(["1st p50", "half p50", "last p50", "last p99", "accounts"]),
-                    notes: verdicts + notes
+                    notes: verdicts + notes,
+                    reading:
+                        "Shorter is better. Each bar is the time from the intended moment of sending until the last subscriber "
+                        + "has the message. All subscribers share one thread here, so it grows with their number."
                 ),
                 Report.Section(
                     heading: "Rate and cost",

@@ -7,6 +7,8 @@ import Transports
 ///
 /// A shell starts it, and ends it by its process identifier when this program ends its input or ends itself in any way.
 final class Mosquitto: Sendable {
+    /// The time until it must accept a client.
+    private static let startTimeout: Int64 = 5_000_000_000
     /// How many bytes of its errors are read.
     private static let longestLog = 1 << 16
     /// Starts a program with a configuration, prints its process identifier, and ends it at the end of the input.
@@ -30,13 +32,11 @@ final class Mosquitto: Sendable {
     /// Starts it, with one listener for a transport, and waits until it accepts clients. It runs on the core of the loop that
     /// calls this, and in the same network namespace.
     ///
-    /// - Parameter timeout: the time until it must accept a client.
     /// - Throws: why it does not accept clients, with its own error if it printed one.
     static func start(
         _ transport: TransportDescriptor,
         host: String,
-        on loop: EventLoop,
-        within timeout: Duration = .seconds(5)
+        on loop: EventLoop
     ) async throws(TransportError) -> Mosquitto {
         let started: Result<Mosquitto, TransportError> = await loop.perform {
             do {
@@ -48,7 +48,7 @@ final class Mosquitto: Sendable {
         }
         let broker = try started.get()
         do throws(TransportError) {
-            try await broker.answer(transport, on: loop, within: timeout)
+            try await broker.answer(transport, on: loop)
         } catch {
             let reason = broker.lastError
             broker.stop()
@@ -75,7 +75,8 @@ final class Mosquitto: Sendable {
         // As root it would become another user, who cannot read the configuration.
         if getuid() == 0 { lines.insert("user root", at: 0) }
         let text = lines.joined(separator: "\n") + "\n"
-        try ReportTarget(path: folder + "/mosquitto.conf").write(text)
+        let target = try ReportTarget(path: folder + "/mosquitto.conf")
+        try target.write(text)
         let child = try ChildProcess(["/bin/sh", "-c", Self.script, path, folder + "/mosquitto.conf", folder + "/log"])
         guard case .line(let line) = child.next(timeout: 5000), let number = pid_t(line) else {
             _ = child.end()
@@ -104,12 +105,8 @@ final class Mosquitto: Sendable {
     }
 
     /// Waits until it accepts a client.
-    private func answer(
-        _ transport: TransportDescriptor,
-        on loop: EventLoop,
-        within timeout: Duration
-    ) async throws(TransportError) {
-        let end = Clocks.monotonic() + timeout.wholeNanoseconds
+    private func answer(_ transport: TransportDescriptor, on loop: EventLoop) async throws(TransportError) {
+        let end = Clocks.monotonic() + Self.startTimeout
         let target = try transport.make(endpoint, loop)
         while true {
             do throws(TransportError) {

@@ -62,7 +62,10 @@ struct HeartbeatResults: Sendable {
                     heading: "The costs of an interval",
                     charts: [awakeChart],
                     table: costs,
-                    notes: [options.radio.sentence]
+                    notes: [options.radio.sentence],
+                    reading:
+                        "Shorter is better. A bar is the time a day in which pings alone keep the radio awake, by the model. "
+                        + "A longer interval costs less, and detects a dead connection later."
                 ),
                 Report.Section(
                     heading: "NATs that forget idle mappings",

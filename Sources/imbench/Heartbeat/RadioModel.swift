@@ -21,7 +21,7 @@ struct RadioModel: Sendable, Equatable {
         wake: .milliseconds(260),
         tail: .seconds(10),
         source:
-            "tail of about 10 s: Huang et al., MobiSys 2012; wake: AT&T, Application Resource Optimizer, lte.conf, 2014"
+            "tail of about 10 s: Huang et al., MobiSys 2012; wake: AT&T, Application Resource Optimizer, lte.conf, 2012"
     )
     /// The tail consists of 4 s on the dedicated channel (DCH) and 10 s on the shared one (FACH).
     static let umts = RadioModel(

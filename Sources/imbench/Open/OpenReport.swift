@@ -12,9 +12,14 @@ extension OpenResults {
             let rows = rows.filter { $0.network == network }
             return Report.Section(
                 heading: network.map { "Over \($0)" } ?? "Over loopback",
+                question: "How long until the first message has its answer\(network.map { " over \($0)" } ?? "")?",
                 charts: [Self.chart(rows, network)],
                 table: Self.table(rows),
-                notes: run.networks.filter { $0.network.name == network }.map(\.sentence)
+                notes: run.networks.filter { $0.network.name == network }.map(\.sentence),
+                reading:
+                    "Shorter is better. The first part of a bar is the time until the connection is open: one round trip of the "
+                    + "network for each of the column RTTs. The second part is the message and its answer.",
+                next: [.init("To see the bytes of a handshake one by one", "imbench trace Hello")]
             )
         }
         return Report(

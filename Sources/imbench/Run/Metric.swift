@@ -135,7 +135,7 @@ struct Metric: Sendable {
             key: "bytes_per_msg.header",
             title: "+framing",
             meaning:
-                "bytes that the transport's framing adds, without the topic; acknowledgements of the answer included",
+                "bytes that the framing adds without the topic, acknowledgements of the answer included",
             form: .tenth
         ) { $0.bytesPerMessage?.header },
         Metric(

@@ -21,8 +21,10 @@ enum RawTerminal {
     /// Erases the row of the cursor.
     private static let erase: StaticString = "\r\u{1b}[K"
 
-    /// The signals that end the program at once, unless another handler is set already.
-    private static let fatal = [SIGHUP, SIGQUIT, SIGABRT, SIGILL, SIGTRAP, SIGSEGV, SIGBUS]
+    /// The actions that follow the restoration, by the numbers of their signals. For signals of a user that is the default.
+    /// For those of a crash it is the action from before, because Swift's own one prints a backtrace.
+    nonisolated(unsafe) private static let following = Atomic<UnsafeMutablePointer<sigaction>?>(nil)
+    private static let (ends, crashes) = ([SIGHUP, SIGQUIT], [SIGABRT, SIGILL, SIGTRAP, SIGSEGV, SIGBUS])
 
     /// Whether lines can be edited: both are terminals, and the cursor can be moved.
     static func isPossible(_ input: Int32, _ output: Int32) -> Bool {
@@ -44,8 +46,17 @@ enum RawTerminal {
         modes.store(memory, ordering: .releasing)
         // These reads initialise everything that a handler uses.
         _ = (isRaw.load(ordering: .relaxed), hasResumed.load(ordering: .relaxed), erase)
-        for number in fatal {
-            if let previous = signal(number, end) { signal(number, previous) }
+        let actions = UnsafeMutablePointer<sigaction>.allocate(capacity: 64)
+        actions.initialize(repeating: sigaction(), count: 64)
+        for number in crashes { sigaction(number, nil, actions + Int(number)) }
+        following.store(actions, ordering: .releasing)
+        for number in ends + crashes {
+            var previous = sigaction()
+            sigaction(number, nil, &previous)
+            // An ignored signal, as under nohup, stays ignored.
+            if unsafeBitCast(signal(number, end), to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self) {
+                sigaction(number, &previous, nil)
+            }
         }
         signal(SIGTSTP, suspend)
         atexit { RawTerminal.restore() }
@@ -74,7 +85,9 @@ enum RawTerminal {
 
     private static let end: @convention(c) (Int32) -> Void = { number in
         RawTerminal.restore()
-        signal(number, SIG_DFL)
+        if let actions = RawTerminal.following.load(ordering: .acquiring) {
+            sigaction(number, actions + Int(number), nil)
+        }
         raise(number)
     }
 

@@ -39,7 +39,7 @@ struct HTMLRendererTests {
 
     @Test("A page loads nothing, and runs no script but its own")
     func selfContained() throws {
-        let hash = Data(sha256(Array(HTMLRenderer.script.utf8))).base64EncodedString()
+        let hash = Data(SHA256.digest(Array(HTMLRenderer.script.utf8))).base64EncodedString()
         for page in try pages() {
             #expect(page.text.hasPrefix("<!doctype html>\n"))
             #expect(page.text.contains("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-\(hash)'"))
@@ -48,14 +48,8 @@ struct HTMLRendererTests {
                 #expect(!page.text.contains(loader), "\(page.name)")
             }
             // In preformatted text, such as a configuration file, a URL loads nothing.
-            #expect(!page.text.replacing(#/<pre>[^<]*<\/pre>/#, with: "").contains("://"), "\(page.name)")
+            #expect(!page.text.replacing(#/<pre[^>]*>[^<]*<\/pre>/#, with: "").contains("://"), "\(page.name)")
         }
-    }
-
-    @Test("SHA-256 of the test is that of FIPS 180-4")
-    func hash() {
-        let digest = sha256(Array("abc".utf8)).map { String(UInt16($0) + 256, radix: 16).dropFirst() }.joined()
-        #expect(digest == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
     }
 
     @Test("Every tag is closed where it should be")

@@ -78,7 +78,7 @@ struct RunVerdictsTests {
             #expect(text.contains("\n" + sentence + "\n"), "\(sentence)")
             #expect(json.contains("\"" + sentence + "\""), "\(sentence)")
         }
-        let places = ["Round trips\n", sentences[0], "Costs per message", sentences[2], "In short\n"].compactMap {
+        let places = ["Round trips\n", sentences[0], "Costs per message", sentences[2], results.conclusions[0]].compactMap {
             text.firstRange(of: $0)?.lowerBound
         }
         #expect(places.count == 5 && places == places.sorted())

@@ -41,13 +41,8 @@ struct SessionTransportTests {
         #expect(session.accounts.sent == 50 && session.accounts.acked == 50 && session.errors == 0)
         let bytes = try #require(session.bytesPerMessage)
         // The envelope of the message and that of the acknowledgement of its echo have nine bytes each.
-<<<<<<< ours
-        let without = try #require(plain.bytesPerMessage)
-        #expect(bytes.framing >= without.framing + 18)
-=======
         let plainBytes = try #require(plain.bytesPerMessage)
         #expect(bytes.framing >= plainBytes.framing + 18)
->>>>>>> theirs
         let (opened, before) = (try #require(session.handshake), try #require(plain.handshake))
         #expect(opened.roundTrips == before.roundTrips + 1)
         // The hello has 38 bytes, and its answer 17.

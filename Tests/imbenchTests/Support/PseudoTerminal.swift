@@ -46,8 +46,10 @@ final class PseudoTerminal {
         posix_spawnattr_setsigmask(&attributes, &none)
         posix_spawnattr_setsigdefault(&attributes, &all)
         posix_spawnattr_setflags(&attributes, Int16(0x80 | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
-        let environment = ProcessInfo.processInfo.environment.merging(["TERM": "xterm", "NO_COLOR": ""]) { $1 }
-            .merging(variables) { $1 }
+        let environment = ProcessInfo.processInfo.environment.merging([
+            "TERM": "xterm", "NO_COLOR": "", "SWIFT_BACKTRACE": "enable=no",
+        ]) { $1 }
+        .merging(variables) { $1 }
         var arguments = ([path] + words).map { strdup($0) } + [nil]
         var settings = environment.map { strdup("\($0)=\($1)") } + [nil]
         defer { for word in arguments + settings { free(word) } }
