@@ -68,10 +68,7 @@ struct ConnectionCosts: Sendable {
             for _ in 0..<samples {
                 await loop.pause(settling)
                 let before = total(await connection.statistics())
-                let sentence = "the server has not answered a ping for \(limits.ping.settingText)"
-                _ = try await within(limits.ping, on: loop, else: sentence) { () async throws(TransportError) in
-                    try await connection.ping()
-                }
+                try await ping(connection, on: loop, limits)
                 await loop.pause(settling)
                 pings.append(Double(total(await connection.statistics()) - before))
             }
@@ -82,6 +79,28 @@ struct ConnectionCosts: Sendable {
         }
         await connection.close()
         return RepeatStatistics(pings)?.median
+    }
+
+    /// Sends a ping and waits for its answer. Over an unreliable transport, a lost ping is sent again.
+    private static func ping(
+        _ connection: any Connection,
+        on loop: EventLoop,
+        _ limits: EchoBench.Limits
+    ) async throws(TransportError) {
+        let attempts = connection.capabilities.isReliable ? 1 : 5
+        // The limit of one attempt is longer than a round trip.
+        let limit = attempts == 1 ? limits.ping : limits.ping / attempts + limits.roundTrip
+        let sentence = "the server has not answered a ping for \(limits.ping.settingText)"
+        for attempt in 1...attempts {
+            do throws(TransportError) {
+                _ = try await within(limit, on: loop, else: sentence) { () async throws(TransportError) in
+                    try await connection.ping()
+                }
+                return
+            } catch {
+                guard error.code == .timedOut, attempt < attempts else { throw error }
+            }
+        }
     }
 
     private static func total(_ statistics: ConnectionStatistics) -> UInt64 {
