@@ -49,7 +49,8 @@ extension OpenResults {
             return "\(shown(one.milliseconds)) ms over \(one.row.kind.name) "
                 + "(\(rounds) round trip\(rounds == 1 ? "" : "s") until it may leave)"
         }
-        return "\(network.map { "Over \($0)" } ?? "Over loopback"), the first message has its answer after \(text(least)) "
+        return
+            "\(network.map { "Over \($0)" } ?? "Over loopback"), the first message has its answer after \(text(least)) "
             + "and after \(text(most))."
     }
 
