@@ -189,6 +189,12 @@ int cnetwork_open_packets(const char *name) {
     return descriptor;
 }
 
+unsigned int cnetwork_missed_packets(int descriptor) {
+    struct tpacket_stats statistics;
+    socklen_t length = sizeof statistics;
+    return getsockopt(descriptor, SOL_PACKET, PACKET_STATISTICS, &statistics, &length) == 0 ? statistics.tp_drops : 0;
+}
+
 int cnetwork_wait(int first, int second, int third, int64_t nanoseconds) {
     struct pollfd descriptors[3] = {{first, POLLIN, 0}, {second, POLLIN, 0}, {third, POLLIN, 0}};
     struct timespec time = {nanoseconds / 1000000000, nanoseconds % 1000000000};

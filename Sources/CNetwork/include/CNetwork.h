@@ -29,6 +29,9 @@ int cnetwork_disable_offloads(const char *name);
 // Opens a non-blocking socket that receives all packets which arrive at an interface, with their Ethernet headers.
 int cnetwork_open_packets(const char *name);
 
+// Returns how many packets the kernel has dropped since the last call, because the socket of cnetwork_open_packets was full.
+unsigned int cnetwork_missed_packets(int descriptor);
+
 // Waits until one of three descriptors can be read, or for this time in nanoseconds; without end if it is negative.
 int cnetwork_wait(int first, int second, int third, int64_t nanoseconds);
 

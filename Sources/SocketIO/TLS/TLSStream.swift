@@ -213,7 +213,8 @@ package final class TLSStream: ByteStream {
         _ = loop.schedule(at: loop.now + Self.restAfter) { [weak self] in
             guard let self else { return }
             isWaitingForRest = false
-            if isEngineUsed { waitForRest() } else { engine.rest() }
+            // Decrypted bytes that were not read are in these buffers.
+            if isEngineUsed || hasPending { waitForRest() } else { engine.rest() }
         }
     }
 

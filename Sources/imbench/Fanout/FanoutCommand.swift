@@ -35,9 +35,9 @@ func fanout(_ options: Options) throws -> Int32 {
             "interrupted after \(measured) of \(planned) measurements, \(options.repeats) of each row"
         )
     }
+    try target.write(results.report, options)
     bench.close()
     stage.close()
-    try target.write(results.report, options)
     return options.status(of: results.rows, hasFailed: results.rows.contains(where: \.hasFailed))
 }
 

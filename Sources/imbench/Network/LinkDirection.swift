@@ -26,6 +26,8 @@ struct LinkDirection: Sendable {
         var reordered = 0
         /// The packets for which the NAT had no mapping.
         var untranslated = 0
+        /// The packets that this machine could not send.
+        var unsent = 0
         /// The numbers of the first lost packets.
         var lostNumbers: [Int] = []
     }
@@ -60,7 +62,8 @@ struct LinkDirection: Sendable {
     ///   - inFlight: how many packets of this direction have not left.
     mutating func admit(_ length: Int, at now: Int64, inFlight: Int) -> Fate {
         // The fate of a packet depends on the seed and its number alone, so a run with the same seed loses the same packets.
-        var random = RandomSource.seeded(seed &+ UInt64(counts.packets) &* 0x9e37_79b9_7f4a_7c15)
+        // The factor is not the step of the generator, so no packet has the numbers of another one.
+        var random = RandomSource.seeded(seed &+ UInt64(counts.packets) &* 0xd134_2543_de82_ef95)
         counts.packets += 1
         counts.bytes += length
         if loss > 0, Double.random(in: 0..<1, using: &random) < loss {
@@ -88,6 +91,9 @@ struct LinkDirection: Sendable {
         lastArrival = max(arrival, lastArrival)
         return .leaves(at: lastArrival)
     }
+
+    /// Counts a packet that this machine could not send.
+    mutating func countUnsent() { counts.unsent += 1 }
 
     /// Counts a packet for which the NAT had no mapping.
     mutating func countUntranslated() { counts.untranslated += 1 }
@@ -126,4 +132,9 @@ struct LinkCounts: Sendable, Hashable {
     var toClient = LinkDirection.Counts()
     /// The mappings that the NAT has forgotten.
     var forgottenMappings = 0
+    /// The packets that this machine dropped before the link had them, because it was busy.
+    var missed = 0
+
+    /// The packets that were lost against the description of the network.
+    var lostByMachine: Int { missed + toServer.unsent + toClient.unsent }
 }

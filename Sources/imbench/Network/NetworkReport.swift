@@ -136,10 +136,10 @@ extension RunResults {
 }
 
 extension ResultRow {
-    /// Whether a lost packet delays the messages behind it: over TCP, and in the ordered mode over UDP.
+    /// Whether a lost packet delays the messages behind it: over TCP, in the ordered mode over UDP, and in sessions.
     fileprivate var waitsForEarlier: Bool {
-        let descriptor = TransportRegistry.measured.transports.first { $0.name == transport }
-        return descriptor?.isDatagram == false || transport == "udp-reliable"
+        let descriptor = TransportRegistry.withSessions.transports.first { $0.name == transport }
+        return descriptor?.isDatagram == false || transport.hasSuffix("-session") || transport == "udp-reliable"
     }
 }
 

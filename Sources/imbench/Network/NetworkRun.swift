@@ -25,10 +25,12 @@ struct NetworkUse: Sendable {
                 var parts = ["\(direction.packets)"]
                 if losses { parts.append("\(direction.lost) lost") }
                 if direction.overflowed > 0 { parts.append("\(direction.overflowed) dropped by the full queue") }
-                if direction.reordered > 0 { parts.append("\(direction.reordered) overtaken") }
+                if direction.reordered > 0 { parts.append("\(direction.reordered) delayed for reordering") }
                 if direction.untranslated > 0 { parts.append("\(direction.untranslated) without a mapping of the NAT") }
                 return parts.joined(separator: ", ")
             }.joined(separator: " and ")
+            + (counts.lostByMachine > 0
+                ? "; this machine was too busy and dropped \(counts.lostByMachine) more" : "")
     }
 }
 
@@ -43,12 +45,12 @@ func runOverNetworks(_ options: Options) throws -> Int32 {
     let lab = try NetworkLab()
     defer { lab.stop() }
     var progress = Progress(
-        total: options.networks.count * options.transports.count * options.codecs.count * options.sizes.count
+        total: options.networks.count * options.rowTransports.count * options.codecs.count * options.sizes.count
             * options.repeats,
         isQuiet: options.quiet
     )
     let stage = try Stage(
-        registry: .measured,
+        registry: .withSessions,
         outside: [],
         seed: seed,
         placement: placement,
@@ -63,7 +65,7 @@ func runOverNetworks(_ options: Options) throws -> Int32 {
             roundTrip: network.delay * 2,
             measuresKeepalive: false
         )
-        let rows = EchoBench(options, stage: stage, seed: seed, limits: limits)
+        let rows = EchoBench(options, stage: stage, seed: EchoBench.textSeed, limits: limits)
         measure(rows, options, network, seed, &progress)
         results.networks.append(NetworkUse(network, seed, lab))
         for var row in rows.results() {
@@ -72,12 +74,12 @@ func runOverNetworks(_ options: Options) throws -> Int32 {
         }
         // A lost close would only take time.
         lab.use(.free, seed: seed)
-        rows.close()
+        if !Interruption.isRequested { rows.close() }
     }
-    stage.close()
     progress.finish()
     results.wasCutShort = Interruption.isRequested
     try target.write(results.report, options)
+    stage.close()
     return options.status(of: results.rows, hasFailed: results.hasFailed)
 }
 

@@ -15,6 +15,8 @@ final class PacketBridge: Sendable {
         /// The network from now on, with the seed of its losses.
         var change: (network: Network, seed: UInt64)?
         var counts = LinkCounts()
+        /// The packets that the kernel dropped before the bridge had received them.
+        var missed = 0
         var isStopped = false
         /// The recorded packets, while packets are recorded.
         var records: [LinkRecord]?
@@ -49,14 +51,23 @@ final class PacketBridge: Sendable {
         shared.withLock {
             $0.change = (network, seed)
             $0.counts = LinkCounts()
+            $0.missed = 0
         }
+        _ = (cnetwork_missed_packets(client), cnetwork_missed_packets(server))
         signal()
         // The caller may send packets as soon as this returns.
         while shared.withLock({ $0.change != nil && !$0.isStopped }) { usleep(200) }
     }
 
     /// The counts since the last change of the network.
-    var counts: LinkCounts { shared.withLock { $0.counts } }
+    var counts: LinkCounts {
+        shared.withLock { shared in
+            shared.missed += Int(cnetwork_missed_packets(client)) + Int(cnetwork_missed_packets(server))
+            var counts = shared.counts
+            counts.missed = shared.missed
+            return counts
+        }
+    }
 
     /// Records the packets from now on, without the TCP segments that only acknowledge.
     func startRecording() { shared.withLock { $0.records = [] } }
@@ -201,7 +212,9 @@ final class PacketBridge: Sendable {
             if packet.toServer { state.inFlight.toServer -= 1 } else { state.inFlight.toClient -= 1 }
             let frame = UnsafeMutableRawBufferPointer(rebasing: state.memory[packet.slot][..<packet.length])
             if packet.toServer || state.nat?.toClient(frame, at: MonotonicClock.now()) ?? true {
-                forward(frame, toServer: packet.toServer)
+                if !forward(frame, toServer: packet.toServer) {
+                    if packet.toServer { state.toServer.countUnsent() } else { state.toClient.countUnsent() }
+                }
             } else {
                 state.toClient.countUntranslated()
             }
@@ -209,9 +222,10 @@ final class PacketBridge: Sendable {
         }
     }
 
-    /// Sends a frame. A full interface drops it, as a wire would.
-    private func forward(_ frame: UnsafeMutableRawBufferPointer, toServer: Bool) {
-        _ = send(toServer ? server : client, frame.baseAddress, frame.count, Int32(MSG_DONTWAIT))
+    /// Sends a frame. Returns `false` if the interface is full.
+    @discardableResult
+    private func forward(_ frame: UnsafeMutableRawBufferPointer, toServer: Bool) -> Bool {
+        send(toServer ? server : client, frame.baseAddress, frame.count, Int32(MSG_DONTWAIT)) >= 0
     }
 }
 #endif

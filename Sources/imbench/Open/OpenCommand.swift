@@ -26,9 +26,9 @@ func openConnections(_ options: Options) throws -> Int32 {
         if let network, let lab { results.run.networks.append(NetworkUse(network, seed, lab)) }
     }
     progress.finish()
-    stage.close()
     results.run.wasCutShort = Interruption.isRequested
     try target.write(results.report, options)
+    stage.close()
     return results.rows.contains { $0.failure != nil } ? ExitStatus.failed : ExitStatus.good
 }
 

@@ -13,7 +13,7 @@ extension OpenResults {
             return Report.Section(
                 heading: network.map { "Over \($0)" } ?? "Over loopback",
                 question: "How long until the first message has its answer\(network.map { " over \($0)" } ?? "")?",
-                charts: [Self.chart(rows, network)] + rows.map { Self.ladder($0) },
+                charts: [Self.chart(rows, network)] + (losesPackets(network) ? [] : rows.map { Self.ladder($0) }),
                 table: Self.table(rows),
                 notes: run.networks.filter { $0.network.name == network }.map(\.sentence),
                 reading:
@@ -34,6 +34,11 @@ extension OpenResults {
             records: Self.table(rows),
             data: run.envelope(results: rows.map { Self.data($0) })
         )
+    }
+
+    /// Whether packets can be missing or repeated, so that a ladder would not show round trips.
+    private func losesPackets(_ network: String?) -> Bool {
+        run.networks.contains { $0.network.name == network && ($0.network.loss > 0 || $0.network.reordering > 0) }
     }
 
     /// The shortest and the longest beginning over one network.
@@ -107,7 +112,9 @@ extension OpenResults {
     private static func ladder(_ row: OpenRow) -> Ladder {
         var ladder = Ladder(title: "\(row.kind.name): packets until the answer of the first message")
         var (roundTrip, wasFromClient) = (0, false)
-        for packet in row.packets {
+        // Packets of the connection before can still arrive.
+        let start = row.packets.firstIndex { $0.isFromClient && $0.summary == "SYN" }
+        for packet in row.packets[(start ?? 0)...] {
             if packet.isFromClient, !wasFromClient { roundTrip += 1 }
             wasFromClient = packet.isFromClient
             ladder.steps.append(

@@ -185,6 +185,10 @@ struct OptionParser: Sendable {
         if options.networks.count > 1, [.outage, .fanout].contains(options.command) {
             throw UsageError("--network may be given once for '\(options.command.rawValue)'")
         }
+        if [.run, .fanout].contains(options.command), options.networks.contains(where: { $0.nat != nil }) {
+            // Connections of other rows are idle meanwhile, and would be forgotten.
+            throw UsageError("--network: 'nat' is for 'open' and 'outage', not for '\(options.command.rawValue)'")
+        }
         if !options.networks.isEmpty, options.command == .run { finishNetworks(&options, given) }
         switch options.command {
         case .crowd: return try finishCrowd(&options, given)

@@ -299,7 +299,11 @@ enum OptionTable {
             shown: { $0.networks.isEmpty ? nil : $0.networks.map(\.name).joined(separator: " ") },
             set: { (options, text) throws(UsageError) in
                 guard options.networks.count < 16 else { throw UsageError("--network may be given at most 16 times") }
-                options.networks.append(try Network(text))
+                let network = try Network(text)
+                guard !options.networks.contains(where: { $0.name == network.name }) else {
+                    throw UsageError("--network: '\(text)' is there twice")
+                }
+                options.networks.append(network)
             }
         ).with(standard: "loopback")
     )

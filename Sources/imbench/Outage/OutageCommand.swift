@@ -23,6 +23,7 @@ func outage(_ options: Options) throws -> Int32 {
         lab = made
         // Otherwise a long delay would look like a dead connection.
         timing.timeout += network.delay * 4
+        timing.connectTimeout += network.delay * 20
     }
     defer { lab?.stop() }
     var results = OutageResults(run: RunResults(of: options, seed: seed), timing: timing, rows: [])
@@ -94,6 +95,8 @@ struct OutageTiming: Sendable, Equatable {
     var timeout: Duration = .milliseconds(500)
     /// The duration of a fault that does not end by itself.
     var outage: Duration = .milliseconds(1500)
+    /// The time limit of an attempt to connect.
+    var connectTimeout: Duration = .seconds(2)
     /// The time between messages.
     var pace: Duration = .milliseconds(5)
 
@@ -101,7 +104,7 @@ struct OutageTiming: Sendable, Equatable {
     /// of a delay.
     var configuration: SupervisorConfiguration {
         var configuration = SupervisorConfiguration()
-        configuration.connectTimeout = .seconds(2)
+        configuration.connectTimeout = connectTimeout
         configuration.backoff = .exponential(
             initial: .milliseconds(20),
             maximum: .milliseconds(200),
@@ -116,7 +119,7 @@ struct OutageTiming: Sendable, Equatable {
     }
 
     /// The longest acceptable recovery.
-    var longestRecovery: Duration { interval + timeout + outage + .seconds(10) }
+    var longestRecovery: Duration { interval + timeout + outage + connectTimeout + .seconds(8) }
 }
 
 /// The results of `imbench outage`.

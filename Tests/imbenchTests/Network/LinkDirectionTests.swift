@@ -67,6 +67,23 @@ struct LinkDirectionTests {
         #expect((50...160).contains(reordering.counts.reordered))
     }
 
+    @Test("Losses do not depend on reordering of the packet before")
+    func independence() throws {
+        var link = try direction("delay=20ms,loss=10%,reorder=10%")
+        var (reordered, lostNext, wasReordered) = (0, 0, false)
+        for number in 0..<50_000 as Range<Int64> {
+            let before = link.counts
+            _ = link.admit(100, at: number, inFlight: 0)
+            if wasReordered {
+                reordered += 1
+                if link.counts.lost > before.lost { lostNext += 1 }
+            }
+            wasReordered = link.counts.reordered > before.reordered
+        }
+        // Five standard deviations are 2.3 %.
+        #expect(Double(lostNext) > Double(reordered) * 0.075 && Double(lostNext) < Double(reordered) * 0.125)
+    }
+
     @Test("No more packets are in flight than the limit")
     func limit() throws {
         var link = try direction("delay=25ms")

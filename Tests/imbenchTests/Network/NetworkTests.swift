@@ -50,6 +50,8 @@ struct NetworkTests {
     func options() {
         let parser = OptionParser(vocabulary: everything)
         #expect(throws: UsageError.self) { try parser.parse(["run", "--network", "4g", "--url", "ws://127.0.0.1:1"]) }
+        #expect(throws: UsageError.self) { try parser.parse(["run", "--network", "delay=1ms,nat=30s"]) }
+        #expect(throws: UsageError.self) { try parser.parse(["run", "--network", "4g", "--network", "4g"]) }
         #expect(throws: UsageError.self) { try parser.parse(["storm", "--network", "4g"]) }
         #expect(throws: Never.self) {
             let options = try parser.parse(["open", "--network", "4g", "--network", "delay=5ms"])
