@@ -121,6 +121,23 @@ struct TransportPacket {
     var sourcePort: UInt16 { word(start) }
     var destinationPort: UInt16 { word(start + 2) }
 
+    /// The bytes after the header of TCP or UDP.
+    var payload: Int {
+        let total = Int(bytes[16]) << 8 | Int(bytes[17])
+        let header = isTCP ? Int(bytes[start + 12] >> 4) * 4 : 8
+        return max(0, 14 + total - start - header)
+    }
+
+    /// The content in a few words; `nil` for a TCP segment that only acknowledges.
+    var summary: String? {
+        guard isTCP else { return "\(payload) bytes" }
+        let flags = bytes[start + 13]
+        var words = [(0x02, "SYN"), (0x01, "FIN"), (0x04, "RST")].filter { flags & UInt8($0.0) != 0 }.map(\.1)
+        if flags & 0x12 == 0x12 { words.append("ACK") }
+        if payload > 0 { words.append("\(payload) bytes") }
+        return words.isEmpty ? nil : words.joined(separator: " ")
+    }
+
     /// Whether it is the first segment of a TCP connection: SYN without ACK.
     var opensConnection: Bool { isTCP && bytes[start + 13] & 0x12 == 0x02 }
 

@@ -111,6 +111,15 @@ struct LinkDirection: Sendable {
     }
 }
 
+/// A packet that was recorded on a link.
+struct LinkRecord: Sendable, Hashable {
+    var isFromClient: Bool
+    /// Its content in a few words.
+    var summary: String
+    /// The length of the IP packet in bytes.
+    var bytes: Int
+}
+
 /// The counts of the packets of a link.
 struct LinkCounts: Sendable, Hashable {
     var toServer = LinkDirection.Counts()

@@ -141,6 +141,22 @@ final class NetworkLab: Sendable {
         #endif
     }
 
+    /// Records the packets of the link from now on.
+    func startRecording() {
+        #if os(Linux)
+        bridge.startRecording()
+        #endif
+    }
+
+    /// Returns the recorded packets.
+    func stopRecording() -> [LinkRecord] {
+        #if os(Linux)
+        bridge.stopRecording()
+        #else
+        []
+        #endif
+    }
+
     /// Ends the link. The namespaces end with the process.
     func stop() {
         #if os(Linux)

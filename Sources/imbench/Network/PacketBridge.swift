@@ -16,7 +16,12 @@ final class PacketBridge: Sendable {
         var change: (network: Network, seed: UInt64)?
         var counts = LinkCounts()
         var isStopped = false
+        /// The recorded packets, while packets are recorded.
+        var records: [LinkRecord]?
     }
+
+    /// How many packets are recorded at most.
+    private static let mostRecords = 64
 
     private let shared = Locked(Shared())
     private let client: Int32
@@ -52,6 +57,25 @@ final class PacketBridge: Sendable {
 
     /// The counts since the last change of the network.
     var counts: LinkCounts { shared.withLock { $0.counts } }
+
+    /// Records the packets from now on, without the TCP segments that only acknowledge.
+    func startRecording() { shared.withLock { $0.records = [] } }
+
+    /// Returns the recorded packets.
+    func stopRecording() -> [LinkRecord] {
+        shared.withLock { shared in
+            defer { shared.records = nil }
+            return shared.records ?? []
+        }
+    }
+
+    private func record(_ frame: UnsafeMutableRawBufferPointer, isFromClient: Bool) {
+        guard let summary = TransportPacket(frame)?.summary else { return }
+        shared.withLock { shared in
+            guard let count = shared.records?.count, count < Self.mostRecords else { return }
+            shared.records?.append(LinkRecord(isFromClient: isFromClient, summary: summary, bytes: frame.count - 14))
+        }
+    }
 
     /// Ends the thread. Packets in flight are dropped.
     func stop() {
@@ -135,6 +159,7 @@ final class PacketBridge: Sendable {
 
     /// Receives packets of one side, at most a few hundred at a time, so that the other side has its turn.
     private func receive(from descriptor: Int32, toServer: Bool, _ state: inout State) {
+        let isRecording = shared.withLock { $0.records != nil }
         for _ in 0..<256 {
             let slot = state.takeSlot()
             let memory = state.memory[slot]
@@ -160,6 +185,7 @@ final class PacketBridge: Sendable {
                 toServer
                 ? state.toServer.admit(length - 14, at: now, inFlight: state.inFlight.toServer)
                 : state.toClient.admit(length - 14, at: now, inFlight: state.inFlight.toClient)
+            if isRecording { record(frame, isFromClient: toServer) }
             guard case .leaves(let time) = fate else {
                 state.free.append(slot)
                 continue

@@ -21,7 +21,7 @@ func openConnections(_ options: Options) throws -> Int32 {
         if let network { lab?.use(network, seed: seed) }
         for kind in kinds where !Interruption.isRequested {
             progress.step("\(network.map { $0.name + " " } ?? "")\(kind.transport) \(kind.security)")
-            results.rows.append(OpenRow.measure(kind, network, stage, options.repeats))
+            results.rows.append(OpenRow.measure(kind, network, lab, stage, options.repeats))
         }
         if let network, let lab { results.run.networks.append(NetworkUse(network, seed, lab)) }
     }
@@ -41,6 +41,9 @@ struct OpenKind: Sendable, Hashable {
     var options: [Endpoint.Option] = []
     /// Whether each connection continues the TLS session of the one before.
     var isResumed = false
+
+    /// For charts and sentences.
+    var name: String { security == "none" ? transport : "\(transport) \(security)" }
 
     /// Plain transports once; encrypted ones with each version, and with a session that is continued.
     static func all(of transports: [String]) -> [OpenKind] {
@@ -73,12 +76,20 @@ struct OpenRow: Sendable {
     var opened: RepeatStatistics?
     /// The time until the first message has its answer, in milliseconds.
     var answered: RepeatStatistics?
+    /// The packets of one connection until the answer, if there is a network.
+    var packets: [LinkRecord] = []
     var failure: String?
 
     /// The text of the messages.
     private static let message = Payload(Array("A first message, as long as many in a chat.".utf8))
 
-    static func measure(_ kind: OpenKind, _ network: Network?, _ stage: Stage, _ repeats: Int) -> OpenRow {
+    static func measure(
+        _ kind: OpenKind,
+        _ network: Network?,
+        _ lab: NetworkLab?,
+        _ stage: Stage,
+        _ repeats: Int
+    ) -> OpenRow {
         var row = OpenRow(network: network?.name, kind: kind)
         let loop = stage.clientLoop
         do throws(TransportError) {
@@ -87,9 +98,10 @@ struct OpenRow: Sendable {
             var (opened, answered): ([Double], [Double]) = ([], [])
             // The first connection fills caches, and gets the session that the next one continues.
             for index in -1..<repeats where !Interruption.isRequested {
+                if index == repeats - 1 { lab?.startRecording() }
                 let result: Result<Sample, TransportError> = runInterruptibly(on: loop) {
                     do throws(TransportError) {
-                        return .success(try await connectAndSend(transport, limit, on: loop))
+                        return .success(try await connectAndSend(transport, lab, limit, on: loop))
                     } catch {
                         return .failure(error)
                     }
@@ -101,6 +113,7 @@ struct OpenRow: Sendable {
                     return row
                 }
                 (row.roundTrips, row.bytes) = (sample.roundTrips, sample.bytes)
+                row.packets = sample.packets
                 opened.append(sample.opened)
                 answered.append(sample.answered)
             }
@@ -117,11 +130,13 @@ struct OpenRow: Sendable {
         var opened: Double
         var answered: Double
         var isResumed: Bool
+        var packets: [LinkRecord]
     }
 
     /// Opens a connection, sends one message, waits for its answer, and closes.
     private static func connectAndSend(
         _ transport: any Transport,
+        _ lab: NetworkLab?,
         _ limit: Duration,
         on loop: EventLoop
     ) async throws(TransportError) -> Sample {
@@ -147,6 +162,7 @@ struct OpenRow: Sendable {
             throw error
         }
         let answered = Clocks.monotonic()
+        let packets = lab?.stopRecording() ?? []
         let isResumed = connection.encryption?.isResumed == true
         await connection.close()
         return Sample(
@@ -154,7 +170,8 @@ struct OpenRow: Sendable {
             bytes: Double(statistics.handshakeBytes),
             opened: Double(opened - start) / 1e6,
             answered: Double(answered - start) / 1e6,
-            isResumed: isResumed
+            isResumed: isResumed,
+            packets: packets
         )
     }
 }

@@ -13,24 +13,45 @@ extension OpenResults {
             return Report.Section(
                 heading: network.map { "Over \($0)" } ?? "Over loopback",
                 question: "How long until the first message has its answer\(network.map { " over \($0)" } ?? "")?",
-                charts: [Self.chart(rows, network)],
+                charts: [Self.chart(rows, network)] + rows.map { Self.ladder($0) },
                 table: Self.table(rows),
                 notes: run.networks.filter { $0.network.name == network }.map(\.sentence),
                 reading:
                     "Shorter is better. The first part of a bar is the time until the connection is open: one round trip of the "
-                    + "network for each of the column RTTs. The second part is the message and its answer.",
-                next: [.init("To see the bytes of a handshake one by one", "imbench trace Hello")]
+                    + "network for each of the column RTTs. The second part is the message and its answer. The ladders show the "
+                    + "packets of one connection from top to bottom, without TCP's plain acknowledgements. Each band is one round "
+                    + "trip.",
+                next: [.init("To see one message on each wire", "imbench trace Hello --tls")]
             )
         }
         return Report(
             name: "imbench open",
             title: "From nothing to the answer of the first message",
             warnings: run.warnings,
+            verdict: groups.compactMap { network in conclusion(network) },
             facts: run.facts,
             sections: sections,
             records: Self.table(rows),
             data: run.envelope(results: rows.map { Self.data($0) })
         )
+    }
+
+    /// The shortest and the longest beginning over one network.
+    private func conclusion(_ network: String?) -> String? {
+        let measured = rows.filter { $0.network == network }.compactMap { row in
+            row.answered.map { (row: row, milliseconds: $0.median) }
+        }
+        guard let least = measured.min(by: { $0.milliseconds < $1.milliseconds }),
+            let most = measured.max(by: { $0.milliseconds < $1.milliseconds }), measured.count > 1
+        else { return nil }
+        func text(_ one: (row: OpenRow, milliseconds: Double)) -> String {
+            let rounds = one.row.roundTrips ?? 0
+            return "\(shown(one.milliseconds)) ms over \(one.row.kind.name) "
+                + "(\(rounds) round trip\(rounds == 1 ? "" : "s") until it may leave)"
+        }
+        return
+            "\(network.map { "Over \($0)" } ?? "Over loopback"), the first message has its answer after \(text(least)) "
+            + "and after \(text(most))."
     }
 
     private static func table(_ rows: [OpenRow]) -> Table {
@@ -72,8 +93,7 @@ extension OpenResults {
             rows: rows.compactMap { row in
                 guard let opened = row.opened?.median, let answered = row.answered?.median else { return nil }
                 return BarChart.Row(
-                    label: row.kind.security == "none"
-                        ? row.kind.transport : "\(row.kind.transport) \(row.kind.security)",
+                    label: row.kind.name,
                     spans: [
                         .init(kind: .first, from: 0, to: opened), .init(kind: .second, from: opened, to: answered),
                     ],
@@ -81,6 +101,25 @@ extension OpenResults {
                 )
             }
         )
+    }
+
+    /// The packets of one connection.
+    private static func ladder(_ row: OpenRow) -> Ladder {
+        var ladder = Ladder(title: "\(row.kind.name): packets until the answer of the first message")
+        var (roundTrip, wasFromClient) = (0, false)
+        for packet in row.packets {
+            if packet.isFromClient, !wasFromClient { roundTrip += 1 }
+            wasFromClient = packet.isFromClient
+            ladder.steps.append(
+                .init(
+                    label: packet.summary,
+                    isFromClient: packet.isFromClient,
+                    bytes: packet.bytes,
+                    roundTrip: max(1, roundTrip)
+                )
+            )
+        }
+        return ladder
     }
 
     private static func data(_ row: OpenRow) -> JSONValue {

@@ -27,6 +27,7 @@ enum Peers {
     static let imbench = beside("imbench")
     /// The program of `Tests/CloseAndExit`, which sends, closes and exits. It is in the folder of the tests.
     static let closeAndExit = beside("CloseAndExit")
+    static let python = python(importing: "socket")
     /// A Python that has the `protobuf` package.
     static let pythonWithProtobuf = python(importing: "google.protobuf")
 

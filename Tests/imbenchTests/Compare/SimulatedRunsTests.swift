@@ -52,7 +52,9 @@ struct SimulatedRunsTests {
         #expect(differences.count(where: \.isReal) <= 50)
     }
 
-    @Test("A difference of 20 % is found in 90 % of the rows that claim this resolution, which are three quarters of all")
+    @Test(
+        "A difference of 20 % is found in 90 % of the rows that claim this resolution, which are three quarters of all"
+    )
     func power() {
         var machine = SimulatedMachine()
         let differences = machine.differences(50, factor: 1.2)

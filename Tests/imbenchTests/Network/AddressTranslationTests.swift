@@ -117,6 +117,20 @@ struct AddressTranslationTests {
         }
     }
 
+    @Test("A packet is summed up by its flags and its payload, and an acknowledgement alone is not")
+    func summaries() {
+        func summary(_ frame: Frame) -> String? {
+            var frame = frame
+            return frame.bytes.withUnsafeMutableBytes { TransportPacket($0)?.summary }
+        }
+        #expect(summary(Frame(from: 1, to: 2)) == "3 bytes")
+        #expect(summary(Frame(tcp: 0x02, from: 1, to: 2, [])) == "SYN")
+        #expect(summary(Frame(tcp: 0x12, from: 1, to: 2, [])) == "SYN ACK")
+        #expect(summary(Frame(tcp: 0x18, from: 1, to: 2)) == "3 bytes")
+        #expect(summary(Frame(tcp: 0x11, from: 1, to: 2, [])) == "FIN")
+        #expect(summary(Frame(tcp: 0x10, from: 1, to: 2, [])) == nil)
+    }
+
     @Test("The number of mappings is limited: the one that was not used for longest is forgotten")
     func limit() {
         var nat = AddressTranslation(timeout: 3600 * Self.second)

@@ -37,7 +37,10 @@ import Testing
             ("serve --loss 0.1 --listen ws://a:1", "--loss needs --proxy"),
             ("serve --proxy ws://a:1 --listen ws://a:1", "--listen and --proxy exclude each other"),
             ("serve --listen ws://a:1 --proxy ws://a:1", "--proxy and --listen exclude each other"),
-            ("run --loss 0.1", "--loss belongs to 'serve' and 'advise', not to 'run'; 'imbench help run' lists its options"),
+            (
+                "run --loss 0.1",
+                "--loss belongs to 'serve' and 'advise', not to 'run'; 'imbench help run' lists its options"
+            ),
             ("serve --proxy ws://a:1 --loss 1.5", #"--loss is "1.5"; allowed is 0 to 1, or "0%" to "100%""#),
             ("serve --proxy ws://a:1 --loss -1", #"--loss is "-1"; allowed is 0 to 1, or "0%" to "100%""#),
             (

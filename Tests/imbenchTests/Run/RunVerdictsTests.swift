@@ -78,9 +78,10 @@ struct RunVerdictsTests {
             #expect(text.contains("\n" + sentence + "\n"), "\(sentence)")
             #expect(json.contains("\"" + sentence + "\""), "\(sentence)")
         }
-        let places = ["Round trips\n", sentences[0], "Costs per message", sentences[2], results.conclusions[0]].compactMap {
-            text.firstRange(of: $0)?.lowerBound
-        }
+        let places = ["Round trips\n", sentences[0], "Costs per message", sentences[2], results.conclusions[0]]
+            .compactMap {
+                text.firstRange(of: $0)?.lowerBound
+            }
         #expect(places.count == 5 && places == places.sorted())
     }
 }

@@ -175,7 +175,10 @@ private func text(_ results: StormResults, _ format: Format, isUnicode: Bool = f
                 #"--policy is ","; allowed is a list of up to 64, separated by commas, of: "#
                     + StormPolicy.allCases.map(\.rawValue.debugDescription).joined(separator: ", ")
             ),
-            ("--rate 5", "--rate belongs to 'run' and 'fanout', not to 'storm'; 'imbench help storm' lists its options"),
+            (
+                "--rate 5",
+                "--rate belongs to 'run' and 'fanout', not to 'storm'; 'imbench help storm' lists its options"
+            ),
         ]
     )
     func mistakes(_ line: String, _ sentence: String) {
