@@ -20,7 +20,7 @@ struct ConnectionCostsTests {
             return try #require(try await ConnectionCosts.pingBytes(transport, on: loop, limits))
         }
         let undisturbed = try await bytes(proxy.endpoint)
-        await proxy.set(PathFaults(loss: 0.2))
+        await proxy.set(PathFaults(loss: 0.3))
         // A repeated ping has bytes, too.
         #expect(try await bytes(proxy.endpoint) >= undisturbed)
         await proxy.stop()
