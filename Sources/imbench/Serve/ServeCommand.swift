@@ -132,7 +132,7 @@ final class EndingLog: Sendable {
     private let state = Locked(State())
 
     func take(_ note: ServerEvent) {
-        if let line = line(for: note, at: Clocks.monotonic()) { remark(line) }
+        if let line = line(for: note, at: Clocks.monotonic()) { remark(ChatLine.printable(line)) }
     }
 
     /// The line for an event at this time, in nanoseconds; `nil` for a normal close or beyond the limit.

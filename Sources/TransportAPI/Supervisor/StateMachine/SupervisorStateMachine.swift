@@ -569,11 +569,12 @@ extension SupervisorStateMachine {
         let wasAccepted = reason.error?.phase != .handshake
         let isUnfit =
             reason.error.map { error in
-                error.code == .unsupported || error.code == .handshakeFailed || error.code == .forbidden && !wasAccepted
+                error.code == .unsupported || error.code == .handshakeFailed
+                    || !wasAccepted && !error.isRetryable && error.code != .authenticationFailed
             } ?? false
         if wasAccepted { judgeStability(at: now, keepsUnfit: isUnfit) }
         // The server had accepted the credentials of this connection, so the next ones may be refreshed once.
-        if reason.error?.code != .authenticationFailed { hasRefreshed = false }
+        if wasAccepted, reason.error?.code != .authenticationFailed { hasRefreshed = false }
         guard let error = reason.error else {
             return retry(reason, after: nil, at: now, using: &random, &actions)
         }
@@ -592,7 +593,10 @@ extension SupervisorStateMachine {
         // Most errors of an open connection may not occur on the next one. These errors would.
         case .authenticationFailed, .forbidden, .certificateRejected, .invalidConfiguration:
             giveUp(reason, &actions)
-        default: retry(reason, after: nil, at: now, using: &random, &actions)
+        default:
+            // As after a failed attempt, the next endpoint follows.
+            if !wasAccepted { endpoint = nextEndpoint(at: now) }
+            retry(reason, after: nil, at: now, using: &random, &actions)
         }
     }
 

@@ -255,7 +255,7 @@ extension ConnectionDriver {
     func inputEnded() {
         if phase == .draining {
             // The flush that `end` has requested sends the last bytes. Then `finishDraining` reads this end again.
-            return writing.flush == .none ? close(abort: false) : ()
+            return writing.flush == .none && context.output.isEmpty ? close(abort: false) : ()
         }
         guard phase != .closed else { return }
         enterCore()

@@ -63,7 +63,7 @@ class Conversation {
         case "KIND_TYPING":
             return
         case "KIND_RECEIPT": {
-            const [instance, number] = (message.replyTo ?? "").split("-")
+            const [instance, number] = String(message.replyTo ?? "").split("-")
             if (instance !== this.instance) return
             this.kept.delete(Number(number))
             return this.view.tick(Number(number), 2, message.sender)
@@ -84,7 +84,7 @@ class Conversation {
         if (message.id.startsWith(this.instance + "-")) return
         if (this.seen.has(message.id)) return this.confirm(message)
         const after = message.attributes.after
-        this.held = this.held.filter(held => held.id !== message.id)
+        this.held = this.held.filter(held => held.id === "" || held.id !== message.id)
         if (after && !this.seen.has(after) && this.held.length < 256) {
             this.held.push(message)
             setTimeout(() => this.release(message), 30000)

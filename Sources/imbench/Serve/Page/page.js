@@ -228,7 +228,9 @@ element("offline").addEventListener("click", event => {
     if (stays) session.stayOffline()
     else session.connect()
 })
-put("command", `imbench chat '${socketURL}' --name bob${room === "lobby" ? "" : ` --room '${clean(room)}'`}`)
+// A shell must not read a part of the URL or of the room as a command.
+const quoted = text => `'${String(text).replaceAll("'", "'\\''")}'`
+put("command", `imbench chat ${quoted(socketURL)} --name bob${room === "lobby" ? "" : ` --room ${quoted(clean(room))}`}`)
 // A page that the browser keeps for its history has ended its session.
 addEventListener("pagehide", () => session.end())
 addEventListener("pageshow", event => { if (event.persisted) location.reload() })

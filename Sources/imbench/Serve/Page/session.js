@@ -132,6 +132,7 @@ class Session {
     }
 
     ping() {
+        if (this.timers.answer) return
         const token = new Uint8Array(4)
         crypto.getRandomValues(token)
         this.pending = { token, at: performance.now() }
@@ -181,6 +182,7 @@ class Session {
         const note = (name, content = 0, text = 0) =>
             this.observer.frame("received", name, layers(frame.length, content, text, false))
         clearTimeout(this.timers.answer)
+        this.timers.answer = undefined
         switch (frame[0]) {
         case Kind.welcome:
             note("welcome")

@@ -49,17 +49,31 @@ struct EndpointRoundsTests {
         return handle(.ended(machine.connection, CloseReason(TransportError(code, .handshake, "no"))))
     }
 
-    @Test("An endpoint that forbids a connection after it has opened is not tried again")
-    mutating func forbiddenLate() {
+    @Test("A late refusal that may not occur again is followed by the next endpoint, after a pause")
+    mutating func refusedLateForATime() {
+        _ = handle(.connect)
+        for endpoint in [0, 1, 2, 0] {
+            #expect(machine.endpoint == endpoint)
+            #expect(refuseLate(.serverUnavailable).count == 1)
+            machine.phase = .waiting(.zero)
+            _ = handle(.deadlineReached(bytesReceived: 0))
+        }
+    }
+
+    @Test(
+        "An endpoint that refuses a connection for good after it has opened is not tried again",
+        arguments: [TransportError.Code.forbidden, .protocolViolation]
+    )
+    mutating func forbiddenLate(code: TransportError.Code) {
         _ = handle(.connect)
         for endpoint in 0..<2 {
             #expect(machine.endpoint == endpoint)
-            #expect(refuseLate(.forbidden).count == 1)
+            #expect(refuseLate(code).count == 1)
             machine.phase = .waiting(.zero)
             _ = handle(.deadlineReached(bytesReceived: 0))
         }
         #expect(machine.endpoint == 2)
-        #expect(refuseLate(.forbidden).isEmpty)
+        #expect(refuseLate(code).isEmpty)
         #expect(machine.phase == .closed)
     }
 
