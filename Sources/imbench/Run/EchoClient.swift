@@ -141,8 +141,6 @@ final class EchoState {
     private(set) var lastAnswer: Int64 = 0
     /// Whether the messages in flight have waited too long for an answer.
     private var isSilent = false
-    /// How many messages of the slice had an answer when the attempt began.
-    private var answeredBefore = 0
     private(set) var errors = 0
     private(set) var failure: String?
 
@@ -171,7 +169,6 @@ final class EchoState {
     /// Cancels `work` if messages have been in flight for ``answerTimeout`` without any answer. It checks four times, so
     /// that a machine that was suspended for this time loses nothing.
     nonisolated(nonsending) func watch(_ work: Task<Void, Never>) async {
-        answeredBefore = outcome.answered
         var (seen, looks) = (lastProgress, 0)
         while !Task.isCancelled {
             await sleep(until: Clocks.monotonic() + answerTimeout / 4)
@@ -193,7 +190,6 @@ final class EchoState {
         isSilent = false
         guard failure == nil else { return }
         let time = Duration.nanoseconds(answerTimeout).settingText
-        if !connection.capabilities.isReliable, outcome.answered > answeredBefore { return }
         guard !connection.capabilities.isReliable else {
             _ = fail("the server has answered nothing for \(time); messages in flight: \(lost)", nil)
             return
