@@ -293,7 +293,7 @@ enum OptionTable {
             "network",
             "NETWORK",
             "the network between client and server, on Linux: \(Network.presets.map(\.name).joined(separator: ", ")), or a "
-                + "description such as 'delay=50ms±10ms,loss=2%,rate=1mbit/500kbit,queue=100,reorder=1%,nat=30s'; may be "
+                + "description such as 'delay=50ms±10ms,loss=2%,rate=1mbit/500kbit,queue=100,reorder=1%' (with 'open' and 'outage' also nat=30s); may be "
                 + "repeated to compare networks",
             { _ in .text(1...200) },
             shown: { $0.networks.isEmpty ? nil : $0.networks.map(\.name).joined(separator: " ") },
@@ -438,7 +438,7 @@ enum OptionTable {
             Row(
                 "seed",
                 "S",
-                "seed of all random choices: order, texts, clients, losses",
+                "seed of all random choices: order, clients, losses",
                 seed,
                 optional: \.seed
             ).with(standard: "chosen at random, and printed")

@@ -144,8 +144,8 @@ struct OutageResults: Sendable {
                     reading:
                         "Each row is one fault, which begins at 0. Until the connection is lost, the client does not know of "
                         + "the fault (wide bar). Then it tries to reconnect (thin bar) until the next connection is open. "
-                        + "The numbers are the lengths of both, in ms. The vertical mark is the end of the fault: before it, "
-                        + "no attempt can succeed. Messages that are sent in between wait for the next connection.",
+                        + "The numbers are the lengths of both, in ms. The vertical mark is the end of the fault. "
+                        + "Messages that are sent in between wait for the next connection.",
                     next: [
                         .init("To see the effect of a slower keepalive", "imbench outage --interval 2s --timeout 1s"),
                         .init("To see many clients reconnect at the same time", "imbench storm"),
