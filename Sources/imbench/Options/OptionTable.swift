@@ -381,19 +381,23 @@ enum OptionTable {
             )
         )
 
+    private static func duration(excludes: String? = nil) -> Row {
+        Row(
+            "duration",
+            "TIME",
+            "how long each row is measured, over all repeats",
+            { _ in .duration(.milliseconds(1) ... .seconds(86_400)) },
+            excludes: excludes,
+            shown: { if case .duration(let duration) = $0.extent { duration.settingText } else { nil } },
+            set: { (options, duration) throws(UsageError) in options.extent = .duration(duration) }
+        )
+    }
+
     private static let load =
         section(
             .load,
             [.run],
-            Row(
-                "duration",
-                "TIME",
-                "how long each row is measured, over all repeats",
-                { _ in .duration(.milliseconds(1) ... .seconds(86_400)) },
-                excludes: "messages",
-                shown: { if case .duration(let duration) = $0.extent { duration.settingText } else { nil } },
-                set: { (options, duration) throws(UsageError) in options.extent = .duration(duration) }
-            ),
+            duration(excludes: "messages"),
             Row(
                 "messages",
                 "N",
@@ -599,14 +603,7 @@ enum OptionTable {
                 .commaSeparated(.integer(1...FanoutOptions.mostSubscribers), atMost: 16),
                 \.fanout.subscribers
             ),
-            Row(
-                "duration",
-                "TIME",
-                "how long each row is measured, over all repeats",
-                { _ in .duration(.milliseconds(1) ... .seconds(86_400)) },
-                shown: { if case .duration(let duration) = $0.extent { duration.settingText } else { nil } },
-                set: { (options, duration) throws(UsageError) in options.extent = .duration(duration) }
-            ),
+            duration(),
             Row("warmup", "TIME", "how long each repeat runs before it is measured", upToHour(), \.warmup),
             Row("repeat", "N", "repeats of each row, in random order", .integer(1...1000), \.repeats),
             Row(

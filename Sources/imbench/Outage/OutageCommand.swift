@@ -16,9 +16,8 @@ func outage(_ options: Options) throws -> Int32 {
     var lab: NetworkLab?
     if let network {
         let made = try NetworkLab()
-        (host, clientLoop, serverLoop) = (NetworkLab.serverHost, try makeLoop("im-client"), try makeLoop("im-server"))
-        try made.move(clientLoop, to: .client)
-        try made.move(serverLoop, to: .server)
+        let stage = try Stage(registry: .measured, outside: [], seed: seed, placement: nil, lab: made)
+        (host, clientLoop, serverLoop) = (stage.host, stage.clientLoop, stage.serverLoop)
         made.use(network, seed: seed)
         lab = made
         // Otherwise a long delay would look like a dead connection.
