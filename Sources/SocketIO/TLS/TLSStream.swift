@@ -238,7 +238,8 @@ package final class TLSStream: ByteStream {
         var empty = 0
         var records = 0
         while filled < target.count, records < Self.recordsAtOnce || filled == 0 {
-            guard let record = nextRecord() else { break }
+            // The rest of an earlier record is read before the next record, which may be broken.
+            guard let record = hasPending ? 0 : nextRecord() else { break }
             guard record > 0 || hasPending else {
                 // An emptied stream is not asked again before it reports more bytes.
                 if innerIsDrained { break }
@@ -272,13 +273,12 @@ package final class TLSStream: ByteStream {
         return state == .ended ? .end : .wouldBlock
     }
 
-    /// Decrypts one record into the rest of `target`. Returns `false` if nothing more is to be read.
+    /// Decrypts `record` bytes of the input, or the rest of an earlier record if `record` is 0, into the rest of `target`.
+    /// Returns `false` if nothing more is to be read.
     private func decrypt(_ record: Int, into target: UnsafeMutableRawBufferPointer, _ filled: inout Int) -> Bool {
-        // The rest of an earlier record is read before the next record.
-        let length = hasPending ? 0 : record
         let wanted = target.count - filled
         let step = use { engine, output in
-            engine.read(input.bytes(length), into: .init(rebasing: target[filled...]), &output)
+            engine.read(input.bytes(record), into: .init(rebasing: target[filled...]), &output)
         }
         filled += step.count
         hasPending = step.count == wanted && engine.pending > 0

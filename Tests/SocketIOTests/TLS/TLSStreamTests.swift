@@ -326,6 +326,16 @@ struct TLSStreamTests {
         #expect(buffer.withUnsafeMutableBytes { user.stream.read(into: $0) } == .end)
     }
 
+    @Test("Data before a broken record is delivered, however few bytes each read takes", arguments: [1, 2, 3, 100])
+    func dataBeforeBrokenRecord(readSize: Int) throws {
+        let (user, _) = try openClient()
+        user.readSize = readSize
+        user.below.arrive(FakeEngine.record(.data, [1, 2, 3]) + [3])
+        user.ready(.read)
+        #expect(user.received == [1, 2, 3])
+        #expect(user.failure?.problem == .brokenRecord)
+    }
+
     @Test("A write that the engine fails returns the failure")
     func failedWrite() throws {
         let (user, engine) = try openClient()
