@@ -271,7 +271,7 @@ extension Comparison {
         .object([
             ("schema", .string("imbench-compare/1")), ("before", Self.data(before)), ("after", Self.data(after)),
             ("coverage", .number(RatioInterval.target)), ("noise", .number(noise)),
-            ("warnings", .array(warnings.map(JSONValue.string))),
+            ("warnings", .array(warnings.map(JSONValue.string))), ("verdict", .array([.string(summary)])),
             ("results", .array(rows.map { Self.data($0, nameOf: "transport") })),
             ("floors", .array(floors.map { Self.data($0, nameOf: "floor") })),
         ])

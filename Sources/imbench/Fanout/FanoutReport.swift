@@ -146,7 +146,8 @@ struct FanoutResults: Sendable {
                     heading: "Rate and cost",
                     table: table.withoutNotes.selecting(
                         ["deliv/s", "CPU µs", "messages"] + (isOpen ? ["target/s"] : [])
-                    )
+                    ),
+                    next: [.init("To see the memory of each subscriber", "imbench crowd --idle 1000")]
                 ),
             ],
             records: table,

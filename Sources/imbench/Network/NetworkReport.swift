@@ -43,7 +43,8 @@ extension RunResults {
             notes: results.roundTripSentences + [use.sentence],
             reading: distributionReading,
             next: [
-                .init("To see the start of a conversation", "imbench open --network '\(use.network.name)'")
+                .init("To see the start of a conversation", "imbench open --network '\(use.network.name)'"),
+                .init("To see what a cut connection costs", "imbench outage --network '\(use.network.name)'"),
             ]
         )
     }

@@ -51,7 +51,7 @@ struct Report: Sendable {
     var sections: [Section]
     /// The content of CSV.
     var records: Table
-    /// The content of JSON.
+    /// The content of JSON, apart from ``verdict``, which is added to it.
     var data: JSONValue
 
     /// The sections that a format shows, and for each the columns of its table that no table above has, with their meanings.
@@ -66,6 +66,12 @@ struct Report: Sendable {
         }
     }
 
+    /// The content of JSON with the results in sentences.
+    private var completeData: JSONValue {
+        guard !verdict.isEmpty, case .object(let members) = data else { return data }
+        return .object(members + [("verdict", .array(verdict.map(JSONValue.string)))])
+    }
+
     /// The report in one of the formats.
     ///
     /// - Parameters:
@@ -77,7 +83,7 @@ struct Report: Sendable {
         case .markdown: MarkdownRenderer.text(self)
         case .html: HTMLRenderer.text(self)
         case .csv: CSVRenderer.text(records)
-        case .json: data.readableText + "\n"
+        case .json: completeData.readableText + "\n"
         }
     }
 }

@@ -15,7 +15,10 @@ extension RunResults {
                     table: table.selecting(["p50 µs", "±%", "p99 µs", "×floor", "accounts"]),
                     notes: roundTripSentences + ratioNotes + sessionExplanation,
                     reading: Self.timesReading,
-                    next: [.init("To compare the code alone, without the time to wake cores", "imbench run --awake")]
+                    next: [
+                        .init("To see the same over a mobile network", "imbench run --network 4g"),
+                        .init("To compare the code alone, without the time to wake cores", "imbench run --awake"),
+                    ]
                 )
             )
             sections += [distributionSection].compactMap { $0 }
@@ -36,7 +39,11 @@ extension RunResults {
                     question: "How much does a message cost, and a connection?",
                     table: measured.selecting(titles),
                     notes: costSentences,
-                    next: [.init("To see the bytes of each layer", "imbench overhead")]
+                    next: [
+                        .init("To see the bytes of each layer", "imbench overhead"),
+                        .init("To see what pings cost in a day", "imbench heartbeat"),
+                        .init("To choose a transport by your own answers", "imbench advise"),
+                    ]
                 )
             )
             sections.removeAll { $0.table?.rows.isEmpty == true }
@@ -277,7 +284,7 @@ extension RunResults {
     }
 
     var data: JSONValue {
-        let sentences = roundTripSentences + costSentences + floorSentences + conclusions
+        let sentences = roundTripSentences + costSentences + floorSentences
         return envelope(
             results: rows.map(Self.data),
             more: [("floors", .array(floors.map(Self.data))), ("sentences", .array(sentences.map(JSONValue.string)))]

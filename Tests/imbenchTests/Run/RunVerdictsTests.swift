@@ -76,6 +76,8 @@ struct RunVerdictsTests {
         let json = results.report.text(.json, .none)
         for sentence in sentences {
             #expect(text.contains("\n" + sentence + "\n"), "\(sentence)")
+        }
+        for sentence in sentences + results.conclusions {
             #expect(json.contains("\"" + sentence + "\""), "\(sentence)")
         }
         let places = ["Round trips\n", sentences[0], "Costs per message", sentences[2], results.conclusions[0]]
