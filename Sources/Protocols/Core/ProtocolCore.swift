@@ -42,7 +42,8 @@ import TransportAPI
 ///
 /// # Refinements
 ///
-/// Few protocols have the abilities that the refinements `RedirectingCore`, `CompletingCore` and `RoamingCore` declare.
+/// Few protocols have the abilities that the refinements `EarlyCore`, `RedirectingCore`, `CompletingCore` and `RoamingCore`
+/// declare.
 public protocol ProtocolCore: Sendable {
     // MARK: Facts
 
@@ -197,6 +198,12 @@ package protocol RedirectingCore: ProtocolCore {
     var redirection: Redirection? { get }
 }
 
+/// A core that can open its connection before the peer has accepted it.
+package protocol EarlyCore: ProtocolCore {
+    /// Whether the peer has accepted the connection. An error before that is one of the handshake.
+    var isAccepted: Bool { get }
+}
+
 /// A core that can complete messages which the core of an earlier connection has sent.
 package protocol CompletingCore: ProtocolCore {
     /// Returns the state of a message that an earlier core of the same transport sent under this id, and that was not
@@ -251,7 +258,7 @@ package enum SendID {
 /// An event that a core reports to its driver. It is small enough to be passed in registers, because each message is
 /// one event. Large and rare payloads are therefore indirect.
 public enum CoreEvent: Sendable {
-    /// The handshake is complete, and messages may flow. This event comes exactly once, before all others.
+    /// Messages may flow. The handshake is complete, except in an ``EarlyCore``. This event comes exactly once, before all others.
     case opened
     /// A message has arrived.
     case message(Payload)

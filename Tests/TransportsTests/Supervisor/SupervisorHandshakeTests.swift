@@ -57,6 +57,27 @@ struct SupervisorHandshakeTests {
         await server.stop()
     }
 
+    @Test("A broker that resets connections before CONNACK has accepted none, so the attempts count")
+    func resetBeforeAcceptance() async throws {
+        // It takes the first bytes. The rest of the message makes the kernel send a reset.
+        let broker = try RawServer(.exchange([[]]))
+        var configuration = SupervisorConfiguration.quick
+        configuration.maximumAttempts = 3
+        // Any connection that was accepted would start the count again.
+        configuration.stableAfter = .zero
+        let endpoint = try Endpoint("mqtt://127.0.0.1:\(broker.port)/?publish=t&early-publish=on")
+        let (supervisor, recorder) = try Supervisor.recorded([endpoint], configuration)
+        async let outcome = supervisor.send(Payload(longBytes(200_000)))
+        supervisor.connect()
+        await supervisor.closed()
+        #expect(await !outcome.isSuccess)
+        let endings = recorder.events.compactMap { event -> TransportError.Phase? in
+            if case .connectionEnded(_, let reason) = event { reason.error?.phase } else { nil }
+        }
+        #expect(!endings.isEmpty && endings.allSatisfy { $0 == .handshake })
+        broker.stop()
+    }
+
     @Test("A supervisor does not return to an endpoint that answers 404")
     func notFound() async throws {
         let wrong = try RawServer(.http("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"))

@@ -23,7 +23,7 @@ import TransportAPI
 /// message that a broker does not acknowledge in time ends the connection. In a session that outlives its connections,
 /// the ``MQTTSession`` stores the messages that were not acknowledged, and the core of the next connection sends them
 /// again.
-package struct MQTTCore: ExplainingCore, IdentifyingCore {
+package struct MQTTCore: EarlyCore, ExplainingCore, IdentifyingCore {
     enum Side: Sendable {
         case client(MQTTConfiguration)
         case server(MQTTServerConfiguration)

@@ -17,6 +17,8 @@ extension MQTTCore {
         var isAcknowledged: Bool
     }
 
+    package var isAccepted: Bool { state != .early }
+
     /// Whether one more message may leave before CONNACK. Their number has the limit of messages in flight.
     var hasRoomForEarly: Bool { refusal == nil && sentEarly.count < inFlight.window }
 

@@ -147,6 +147,10 @@ extension ConnectionDriver {
             return
         }
         let wasOpen = phase == .open
+        var reason = reason
+        if reason.error?.phase == .open, (core as? any EarlyCore)?.isAccepted == false {
+            reason.error?.phase = .handshake
+        }
         phase = .draining
         self.reason = reason
         closing.undelivered = core.unacknowledgedBytes
