@@ -116,6 +116,30 @@ struct WebPageTests {
         await listener.close()
     }
 
+    @Test("Clients that do not read their page take no place of other clients")
+    func slowReaders() async throws {
+        // More than the buffers of both sides take.
+        let body = [UInt8](repeating: 0x20, count: 1 << 20)
+        let listener = try await TransportRegistry.standard.listen(
+            "ws://127.0.0.1:0/?max-connections=4&max-handshakes=2&close-timeout=10m&close-total=10m",
+            pages: [WebPage(body: body)]
+        )
+        let port = try #require(listener.endpoint.port)
+        var readers: [HostileClient] = []
+        for _ in 0..<6 {
+            let reader = try HostileClient(port: port, receiveBuffer: 4 << 10)
+            await reader.send(Array("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8))
+            readers.append(reader)
+        }
+        let url = "ws://127.0.0.1:\(port)"
+        let connection = try await TransportRegistry.standard.transport(for: Endpoint(url)).connect(
+            timeout: .seconds(20)
+        )
+        await connection.close()
+        for reader in readers { reader.hangUp() }
+        await listener.close()
+    }
+
     @Test("Transports that cannot serve pages refuse them", arguments: ["tcp", "udp", "mqtt", "mqtt+ws", "memory"])
     func unsupported(scheme: String) async throws {
         let url = scheme == "memory" ? "memory://pages:1" : "\(scheme)://127.0.0.1:0"

@@ -63,6 +63,10 @@ private struct ChatSession {
             case .tooLong: display.show(.status("a line of more than \(LineInput.longestLine) bytes was not sent"))
             case .end:
                 input.close()
+                if inFlight > 0 {
+                    let count = inFlight == 1 ? "a message is" : "\(inFlight) messages are"
+                    display.show(.status("waiting until \(count) acknowledged; Ctrl-C gives up"))
+                }
                 wait { !isFinal }
                 break reading
             case .line("/quit"):

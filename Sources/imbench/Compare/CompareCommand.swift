@@ -95,7 +95,7 @@ extension Comparison {
         let (better, worse) = (count("better"), count("worse"))
         return "of \(verdicts.count) numbers, \(better + worse) differ (\(better) better, \(worse) worse), "
             + "\(count("noise")) within noise, \(count("unknown")) are unknown; "
-            + "up to \(fixed(expectedByChance.rounded(.up), 0)) can look real by chance"
+            + "\(fixed(expectedByChance, 1)) are expected to look real by chance"
     }
 
     private var facts: [(name: String, value: String)] {
@@ -143,10 +143,12 @@ extension Comparison {
             rows: rows.map { row in
                 guard let main = row.main else { return Table.Row(cells: row.cells, note: row.sentence) }
                 let unit = main.metric == .ratioToFloor ? "×" : ""
-                let texts = [
-                    unit + shown(main.before), unit + shown(main.after), shownResolution(main.resolution), row.sentence,
+                let cells = [
+                    Table.Cell(main.before, unit + shown(main.before)),
+                    Table.Cell(main.after, unit + shown(main.after)),
+                    Table.Cell(main.resolution, shownResolution(main.resolution)), Table.Cell(row.sentence),
                 ]
-                return Table.Row(cells: row.cells + texts.map { Table.Cell($0) }, isFailure: main.verdict == .worse)
+                return Table.Row(cells: row.cells + cells, isFailure: main.verdict == .worse)
             }
         )
     }
@@ -223,7 +225,7 @@ extension Comparison {
                     }
                 let (low, middle, high) = ((interval.low - 1) * 100, (ratio - 1) * 100, (interval.high - 1) * 100)
                 return BarChart.Row(
-                    label: "\(row.transport) \(row.codec) \(row.size)",
+                    label: row.name,
                     spans: [.init(kind: kind, from: low, to: high), .init(kind: .mark, from: middle, to: middle)],
                     value: shownChange(ratio)
                 )
@@ -238,10 +240,12 @@ extension Comparison {
 
     /// One row for each number of each row and floor.
     private var records: Table {
-        let labels = ["kind", "transport", "codec", "size", "loop", "load", "metric"]
+        let labels = ["kind", "transport", "codec", "size", "loop", "load", "network", "metric"]
         let numbers = ["before", "after", "ratio", "ratio_low", "ratio_high", "resolution"]
         func records(_ kind: String, _ row: ComparedRow) -> [Table.Row] {
-            let name = [Table.Cell(kind)] + row.cells + [row.row.loop.rawValue, row.row.load].map { Table.Cell($0) }
+            let conditions = [row.row.loop.rawValue, row.row.load, row.row.network].map { Table.Cell($0) }
+            let name =
+                [Table.Cell(kind), Table.Cell(row.transport), Table.Cell(row.codec), Table.Cell(row.size)] + conditions
             if let note = row.note {
                 let empty = numbers.map { _ in Table.Cell(nil as Double?) }
                 return [
@@ -290,6 +294,7 @@ extension Comparison {
         var members: [(String, JSONValue)] = [
             (kind, .string(row.transport)), ("codec", .string(row.codec)), ("size", .integer(row.size)),
             ("loop", .string(row.row.loop.rawValue)), ("load", .string(row.row.load)),
+            ("network", row.row.network.isEmpty ? .null : .string(row.row.network)),
         ]
         if let note = row.note { members.append(("note", .string(note))) }
         if let main = row.main {
@@ -321,6 +326,6 @@ extension Comparison {
 
 extension ComparedRow {
     /// The name, without the codec of a floor, which has none.
-    fileprivate var title: String { labels.filter { !$0.isEmpty }.joined(separator: " ") }
-    fileprivate var cells: [Table.Cell] { [Table.Cell(transport), Table.Cell(codec), Table.Cell(size)] }
+    fileprivate var title: String { labels.filter { !$0.isEmpty }.joined(separator: " ") + place }
+    fileprivate var cells: [Table.Cell] { [Table.Cell(transport + place), Table.Cell(codec), Table.Cell(size)] }
 }

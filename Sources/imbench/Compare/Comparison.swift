@@ -27,7 +27,7 @@ struct Comparison: Sendable {
     /// All numbers of all rows that both runs have, without the floors.
     var differences: [Difference] { rows.flatMap(\.differences) }
 
-    /// The most differences that are expected to look real by chance.
+    /// How many differences are expected to look real by chance.
     var expectedByChance: Double {
         differences.compactMap(\.interval).reduce(0) { $0 + 1 - $1.coverage }
     }
@@ -159,9 +159,15 @@ extension ComparedRow: AssertableRow {
     var codec: String { row.codec }
     var size: Int { row.size }
     var labels: [String] { [transport, codec, String(size)] }
-    var name: String { labels.joined(separator: " ") }
+    var name: String { labels.joined(separator: " ") + place }
+    /// The network of the row, behind its other names.
+    var place: String { row.network.isEmpty ? "" : " over \(row.network)" }
 
-    var reason: String? { note ?? differences.lazy.compactMap(\.verdict.reason).first }
+    var reason: String? { note }
+
+    func reason(of metric: String) -> String? {
+        note ?? differences.first { metric.hasPrefix($0.metric.rawValue + ".") }?.verdict.reason
+    }
 
     func value(of metric: String) -> Double? {
         for difference in differences {

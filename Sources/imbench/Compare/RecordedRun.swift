@@ -28,6 +28,8 @@ struct RecordedRow: Sendable {
         var loop = ResultRow.Loop.closed
         /// Connections, and how busy each is.
         var load = ""
+        /// The impaired network between client and server; empty without one.
+        var network = ""
     }
 
     var name: Name
@@ -73,9 +75,12 @@ extension RecordedRun {
             row.name.codec = try Self.text(try value.required("codec", "a text, as imbench run writes it"))
             row.name.loop = try Self.loop(value)
             row.name.load = load
+            row.name.network = try value.member("network").flatMap(Self.textOrNull) ?? ""
             row.floorP50 = try value.member("floor_rtt_us").flatMap(Self.floor)
             return row
         }
+        // A run over networks measures no floors.
+        guard file.member("floors") != nil else { return }
         floors = try Self.rows(file, "floors") { (value) throws(TransportError) in
             RecordedRow(name: try Self.name(value, "floor"))
         }
@@ -159,6 +164,11 @@ extension RecordedRun {
 
     // MARK: Texts
 
+    private static func textOrNull(_ value: ConfigurationValue) throws(TransportError) -> String? {
+        if case .null = value.node.value { return nil }
+        return try text(value)
+    }
+
     /// The plain members of an object, as texts.
     private static func texts(_ object: ConfigurationValue) throws(TransportError) -> [String: String] {
         guard let members = object.members else { throw object.wrong("an object") }
@@ -168,11 +178,12 @@ extension RecordedRun {
             guard member.name.utf8.count <= CodecLimits().maximumKeyLength else {
                 throw object.wrong("an object whose names have at most \(CodecLimits().maximumKeyLength) bytes")
             }
+            let name = ChatLine.printable(member.name, limit: keptText)
             switch member.value.kind {
-            case .string: texts[member.name] = try text(object.value(of: member))
-            case .integer(let number): texts[member.name] = "\(number)"
-            case .number(let number): texts[member.name] = fixed(number, 3, trimmed: true)
-            case .bool(let isTrue): texts[member.name] = isTrue ? "yes" : "no"
+            case .string: texts[name] = try text(object.value(of: member))
+            case .integer(let number): texts[name] = "\(number)"
+            case .number(let number): texts[name] = fixed(number, 3, trimmed: true)
+            case .bool(let isTrue): texts[name] = isTrue ? "yes" : "no"
             case .null, .array, .object: continue
             }
         }

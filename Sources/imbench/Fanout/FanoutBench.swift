@@ -61,7 +61,8 @@ final class FanoutBench {
         )
         let transport = TransportRegistry.measured.transports.first { $0.name == key.transport }
         // This process has both ends of the connections, unless the server is another process.
-        let (needed, limit) = (2 * (key.subscribers + 1) + 64, raiseDescriptorLimit())
+        let ends = key.server == .mosquitto ? 1 : 2
+        let (needed, limit) = (ends * (key.subscribers + 1) + 64, raiseDescriptorLimit())
         if let obstacle = transport.flatMap(key.server.obstacle) {
             row.outcome = .skipped(obstacle)
         } else if needed > limit {

@@ -28,6 +28,8 @@ final class FanoutClients: Sendable {
         var connect = Duration.seconds(5)
         /// The time without any delivery after which the missing ones count as lost; `nil` is that of ``EchoClient``.
         var delivery: Duration?
+        /// The time that a slow network adds to it.
+        var slack = Duration.zero
     }
 
     private let state: LoopBound<FanoutState>
@@ -79,7 +81,9 @@ final class FanoutClients: Sendable {
         on loop: EventLoop
     ) {
         let isReliable = publisher.capabilities.isReliable && subscribers.allSatisfy(\.capabilities.isReliable)
-        let timeout = limits.delivery?.wholeNanoseconds ?? EchoClient.answerTimeout(publisher.capabilities)
+        let timeout =
+            limits.delivery?.wholeNanoseconds
+            ?? EchoClient.answerTimeout(publisher.capabilities) + limits.slack.wholeNanoseconds
         let state = LoopBound(
             FanoutState(message, subscribers: subscribers.count, isReliable: isReliable, timeout: timeout, on: loop),
             to: loop
@@ -132,7 +136,7 @@ final class FanoutClients: Sendable {
         return Outcome(
             times: held.counts.times,
             delivered: held.counts.delivered - before,
-            elapsed: max(held.lastProgress - start, 1)
+            elapsed: max(held.lastDelivery - start, 1)
         )
     }
 
@@ -197,8 +201,10 @@ final class FanoutState {
     /// Whether the publisher waits until the connection takes a message.
     var isSending = false
     private(set) var failure: String?
-    /// When the last delivery came.
-    private(set) var lastProgress = Clocks.monotonic()
+    /// When the last delivery came. The wait for lost ones is no part of the rate.
+    private(set) var lastDelivery = Clocks.monotonic()
+    /// When the last delivery came, or the missing ones were given up.
+    private var lastProgress = Clocks.monotonic()
     private let timeout: Int64
     private let loop: EventLoop
     private var work: Task<Void, Never>?
@@ -212,7 +218,8 @@ final class FanoutState {
     /// Begins a slice, whose publishing task a failure cancels.
     func begin(_ work: Task<Void, Never>) {
         self.work = work
-        lastProgress = Clocks.monotonic()
+        lastDelivery = Clocks.monotonic()
+        lastProgress = lastDelivery
         if failure != nil { work.cancel() }
     }
 
@@ -220,7 +227,7 @@ final class FanoutState {
     func take(_ payload: Payload, _ subscriber: Int) {
         let now = Clocks.monotonic()
         guard counts.take(message.number(of: payload), subscriber, at: now) else { return }
-        lastProgress = now
+        (lastDelivery, lastProgress) = (now, now)
         if waiter?.isMet(counts) == true { wake() }
     }
 

@@ -25,7 +25,12 @@ func fanout(_ options: Options) throws -> Int32 {
     defer { lab?.stop() }
     let stage = try Stage(registry: .measured, outside: [], seed: seed, placement: placement, lab: lab)
     if let network = options.networks.first { lab?.use(network, seed: seed) }
-    let bench = FanoutBench(options, stage: stage, seed: seed)
+    let delay = options.networks.first?.delay ?? .zero
+    let limits = FanoutClients.Limits(
+        connect: (lab == nil ? .seconds(5) : .seconds(20)) + delay * 20,
+        slack: delay * 20
+    )
+    let bench = FanoutBench(options, stage: stage, seed: seed, limits: limits)
     let (measured, planned) = measure(bench, options, seed)
     results.rows = bench.results
     if let network = options.networks.first, let lab { results.run.networks = [NetworkUse(network, seed, lab)] }

@@ -131,13 +131,14 @@ struct FanoutResults: Sendable {
             name: "imbench fanout",
             title: "One message to many subscribers: time until they have it, and the cost for the server",
             warnings: run.warnings,
+            verdict: verdicts,
             facts: facts,
             sections: [
                 Report.Section(
                     heading: "Until subscribers have a message, in µs",
                     charts: rows.map(\.subscribers).distinct.map(chart),
                     table: table.selecting(["1st p50", "half p50", "last p50", "last p99", "accounts"]),
-                    notes: verdicts + notes,
+                    notes: notes + run.networks.map(\.sentence),
                     reading:
                         "Shorter is better. Each bar is the time from the intended moment of sending until the last subscriber "
                         + "has the message. All subscribers share one thread here, so it grows with their number."
@@ -159,14 +160,14 @@ struct FanoutResults: Sendable {
                             ("last_p50_us_repeats", .array(row.lastP50Repeats.map(JSONValue.rounded))),
                         ]
                     )
-                }
+                },
+                more: run.networks.isEmpty ? [] : [("networks", .array(run.networks.map(\.data)))]
             )
         )
     }
 
     private var table: Table {
-        let hasSizes = rows.map(\.size).distinct.count > 1
-        return Table(
+        Table(
             labels: 4,
             columns: [
                 .text("transport", "transport", "the protocol, as in the scheme of its URL"),
@@ -217,18 +218,20 @@ struct FanoutResults: Sendable {
 
     /// The ratio of the two medians in words; `nil` if there are too few repeats for one.
     static func verdict(_ first: FanoutRow, _ second: FanoutRow) -> String? {
-        guard let interval = RatioInterval(before: first.lastP50Repeats, after: second.lastP50Repeats),
-            let one = RepeatStatistics(first.lastP50Repeats)?.median,
-            let other = RepeatStatistics(second.lastP50Repeats)?.median
-        else { return nil }
+        guard let interval = RatioInterval(before: first.lastP50Repeats, after: second.lastP50Repeats) else {
+            return nil
+        }
         let place = "\(first.transport), \(first.subscribers) subscribers, \(first.size) bytes"
         let (a, b) = (first.server.rawValue, second.server.rawValue)
-        guard interval.low > 1 || interval.high < 1 else {
+        let noise = 1 + RowDifferences.noise
+        guard interval.low > noise || interval.high < 1 / noise else {
             return "\(place): no difference beyond noise between \(a) and \(b) until the last subscriber has a message"
         }
         let isSlower = interval.low > 1
         let (ratio, low, high) =
-            isSlower ? (other / one, interval.low, interval.high) : (one / other, 1 / interval.high, 1 / interval.low)
+            isSlower
+            ? (interval.middle, interval.low, interval.high)
+            : (1 / interval.middle, 1 / interval.high, 1 / interval.low)
         return
             "\(place): until the last subscriber has a message, \(isSlower ? b : a) takes \(shown(ratio)) times as long "
             + "as \(isSlower ? a : b) (\(shown(low)) to \(shown(high)))"
@@ -236,7 +239,8 @@ struct FanoutResults: Sendable {
 
     private var notes: [String] {
         var notes: [String] = []
-        if rows.contains(where: { $0.server == .room && $0.targetRate == nil && $0.outcome == .measured }) {
+        if rows.contains(where: { $0.server == .room && ($0.targetRate ?? .infinity) > 100 && $0.outcome == .measured })
+        {
             notes.append(
                 "room: a chat room slows a member down that sends more than 100 messages a second for some time; "
                     + "--rate 50 stays below that"
@@ -250,8 +254,11 @@ struct FanoutResults: Sendable {
         return notes
     }
 
+    private var hasSizes: Bool { rows.map(\.size).distinct.count > 1 }
+
     private func chart(_ subscribers: Int) -> BarChart {
-        BarChart(
+        let hasSizes = hasSizes
+        return BarChart(
             title: "\(subscribers == 1 ? "1 subscriber" : "\(subscribers) subscribers"): "
                 + "p50 in µs until the first, half and all of them have a message",
             legend: [(.first, "first"), (.second, "half"), (.third, "last")],
@@ -259,7 +266,7 @@ struct FanoutResults: Sendable {
                 guard let first = row.first?.p50, let half = row.half?.p50, let last = row.last?.p50 else { return nil }
                 let (middle, end) = (max(first, half), max(first, half, last))
                 return BarChart.Row(
-                    label: "\(row.transport) \(row.server.rawValue)",
+                    label: "\(row.transport) \(row.server.rawValue)" + (hasSizes ? " \(row.size)" : ""),
                     spans: [
                         .init(kind: .first, from: 0, to: first), .init(kind: .second, from: first, to: middle),
                         .init(kind: .third, from: middle, to: end),

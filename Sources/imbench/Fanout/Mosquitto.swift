@@ -74,16 +74,24 @@ final class Mosquitto: Sendable {
         if transport.isComposed { lines.append("protocol websockets") }
         // As root it would become another user, who cannot read the configuration.
         if getuid() == 0 { lines.insert("user root", at: 0) }
-        let text = lines.joined(separator: "\n") + "\n"
+        do {
+            (process, identifier) = try Self.run(path, lines, folder)
+        } catch {
+            try? FileManager.default.removeItem(atPath: folder)
+            throw error
+        }
+    }
+
+    /// Starts the program with the lines of its configuration.
+    private static func run(_ path: String, _ lines: [String], _ folder: String) throws -> (ChildProcess, pid_t) {
         let target = try ReportTarget(path: folder + "/mosquitto.conf")
-        try target.write(text)
-        let child = try ChildProcess(["/bin/sh", "-c", Self.script, path, folder + "/mosquitto.conf", folder + "/log"])
+        try target.write(lines.joined(separator: "\n") + "\n")
+        let child = try ChildProcess(["/bin/sh", "-c", script, path, folder + "/mosquitto.conf", folder + "/log"])
         guard case .line(let line) = child.next(timeout: 5000), let number = pid_t(line) else {
             _ = child.end()
             throw SystemFailure("/bin/sh has not started \(path)")
         }
-        identifier = number
-        process = child
+        return (child, number)
     }
 
     deinit {

@@ -80,16 +80,15 @@ extension RunResults {
         guard let half = range({ $0.p50 }, rows) else { return [] }
         let own = (network.delay * 2).settingText
         var sentence =
-            "Over \(network.name), half of the messages have their answer within \(half), of which the network's delay is \(own)."
+            "Over \(network.name), the median round trip is \(half). The delay of the network is \(own) of it."
         let (inOrder, others) = (rows.filter(\.waitsForEarlier), rows.filter { !$0.waitsForEarlier })
         if network.loss > 0, let slow = range({ $0.p99 }, inOrder), let other = range({ $0.p99 }, others) {
-            sentence +=
-                " One message in a hundred takes longer than \(slow) where a lost packet delays those behind it "
-            sentence += "(\(inOrder.map(\.transport).distinct.joined(separator: ", "))), and longer than \(other) "
+            sentence += " The 99th percentile is \(slow) where a lost packet delays the messages behind it "
+            sentence += "(\(inOrder.map(\.transport).distinct.joined(separator: ", "))), and \(other) "
             sentence += "over \(others.map(\.transport).distinct.joined(separator: ", "))."
         }
         let lost = rows.filter { $0.accounts.lost > 0 }.map { row in
-            "\(row.transport) \(row.accounts.lost) of \(row.accounts.sent)"
+            "\(row.transport) \(row.codec) \(row.size) \(row.accounts.lost) of \(row.accounts.sent)"
         }
         if !lost.isEmpty { sentence += " Lost for good: \(lost.joined(separator: ", "))." }
         return [sentence]
@@ -107,15 +106,19 @@ extension RunResults {
         }
         guard let uses = same.values.max(by: { $0.count < $1.count }), uses.count >= 3 else { return nil }
         let transports = rows.map(\.transport).distinct
-        func chart(_ name: String, _ value: (Latency) -> Double?) -> LineChart {
+        let kinds = rows.map(\.size).distinct.flatMap { size in rows.map(\.codec).distinct.map { (size, $0) } }
+        func chart(_ name: String, _ size: Int, _ codec: String, _ value: (Latency) -> Double?) -> LineChart {
             LineChart(
-                title: "\(name) of the round trip, by the loss of packets",
+                title: "\(name) of the round trip, by the loss of packets"
+                    + (kinds.count > 1 ? ": \(size) bytes, \(codec)" : ""),
                 x: Axis(title: "lost packets in each direction", unit: .percent),
                 y: Axis(title: "round trip", scale: .logarithmic, unit: .microseconds),
                 series: transports.enumerated().map { number, transport in
                     let points = uses.sorted { $0.network.loss < $1.network.loss }.compactMap { use in
-                        rows.first { $0.network == use.network.name && $0.transport == transport }?.rtt
-                            .flatMap(value).map { LineChart.Point(use.network.loss * 100, $0) }
+                        rows.first {
+                            $0.network == use.network.name && $0.transport == transport && $0.size == size
+                                && $0.codec == codec
+                        }?.rtt.flatMap(value).map { LineChart.Point(use.network.loss * 100, $0) }
                     }
                     return .init(label: transport, style: SeriesStyle(number), points: points, hasMarks: true)
                 }
@@ -124,9 +127,12 @@ extension RunResults {
         return Report.Section(
             heading: "Loss and order",
             question: "What does a lost packet do to the messages behind it?",
-            charts: [
-                chart("Median", { $0.p50 }), chart("90th percentile", { $0.p90 }), chart("99th percentile", { $0.p99 }),
-            ],
+            charts: kinds.flatMap { size, codec in
+                [
+                    chart("Median", size, codec) { $0.p50 }, chart("90th percentile", size, codec) { $0.p90 },
+                    chart("99th percentile", size, codec) { $0.p99 },
+                ]
+            },
             reading:
                 "Lower is better. A transport that delivers in order holds messages back until a lost one was sent again "
                 + "(head-of-line blocking). Plain UDP does not send again, so its lost messages are missing in this chart and "
@@ -161,6 +167,7 @@ extension NetworkUse {
             ("congestion_control", .string(congestionControl)),
             ("to_server", direction(counts.toServer)), ("to_client", direction(counts.toClient)),
             ("forgotten_mappings", .integer(counts.forgottenMappings)),
+            ("dropped_by_machine", .integer(counts.lostByMachine)),
         ])
     }
 }

@@ -431,7 +431,7 @@ enum OptionTable {
                 "rate",
                 "R",
                 "open loop: messages per second on each connection, independent of the answers",
-                .number(.leastNonzeroMagnitude...10_000_000),
+                .number(0.001...10_000_000),
                 optional: \.rate,
                 excludes: "in-flight"
             ).with(standard: "the closed loop")
@@ -610,7 +610,7 @@ enum OptionTable {
                 "rate",
                 "R",
                 "open loop: messages per second, independent of the deliveries",
-                .number(.leastNonzeroMagnitude...10_000_000),
+                .number(0.001...10_000_000),
                 optional: \.rate
             ).with(standard: "the closed loop: a message follows when all have the one before"),
             Row(

@@ -12,13 +12,19 @@ protocol AssertableRow {
     /// Why the row has no numbers.
     var reason: String? { get }
 
+    /// Why the row lacks this number, if another reason than ``reason`` is known.
+    func reason(of metric: String) -> String?
     /// The number with this name, or `nil` if there is none.
     func value(of metric: String) -> Double?
 }
 
+extension AssertableRow {
+    func reason(of _: String) -> String? { reason }
+}
+
 extension ResultRow: AssertableRow {
     var labels: [String] { [transport, codec, String(size)] }
-    var name: String { labels.joined(separator: " ") }
+    var name: String { labels.joined(separator: " ") + (network.map { " over \($0)" } ?? "") }
 
     func value(of metric: String) -> Double? {
         Metric.all.first { $0.name == metric }?.value(self)
@@ -129,7 +135,7 @@ struct Assertion: Sendable, Hashable {
         guard !named.isEmpty else { return "'\(text)' does not hold: there is no such row" }
         for row in named {
             guard let value = row.value(of: metric) else {
-                let reason = row.reason ?? "not measured, or by too few samples"
+                let reason = row.reason(of: metric) ?? "not measured, or by too few samples"
                 return "'\(text)' does not hold: \(row.name) has no \(metric) (\(reason))"
             }
             guard comparison.holds(value, bound) else {

@@ -267,11 +267,13 @@ extension RunResults {
 
     /// One row for each row and each floor. The names of numbers are those of `--assert`.
     var records: Table {
-        let texts = ["kind", "transport", "codec"], more = ["loop", "outcome", "reason", "guarantees"]
+        let texts = ["kind", "transport", "codec"], more = ["network", "loop", "outcome", "reason", "guarantees"]
         func cells(_ kind: String, _ row: ResultRow, _ metrics: (Metric) -> Bool = { _ in true }) -> Table.Row {
             let labels = [kind, row.transport, row.codec].map { Table.Cell($0) } + [Table.Cell(row.size)]
-            let outcome = [row.loop.rawValue, row.outcome.name, row.reason ?? "", row.guarantee ?? ""]
-                .map { Table.Cell($0) }
+            let outcome = [
+                row.network ?? "", row.loop.rawValue, row.outcome.name, row.reason ?? "", row.guarantee ?? "",
+            ]
+            .map { Table.Cell($0) }
             let numbers = Metric.all.map { Table.Cell(metrics($0) ? $0.value(row) : nil) }
             return Table.Row(cells: labels + outcome + numbers)
         }

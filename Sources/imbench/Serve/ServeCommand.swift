@@ -30,7 +30,7 @@ func serve(_ options: Options) throws -> Int32 {
     let width = (addresses.map { $0.0.count }.max() ?? 0) + 2
     try ReportTarget().write(addresses.map { "\($0.padded(to: width))\($1)\n" }.joined())
     let authority = try writeAuthority(of: urls)
-    defer { if let authority { unlink(authority) } }
+    defer { if let authority { try? FileManager.default.removeItem(atPath: authority.folder) } }
     let others = options.chat.isServed ? "share one chat room" : "send each message back"
     remark("serving until interrupted; MQTT is a broker, all others \(others)", isQuiet: options.quiet)
     runBlocking(on: .shared) {
@@ -40,19 +40,22 @@ func serve(_ options: Options) throws -> Int32 {
     return ExitStatus.good
 }
 
-/// Writes the certificate of this run's authority to a file, and says how clients trust it, if a server needs it. Returns
-/// the path.
-private func writeAuthority(of urls: [String]) throws -> String? {
+/// Writes the certificate of this run's authority to a file in a folder of its own, and says how clients trust it, if a
+/// server needs it.
+private func writeAuthority(of urls: [String]) throws -> (folder: String, path: String)? {
     let endpoints = urls.compactMap { try? Endpoint($0) }
     let isNeeded = endpoints.contains { endpoint in
         TransportRegistry.available.transports.contains { $0.name == endpoint.scheme && $0.isEncrypted }
             && !endpoint.options.contains { $0.name == "certificate" }
     }
     guard isNeeded, let credentials = try? TrialTLS.credentials.get() else { return nil }
-    let path = FileManager.default.temporaryDirectory.path + "/imbench-ca-\(getpid()).pem"
+    // Another user who has made this folder before could choose the file that is written.
+    let folder = FileManager.default.temporaryDirectory.path + "/imbench-\(getpid())"
+    guard mkdir(folder, 0o755) == 0 else { throw SystemFailure("cannot make the folder \(folder)", errno: errno) }
+    let path = folder + "/ca.pem"
     try ReportTarget(path: path).write(credentials.authority)
     remark("clients trust the encrypted servers with the option ca=\(path)")
-    return path
+    return (folder, path)
 }
 
 /// The URLs of the servers: from the command line, or from the configuration file, or one of each transport.

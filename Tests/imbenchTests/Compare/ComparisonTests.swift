@@ -46,12 +46,30 @@ struct ComparisonTests {
         #expect(try Set(verdicts(Array(calm.dropLast()), [200, 201, 202, 203])) == ["unknown"])
         #expect(try Set(verdicts([100, 101, 102, 103, nil], calm.map { $0.map { $0 * 2 } })) == ["unknown"])
         let one = try compared(run([100]), run([200]))
-        #expect(one.rows[0].reason == "too few repeats have a value; it takes 5 in each run")
+        #expect(one.rows[0].reason(of: "rtt.p50_us.ratio") == "too few repeats have a value; it takes 5 in each run")
         #expect(one.differences[0].ratio == 2)
         var old = run(calm)
         old.rows[0].repeats = [:]
-        #expect(try compared(old, run(calm)).rows[0].reason == "a report lacks the values of its repeats")
-        #expect(try compared(run([0, 1, 2, 3, 4]), run(calm)).rows[0].reason == "a value is 0")
+        #expect(
+            try compared(old, run(calm)).rows[0].reason(of: "rtt.p50_us.ratio")
+                == "a report lacks the values of its repeats"
+        )
+        #expect(try compared(run([0, 1, 2, 3, 4]), run(calm)).rows[0].reason(of: "rtt.p50_us.ratio") == "a value is 0")
+    }
+
+    @Test("Rows over networks are matched by network, and have no floors")
+    func networks() throws {
+        func recorded(_ factor: Double) throws -> RecordedRun {
+            var results = run(calm)
+            results.rows += run(calm.map { $0.map { $0 * factor } }).rows
+            for (number, network) in ["4g", "wifi"].enumerated() { results.rows[number].network = network }
+            let json = results.envelope(results: results.rows.map { RunResults.data($0) }).readableText
+            return try RecordedRun(json: json.utf8, label: "a.json")
+        }
+        let comparison = Comparison(try recorded(1), try recorded(2), noise: 0.01)
+        #expect(comparison.rows.map(\.name) == ["ws json 256 over 4g", "ws json 256 over wifi"])
+        #expect(comparison.rows.map { $0.main?.isReal } == [false, true])
+        #expect(comparison.floors.isEmpty)
     }
 
     @Test("Rows are matched by their names and loads, and others are listed")
@@ -212,7 +230,7 @@ struct ComparisonReportTests {
         }
         // Two rows of five numbers, one unmatched row, one floor.
         #expect(lines.count == 1 + 10 + 1 + 1)
-        #expect(Set(lines.map(\.count)) == [15])
+        #expect(Set(lines.map(\.count)) == [16])
     }
 
     @Test("Markdown and HTML have no tags from the compared reports", arguments: [Format.markdown, .html])

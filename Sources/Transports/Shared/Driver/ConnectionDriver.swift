@@ -30,6 +30,8 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     let channel: any ByteChannel
     let limits: ConnectionLimits
     @exclusivity(unchecked) var phase = Phase.opening
+    /// Whether the connection is or was open.
+    @exclusivity(unchecked) var wasOpened = false
     /// Whether the channel's own handshake is complete, and the core was started.
     @exclusivity(unchecked) private(set) var isSecure = false
     /// The reason of the end; `nil` before the end.

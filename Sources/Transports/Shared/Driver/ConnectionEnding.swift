@@ -190,7 +190,7 @@ extension ConnectionDriver {
         phase = .closed
         cancelTimer()
         // A connection that was never open has no users that can read its statistics.
-        if statistics.handshakeDuration != .zero { statistics.add(channel.segmentCounts) }
+        if wasOpened { statistics.add(channel.segmentCounts) }
         channel.close(abort: abort)
         reading.input = ByteBuffer()
         context.output = ByteBuffer()

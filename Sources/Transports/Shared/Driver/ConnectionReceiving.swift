@@ -31,6 +31,7 @@ extension ConnectionDriver {
 
     private func opened() {
         phase = .open
+        wasOpened = true
         phaseDeadline = nil
         statistics.handshakeBytes = channel.bytesSent + UInt64(context.output.count) + channel.bytesReceived
         statistics.handshakeRoundTrips += channel.roundTripsToConnect

@@ -19,8 +19,8 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
     var live: [UInt64: ConnectionDriver] = [:]
     /// The clients that have sent nothing, or are in their handshake.
     private var silentClients = ClientQueue { $0.isNew }
-    private var clientsInHandshake = ClientQueue { $0.phase == .opening }
-    /// How many clients are in their handshake.
+    private var clientsInHandshake = ClientQueue { !$0.wasOpened }
+    /// How many clients are in their handshake, or still read the answer that has ended it: a page or a refusal.
     private var handshakes = 0
     /// How many clients each network has, if that is limited.
     private var perAddress: [SocketAddress.Network: Int] = [:]
@@ -172,7 +172,6 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
     }
 
     func ended(_ driver: ConnectionDriver, _ reason: CloseReason, wasOpen: Bool) {
-        if !wasOpen { handshakes -= 1 }
         queue.note(driver.channel.peer, reason, wasOpen: wasOpen)
     }
 
@@ -200,6 +199,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
     func closed(_ driver: ConnectionDriver) {
         let wasFull = live.count >= bounds.maximumConnections
         live[driver.number] = nil
+        if !driver.wasOpened { handshakes -= 1 }
         leave(driver.channel.peer)
         // Deferred, because this can be called from an event of this connection or another one.
         if wasFull { deferRest() }

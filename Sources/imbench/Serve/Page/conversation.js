@@ -22,7 +22,8 @@ class Conversation {
     }
 
     typed(text) {
-        if (this.kept.size >= 1000) this.kept.delete(this.kept.keys().next().value)
+        // Fewer than the outbox takes, because all can be sent again at once.
+        if (this.kept.size >= 900) this.kept.delete(this.kept.keys().next().value)
         this.last += 1
         const message = { text, sentAtMs: Date.now(), isInFlight: false, mustRepeat: false }
         this.kept.set(this.last, message)

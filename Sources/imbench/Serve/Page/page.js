@@ -230,7 +230,10 @@ element("offline").addEventListener("click", event => {
 })
 // A shell must not read a part of the URL or of the room as a command.
 const quoted = text => `'${String(text).replaceAll("'", "'\\''")}'`
+// A terminal does not know the authority of an encrypted page.
+const trust = location.protocol === "https:" ? " with the option ca= that the server has printed" : ""
 put("command", `imbench chat ${quoted(socketURL)} --name bob${room === "lobby" ? "" : ` --room ${quoted(clean(room))}`}`)
+element("command").after(trust)
 // A page that the browser keeps for its history has ended its session.
 addEventListener("pagehide", () => session.end())
 addEventListener("pageshow", event => { if (event.persisted) location.reload() })
