@@ -234,7 +234,7 @@ public struct TransportRegistry: Sendable {
     ///     their paths. None by default.
     ///   - observer: Receives an event for each client that was rejected or whose connection has ended, with the
     ///     reason. It is called on the loop.
-    ///   - decide: Accepts or rejects the clients of a `ws://` or `memory://` server, for example by credentials. It is
+    ///   - decide: Accepts or rejects the clients of a `ws://`, `wss://` or `memory://` server, for example by credentials. It is
     ///     called on the loop and must not block. By default all clients are accepted.
     /// - Throws: `.unsupported` if there is a `decide` and the transport has no
     ///   ``TransportDescriptor/decidesHandshakes``, or if there are pages and it has no

@@ -35,7 +35,7 @@ struct TransportMode: Sendable {
     /// UDP whose messages all arrive in order.
     static let reliableUDP = TransportMode("udp-reliable", of: .udp, [.init(name: "reliable", value: "ordered")])
 
-    /// The modes that only `run` and `overhead` measure. The other commands choose such options themselves.
+    /// The modes that `run`, `overhead`, `open` and `fanout` measure on request. Other commands choose such options themselves.
     static let measuredOnly = [
         TransportMode("udp-unordered", of: .udp, [.init(name: "reliable", value: "unordered")]),
         TransportMode("mqtt-qos1", of: .mqtt, [.init(name: "qos", value: "1")]),
