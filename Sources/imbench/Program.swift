@@ -39,7 +39,7 @@ struct Program: Sendable {
     /// command is that of its signal.
     func run(_ words: [String]) -> Int32 {
         do {
-            let options = try OptionParser(vocabulary: vocabulary).parse(words)
+            var options = try OptionParser(vocabulary: vocabulary).parse(words)
             if options.wantsHelp || options.wantsVersion {
                 let help = HelpText.make(vocabulary, command: options.helpTopic)
                 try ReportTarget().write(options.wantsHelp ? help : "imbench \(version)\n")
@@ -47,6 +47,7 @@ struct Program: Sendable {
             }
             // A process with threads cannot move.
             if !options.networks.isEmpty { try NetworkLab.isolateProcess() }
+            if options.command == .heartbeat { options.heartbeat.refusal = NetworkLab.refusal() }
             guard let entry = entries.first(where: { $0.command == options.command }) else { return ExitStatus.usage }
             if entry.isInterruptible { Interruption.listen() } else { Interruption.ignoreBrokenPipes() }
             let status = try entry.run(options)

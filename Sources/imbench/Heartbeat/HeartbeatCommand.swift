@@ -7,9 +7,11 @@ import Transports
 func heartbeat(_ options: Options) throws -> Int32 {
     let target = try options.reportTarget()
     let seed = options.runSeed
-    let stage = try Stage(registry: .measured, outside: [], seed: seed, placement: nil)
     var results = HeartbeatResults(run: RunResults(of: options, seed: seed), options: options.heartbeat)
-    var progress = Progress(total: options.transports.count, isQuiet: options.quiet)
+    let lab = results.makeLab()
+    defer { lab?.stop() }
+    let stage = try Stage(registry: .measured, outside: [], seed: seed, placement: nil)
+    var progress = Progress(total: options.transports.count + (lab == nil ? 0 : 1), isQuiet: options.quiet)
     for descriptor in TransportRegistry.measured.transports where options.transports.contains(descriptor.name) {
         guard !Interruption.isRequested else { break }
         progress.step(descriptor.name)
@@ -18,11 +20,18 @@ func heartbeat(_ options: Options) throws -> Int32 {
         guard !Interruption.isRequested else { break }
         results.rows += options.heartbeat.rows(of: descriptor, pingBytes: bytes, failure: failure)
     }
+    if let lab, !Interruption.isRequested {
+        progress.step("clients behind a NAT")
+        let (rows, use) = try measureBehindNAT(options, lab, seed: seed)
+        if !Interruption.isRequested { (results.trial, results.run.networks) = (rows, [use]) }
+    }
     progress.finish()
     results.run.wasCutShort = Interruption.isRequested
     try target.write(results.report, options)
     stage.close()
-    return results.rows.contains { $0.failure != nil } ? ExitStatus.failed : ExitStatus.good
+    let isGood =
+        results.rows.allSatisfy { $0.failure == nil } && results.trial.allSatisfy { $0.failure == nil && !$0.differs }
+    return isGood ? ExitStatus.good : ExitStatus.failed
 }
 
 /// Measures one ping and its answer, or says why there is none.
@@ -50,12 +59,26 @@ struct HeartbeatResults: Sendable {
     var run: RunResults
     var options: HeartbeatOptions
     var rows: [HeartbeatRow] = []
+    /// The clients behind the measured NAT.
+    var trial: [NATRow] = []
+
+    /// The network of the measured NAT; `nil` if the system refuses one.
+    fileprivate mutating func makeLab() -> NetworkLab? {
+        guard options.refusal == nil else { return nil }
+        do throws(SystemFailure) {
+            return try NetworkLab()
+        } catch {
+            options.refusal = "a network of its own: \(error.message)"
+            return nil
+        }
+    }
 
     var report: Report {
         Report(
             name: "imbench heartbeat",
             title: "Keepalive: bytes, radio and detection at each interval, and the NATs that a connection survives",
             warnings: run.cutShort,
+            verdict: trialVerdict,
             facts: run.facts,
             sections: [
                 Report.Section(
@@ -68,18 +91,19 @@ struct HeartbeatResults: Sendable {
                         + "A longer interval costs less, and detects a dead connection later."
                 ),
                 Report.Section(
-                    heading: "NATs that forget idle mappings",
+                    heading: "NATs that forget idle mappings: calculated",
                     table: verdicts.withoutNotes,
                     notes: [
-                        "The verdicts are computed: a ping must leave before the NAT forgets the mapping. "
+                        "A ping must leave before the NAT forgets the mapping. Only the client's pings count here. If the server pings "
+                            + "more often, its interval counts. "
                             + "RFC 4787 (2007, REQ-5) allows a NAT to forget a UDP mapping after 2 minutes. RFC 5382 (2008) "
                             + "requires 2 h 4 min for TCP, and mobile operators' NATs keep it for 5 to 30 minutes "
                             + "(High Performance Browser Networking, 2013)."
                     ]
                 ),
-            ],
+            ] + trialSections,
             records: records,
-            data: run.envelope(results: rows.map(data))
+            data: run.envelope(results: rows.map(data), more: [("measured_nat", trialData)])
         )
     }
 
@@ -90,7 +114,7 @@ struct HeartbeatResults: Sendable {
         ]
     }
 
-    private static func seconds(_ duration: Duration) -> Double { Double(duration.wholeNanoseconds) / 1e9 }
+    static func seconds(_ duration: Duration) -> Double { Double(duration.wholeNanoseconds) / 1e9 }
 
     private static let labelColumns: [Table.Column] = [
         .text("transport", "transport", "the protocol, as in the scheme of its URL"),
@@ -180,19 +204,24 @@ struct HeartbeatResults: Sendable {
         return .object(members(row) + [("nats", .array(nats))])
     }
 
-    /// One row for each transport, interval and NAT.
+    /// One row for each transport, interval and NAT, and one for each client behind the measured NAT.
     private var records: Table {
         let empty = HeartbeatRow(transport: "", interval: .zero)
+        let own = members(empty).map(\.0) + ["nat_s", "verdict"]
+        let others = trial.first.map { Self.members($0).map(\.0).filter { !own.contains($0) } } ?? []
+        let names = own + others
+        let calculated = rows.flatMap { row in
+            options.expiries.map { expiry in
+                members(row) + [
+                    ("nat_s", .rounded(Self.seconds(expiry))), ("verdict", JSONValue(row.verdict(expiry)?.rawValue)),
+                ]
+            }
+        }
         return Table(
-            columns: (members(empty).map(\.0) + ["nat_s", "verdict"]).map { .text(nil, $0) },
-            rows: rows.flatMap { row in
-                options.expiries.map { expiry in
-                    let values =
-                        members(row).map(\.1) + [
-                            .rounded(Self.seconds(expiry)), JSONValue(row.verdict(expiry)?.rawValue),
-                        ]
-                    return Table.Row(cells: values.map { Table.Cell(value: $0, text: "") })
-                }
+            columns: names.map { .text(nil, $0) },
+            rows: (calculated + trial.map(Self.members)).map { members in
+                let values = Dictionary(members) { first, _ in first }
+                return Table.Row(cells: names.map { Table.Cell(value: values[$0] ?? .null, text: "") })
             }
         )
     }

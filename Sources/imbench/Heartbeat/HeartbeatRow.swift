@@ -18,6 +18,8 @@ struct HeartbeatRow: Sendable {
     var transport: String
     /// The silence before a ping.
     var interval: Duration
+    /// The silence before a ping of the server; `nil` if it sends none. Its ping is answered through the same mapping.
+    var serverInterval: Duration?
     /// Whether the interval is the transport's own.
     var isOwn = false
     /// Whether the connection outlives a change of the client's address.
@@ -42,7 +44,7 @@ struct HeartbeatRow: Sendable {
     /// An expiry that equals the interval is too short, because the ping leaves only after the interval.
     func verdict(_ expiry: Duration) -> Verdict? {
         guard failure == nil else { return nil }
-        if interval < expiry { return .survives }
+        if min(interval, serverInterval ?? interval) < expiry { return .survives }
         return survivesRebinding ? .gaps : .dies
     }
 }
@@ -56,6 +58,10 @@ struct HeartbeatOptions: Sendable, Equatable {
     /// How long a NAT remembers an idle mapping.
     var expiries: [Duration] = [.seconds(30), .seconds(120), .seconds(300)]
     var radio = RadioModel.lte
+    /// The times of the measured NAT.
+    var trial = NATTiming()
+    /// The missing requirement of a measured NAT; `nil` if there is none.
+    var refusal: String?
 
     /// The rows of a transport: its own interval, and the given ones, from the shortest to the longest.
     func rows(of descriptor: TransportDescriptor, pingBytes: Double?, failure: String?) -> [HeartbeatRow] {
@@ -65,10 +71,15 @@ struct HeartbeatOptions: Sendable, Equatable {
                 transport: descriptor.name,
                 interval: interval,
                 isOwn: interval == own,
-                survivesRebinding: OutageFault.rebind.isMeaningless(for: descriptor) == nil,
+                survivesRebinding: Self.survivesRebinding(descriptor),
                 pingBytes: pingBytes,
                 failure: failure
             )
         }
+    }
+
+    /// Whether a connection outlives a change of the client's address.
+    static func survivesRebinding(_ descriptor: TransportDescriptor) -> Bool {
+        OutageFault.rebind.isMeaningless(for: descriptor) == nil
     }
 }

@@ -1,12 +1,19 @@
 /// A NAT between the client and the link, which forgets idle mappings. It rewrites the client's port in the bytes of Ethernet
 /// frames with IPv4, TCP and UDP.
 ///
-/// A mapping lives as long as packets of either direction use it (RFC 4787, REQ-6). The first mapping of a port keeps the port.
+/// A mapping lives as long as packets of either direction use it. RFC 4787, REQ-6, requires this for packets to the server, and
+/// allows it for packets to the client. The first mapping of a port keeps the port.
 /// A datagram after the end of a mapping gets a new one with another port, so its server sees a new client. A TCP segment
 /// without a mapping is dropped unless it opens a connection, as most NATs do it.
 struct AddressTranslation: Sendable {
     /// The most mappings; the oldest are then forgotten early.
     static let mostMappings = 4096
+
+    /// A port of the server.
+    struct Server: Sendable, Hashable {
+        var isTCP: Bool
+        var port: UInt16
+    }
 
     private struct Inside: Sendable, Hashable {
         var isTCP: Bool
@@ -26,6 +33,8 @@ struct AddressTranslation: Sendable {
     private var nextPort: UInt16 = 20_000
     /// How many mappings were forgotten.
     private(set) var forgotten = 0
+    /// The same for each port of the server. A mapping counts when the next packet finds it forgotten.
+    private(set) var forgottenByServer: [Server: Int] = [:]
 
     /// - Parameter timeout: after this time without packets a mapping is forgotten, in nanoseconds.
     init(timeout: Int64) {
@@ -83,6 +92,7 @@ struct AddressTranslation: Sendable {
         if wasForgotten.count >= Self.mostMappings { wasForgotten.removeAll() }
         wasForgotten.insert(outside)
         forgotten += 1
+        forgottenByServer[Server(isTCP: inside.isTCP, port: inside.server), default: 0] += 1
     }
 }
 

@@ -132,6 +132,8 @@ struct LinkCounts: Sendable, Hashable {
     var toClient = LinkDirection.Counts()
     /// The mappings that the NAT has forgotten.
     var forgottenMappings = 0
+    /// The same for each port of the server.
+    var forgottenByServer: [AddressTranslation.Server: Int] = [:]
     /// The packets that this machine dropped before the link had them, because it was busy.
     var missed = 0
 

@@ -62,6 +62,14 @@ struct Network: Sendable, Hashable {
     /// A network without delay, losses and limits.
     static let free = Network()
 
+    /// A network that has a NAT and is otherwise free.
+    static func translated(forgettingAfter nat: Duration) -> Network {
+        var network = Network()
+        network.nat = nat
+        network.name = network.description
+        return network
+    }
+
     private init() {}
 
     /// Reads the name of a preset, or a description such as `delay=50ms±10ms,loss=2%,rate=1mbit`.
@@ -102,6 +110,11 @@ struct Network: Sendable, Hashable {
             )
         }
         name = text
+    }
+
+    /// Whether a text is the name of a preset, or the first part of a description.
+    static func isLikely(_ text: String) -> Bool {
+        text.contains("=") || presets.contains { $0.name == text }
     }
 
     private static let keys = ["delay", "loss", "rate", "queue", "reorder", "nat"]

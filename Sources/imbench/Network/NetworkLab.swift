@@ -28,20 +28,24 @@ final class NetworkLab: Sendable {
 
     /// Moves the process into a network namespace of its own. Call it before any other thread starts.
     static func isolateProcess() throws(SystemFailure) {
+        guard let refusal = refusal() else { return }
+        throw SystemFailure(
+            "--network needs \(refusal). Without it, 'imbench serve --proxy URL --delay 25ms --loss 2%' impairs datagrams and "
+                + "delays streams"
+        )
+    }
+
+    /// Does the same, and returns what is missing for it; `nil` if nothing is.
+    static func refusal() -> String? {
         #if os(Linux)
         // Root may be without user namespaces. All other users need one.
-        if geteuid() == 0, cnetwork_isolate(0) == 0 { return }
-        guard cnetwork_isolate(1) == 0 else {
-            throw SystemFailure(
-                "--network needs a network namespace, which this system refuses (\(String(cString: strerror(errno)))): allow "
-                    + "user namespaces (sysctl kernel.unprivileged_userns_clone or user.max_user_namespaces), or run as root. "
-                    + "Without it, 'imbench serve --proxy URL --delay 25ms --loss 2%' impairs datagrams and delays streams"
-            )
-        }
+        if geteuid() == 0, cnetwork_isolate(0) == 0 { return nil }
+        if cnetwork_isolate(1) == 0 { return nil }
+        return
+            "a network namespace, which this system refuses (\(String(cString: strerror(errno)))): allow user namespaces "
+            + "(sysctl kernel.unprivileged_userns_clone or user.max_user_namespaces), or run as root"
         #else
-        throw SystemFailure(
-            "--network needs Linux. Elsewhere, 'imbench serve --proxy URL --delay 25ms --loss 2%' impairs datagrams and delays streams"
-        )
+        return "Linux"
         #endif
     }
 

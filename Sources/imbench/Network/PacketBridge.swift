@@ -162,7 +162,8 @@ final class PacketBridge: Sendable {
                 $0.counts = LinkCounts(
                     toServer: state.toServer.counts,
                     toClient: state.toClient.counts,
-                    forgottenMappings: state.nat?.forgotten ?? 0
+                    forgottenMappings: state.nat?.forgotten ?? 0,
+                    forgottenByServer: state.nat?.forgottenByServer ?? [:]
                 )
             }
         }

@@ -54,6 +54,39 @@ struct RadioModelTests {
 struct HeartbeatTests {
     private let seconds = [30, 120].map { Duration.seconds($0) }
 
+    /// A client behind the measured NAT.
+    private static func client(
+        _ transport: String,
+        _ client: Double,
+        server: Double? = nil,
+        _ delivery: DeliveryConfiguration.Mode = .session,
+        seen: NATObservation
+    ) -> NATRow {
+        var row = NATRow(
+            transport: transport,
+            pings: NATPings(client: .seconds(client), server: server.map { .seconds($0) }),
+            delivery: delivery,
+            survivesRebinding: transport == "udp"
+        )
+        row.record(seen)
+        return row
+    }
+
+    private static let kept = NATObservation(message: .seconds(3.5), isReachable: true)
+    private static let died = NATObservation(
+        forgotten: 1,
+        lost: .seconds(5),
+        reopened: .seconds(5.02),
+        message: .seconds(5.03),
+        isReachable: true
+    )
+    private static let moved = NATObservation(
+        forgotten: 1,
+        answered: .seconds(4),
+        message: .seconds(4.5),
+        isReachable: true
+    )
+
     private func results(failure: String? = nil) throws -> HeartbeatResults {
         let given = HeartbeatOptions(intervals: seconds, expiries: [.seconds(30), .seconds(90)])
         var results = HeartbeatResults(run: sampleResults(), options: given)
@@ -96,6 +129,92 @@ struct HeartbeatTests {
         #expect(HeartbeatOptions().timeout == SupervisorConfiguration().keepalive.timeout)
     }
 
+    @Test("A server that pings more often than the NAT forgets keeps the mapping")
+    func serverPings() {
+        var row = HeartbeatRow(transport: "tcp", interval: .seconds(120))
+        #expect(row.verdict(.seconds(60)) == .dies)
+        row.serverInterval = .seconds(30)
+        #expect(row.verdict(.seconds(60)) == .survives)
+        #expect(row.verdict(.seconds(30)) == .dies)
+    }
+
+    @Test("The events of a client behind the NAT decide its verdict, its times and the fate of the message")
+    func observations() {
+        let survived = Self.client("tcp", 1, seen: Self.kept)
+        #expect(survived.seen == .survives && survived.calculated == .survives && !survived.differs)
+        #expect(survived.detected == nil && survived.recovered == nil && survived.fate == .atOnce)
+
+        let dead = Self.client("tcp", 4, seen: Self.died)
+        #expect(dead.seen == .dies && dead.calculated == .dies && !dead.differs)
+        #expect(dead.detected == .seconds(5) && dead.recovered == .seconds(5.02) && dead.fate == .reconnect)
+
+        let gap = Self.client("udp", 4, seen: Self.moved)
+        #expect(gap.seen == .gaps && gap.calculated == .gaps && !gap.differs)
+        #expect(gap.detected == nil && gap.recovered == .seconds(4) && gap.fate == .late)
+
+        var seen = Self.moved
+        seen.message = nil
+        #expect(Self.client("udp", 4, seen: seen).fate == .lost)
+        seen = Self.died
+        seen.message = nil
+        #expect(Self.client("tcp", 4, seen: seen).fate == .lost)
+
+        let saved = Self.client("tcp", 4, server: 1, seen: Self.kept)
+        #expect(saved.calculated == .survives && !saved.differs)
+    }
+
+    @Test("A client that did not connect again, or cannot be reached, has a reason and no verdict")
+    func withoutResult() {
+        var seen = Self.died
+        seen.reopened = nil
+        var row = Self.client("tcp", 4, seen: seen)
+        #expect(row.failure == "the supervisor did not connect again")
+        #expect(row.seen == nil && row.fate == nil && !row.differs)
+        seen = Self.kept
+        seen.isReachable = false
+        row = Self.client("tcp", 1, seen: seen)
+        #expect(row.failure == "the connection is open, but a message from the server does not arrive")
+        seen = Self.died
+        seen.forgotten = 0
+        row = Self.client("tcp", 1, seen: seen)
+        #expect(row.failure == "the connection ended after 5.00 s, although the NAT kept its mapping")
+    }
+
+    @Test("The report says whether the calculation agrees with what happened", arguments: Format.allCases)
+    func agreement(_ format: Format) throws {
+        var results = try results()
+        results.trial = [Self.client("tcp", 4, seen: Self.died), Self.client("udp", 4, .plain, seen: Self.moved)]
+        var text = results.report.text(format, .none, width: .max)
+        #expect(!text.contains("DIFFERS"))
+        for part in ["dies between pings", "gaps between pings", "reconnect", "late"] { #expect(text.contains(part)) }
+        if format != .csv, format != .json {
+            #expect(text.contains("all 2 clients had the verdict that is calculated"))
+        }
+
+        results.trial.append(Self.client("ws", 4, .plain, seen: Self.kept))
+        #expect(results.trial[2].differs)
+        text = results.report.text(format, .none, width: .max)
+        switch format {
+        case .csv: #expect(text.contains("ws") && text.contains("survives"))
+        case .json: #expect(text.contains("\"agrees\": false"))
+        case .table, .markdown, .html:
+            #expect(text.contains("THE CALCULATION DIFFERS"))
+            #expect(text.contains("for 1 of 3 clients: ws, plain, 4s: seen "))
+        }
+    }
+
+    @Test("Without a network namespace, one sentence says what is missing")
+    func refused() throws {
+        var results = try results()
+        results.options.refusal = "Linux"
+        let text = results.report.text(.table, .none, width: .max)
+        #expect(
+            text.contains(
+                "No NAT was measured, because that needs Linux. So the verdicts about NATs are calculated only."
+            )
+        )
+    }
+
     @Test("A row that was not measured has a reason and no verdict")
     func failure() throws {
         let report = try results(failure: "the protocol has no ping").report
@@ -105,7 +224,12 @@ struct HeartbeatTests {
 
     @Test("The report has each verdict in each format, and fits in 80 columns", arguments: Format.allCases)
     func formats(_ format: Format) throws {
-        let text = try results().report.text(format, .none)
+        var results = try results()
+        results.trial = [
+            Self.client("tcp", 4, .plain, seen: Self.died), Self.client("tcp", 4, seen: Self.died),
+            Self.client("mqtt+wss", 4, server: 1, seen: Self.moved),
+        ]
+        let text = results.report.text(format, .none)
         for verdict in HeartbeatRow.Verdict.allCases { #expect(text.contains(verdict.rawValue), "\(verdict)") }
         guard format == .table else { return }
         for line in text.split(separator: "\n") { #expect(line.count <= 80, "\(line)") }
@@ -128,6 +252,29 @@ struct HeartbeatTests {
             let verdict = ((row["nats"] as? [[String: Any]])?.first)?["verdict"] as? String
             let late = row["transport"] as? String == "udp" ? "gaps between pings" : "dies between pings"
             #expect(verdict == (interval < 50 ? "survives" : late))
+        }
+        try behindNAT(object)
+    }
+
+    /// Checks the clients of a real NAT, or that the report says what is missing for one.
+    private func behindNAT(_ report: [String: Any]) throws {
+        let nat = try #require(report["measured_nat"] as? [String: Any])
+        let clients = try #require(nat["clients"] as? [[String: Any]])
+        guard nat["needs"] is NSNull else {
+            #expect((nat["needs"] as? String)?.isEmpty == false && clients.isEmpty)
+            return
+        }
+        let names = clients.map { "\($0["transport"] ?? "") \($0["delivery"] ?? "")" }
+        #expect(Set(names) == ["tcp plain", "tcp session", "udp plain", "udp session"] && clients.count == 12)
+        for client in clients where client["transport"] as? String == "tcp" && client["server_interval_s"] is NSNull {
+            let memory = try #require(client["nat_s"] as? Double)
+            // At the long interval, a busy machine can only ping even later.
+            guard let interval = client["interval_s"] as? Double, interval > memory else { continue }
+            #expect(client["seen"] as? String == "dies between pings", "\(client)")
+            let isPlain = client["delivery"] as? String == "plain"
+            #expect(client["message"] as? String == (isPlain ? "lost" : "reconnect"), "\(client)")
+            let detected = try #require(client["detected_after_s"] as? Double)
+            #expect(detected > interval, "\(client)")
         }
     }
 }

@@ -78,6 +78,7 @@ struct AddressTranslationTests {
         var next = Frame(from: 5000, to: 80)
         #expect(next.toServer(&nat, at: 32 * Self.second))
         #expect(next.source != 5000 && next.isWhole && nat.forgotten == 1)
+        #expect(nat.forgottenByServer == [.init(isTCP: false, port: 80): 1])
         var answer = Frame(from: 80, to: next.source)
         #expect(answer.toClient(&nat, at: 33 * Self.second))
         #expect(answer.destination == 5000 && answer.isWhole)

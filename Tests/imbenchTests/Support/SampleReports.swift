@@ -46,6 +46,10 @@ func sampleReports(hostile: String) throws -> [Report] {
         failure: nil
     )
     heartbeat.rows[0].failure = hostile
+    heartbeat.options.refusal = hostile
+    heartbeat.trial = [
+        NATRow(transport: "udp", pings: NATPings(client: .seconds(4)), delivery: .plain, failure: hostile)
+    ]
     var before = results
     before.rows[0].codec = hostile
     let comparison = Comparison(
