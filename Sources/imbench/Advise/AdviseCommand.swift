@@ -6,7 +6,8 @@ import Transports
 /// `imbench advise`: ranks the transports for an app, and writes a configuration file.
 func advise(_ options: Options) throws -> Int32 {
     try checkHost(options.advice.host)
-    let answers = try answers(options)
+    var options = options
+    let answers = try answers(&options.advice)
     // The report goes to standard output, and the configuration to the file.
     let target = try ReportTarget()
     let file: ReportTarget? = options.output == nil ? nil : try options.reportTarget()
@@ -63,12 +64,12 @@ private func checkHost(_ host: String) throws(UsageError) {
 }
 
 /// The answers of the command line, or those of the user on a terminal.
-private func answers(_ options: Options) throws -> Answers {
-    if let workload = options.advice.workload { return Answers(workload, options.advice) }
+private func answers(_ options: inout AdviceOptions) throws -> Answers {
+    if let workload = options.workload { return Answers(workload, options) }
     guard Terminal.isTerminal(STDIN_FILENO), Terminal.isTerminal(STDERR_FILENO) else { throw UsageError.unanswered }
     let lines = TerminalLines()
     do throws(UsageError) {
-        return try Questionnaire { lines.ask($0) }.answers(options.advice)
+        return try Questionnaire { lines.ask($0) }.answers(&options)
     } catch {
         throw Interruption.isRequested ? SystemFailure("interrupted") : error as any Error
     }
@@ -145,8 +146,7 @@ struct Advice: Sendable {
     }
 
     private var assumed: String {
-        "round trip \(options.roundTrip.settingText), loss \(fixed(options.loss * 100, 2, trimmed: true)) %, "
-            + "radio \(options.radio.name) (--round-trip, --loss, --radio)"
+        "\(options.assumed); radio \(options.radio.name) (--network, or --round-trip and --loss; --radio)"
     }
 
     private var next: String {
@@ -268,6 +268,14 @@ struct Advice: Sendable {
         )
     }
 
+    private var assumptions: JSONValue {
+        .object([
+            ("network", JSONValue(options.network?.name)), ("network_source", JSONValue(options.network?.source)),
+            ("round_trip_ms", .rounded(Double(options.roundTrip.wholeNanoseconds) / 1e6)),
+            ("loss_share", .rounded(options.loss)), ("radio", .string(options.radio.name)),
+        ])
+    }
+
     private var data: JSONValue {
         let results = ranking.entries.enumerated().map { number, entry in
             JSONValue.object([
@@ -289,7 +297,7 @@ struct Advice: Sendable {
             results: results,
             more: [
                 ("verdict", JSONValue(ranking.verdict(answers))), ("figures", .string(origin)),
-                ("answers", .string(answers.sentence)), ("excluded", .array(excluded)),
+                ("answers", .string(answers.sentence)), ("assumed", assumptions), ("excluded", .array(excluded)),
                 ("unmeasured", .array(unmeasured)), ("configuration", configuration?.json ?? .null),
             ]
         )

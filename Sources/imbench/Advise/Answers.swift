@@ -149,7 +149,37 @@ struct AdviceOptions: Sendable, Equatable {
     /// A report with figures. Without one, they are measured.
     var source: String?
     /// The assumed path between client and server.
-    var roundTrip = Duration.milliseconds(100)
-    var loss = 0.01
+    var roundTrip = Self.usualRoundTrip
+    var loss = Self.usualLoss
+    /// The network that gives both; `nil` if they are given one by one.
+    private(set) var network: Network?
     var radio = RadioModel.lte
+
+    static let usualRoundTrip = Duration.milliseconds(100)
+    static let usualLoss = 0.01
+    /// The allowed round trips.
+    static let roundTrips = Duration.milliseconds(1) ... .seconds(10)
+
+    /// Assumes the round trip and the loss of a network.
+    mutating func assume(_ network: Network) throws(UsageError) {
+        guard network.nat == nil else {
+            throw UsageError("--network: 'nat' is for 'open' and 'outage', not for 'advise'")
+        }
+        let roundTrip = network.delay * 2
+        guard Self.roundTrips.contains(roundTrip) else {
+            throw UsageError(
+                "--network: the delay is \(network.delay.settingText); allowed with 'advise' is "
+                    + "\((Self.roundTrips.lowerBound / 2).settingText) to \((Self.roundTrips.upperBound / 2).settingText)"
+            )
+        }
+        (self.roundTrip, loss, self.network) = (roundTrip, network.loss, network)
+    }
+
+    /// The assumptions about the network, with their source.
+    var assumed: String {
+        let figures = "round trip \(roundTrip.settingText), loss \(fixed(loss * 100, 2, trimmed: true)) %"
+        guard let network else { return figures }
+        let source = network.source.isEmpty ? "--network" : network.source
+        return "network \(network.name): \(figures) (\(source))"
+    }
 }

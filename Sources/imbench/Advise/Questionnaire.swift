@@ -15,8 +15,9 @@ struct Questionnaire {
         self.ask = ask
     }
 
-    /// The answers, of which the command line may have given some.
-    func answers(_ options: AdviceOptions) throws(UsageError) -> Answers {
+    /// The answers, of which the command line may have given some. An answer about the network may also set what is assumed
+    /// of it.
+    func answers(_ options: inout AdviceOptions) throws(UsageError) -> Answers {
         let kinds = Workload.allCases.map { "   \($0.rawValue.padded(to: 10)) \($0.meaning)\n" }.joined()
         let workload = try answer(
             1,
@@ -38,15 +39,40 @@ struct Questionnaire {
                 usual: answers.arrival
             )
         }
-        if options.path == nil {
-            let question = "Is the network your own, the internet, or that of a company with a proxy?"
-            answers.path = try answer(4, question, SettingFormat<PathKind>.word, usual: answers.path)
-        }
+        if options.path == nil { answers.path = try path(&options, usual: answers.path) }
         if options.receivers == nil {
             let question = "Who receives a message: one peer, the members of a room, the subscribers of a topic?"
             answers.receivers = try answer(5, question, SettingFormat<Receivers>.word, usual: answers.receivers)
         }
         return answers
+    }
+
+    /// Asks for the kind of network, and for what is assumed of it unless the command line says that.
+    private func path(_ options: inout AdviceOptions, usual: PathKind) throws(UsageError) -> PathKind {
+        let question = "Is the network your own, the internet, or that of a company with a proxy?"
+        let format = SettingFormat<PathKind>.word
+        let isAssumed =
+            options.network == nil && options.roundTrip == AdviceOptions.usualRoundTrip
+            && options.loss == AdviceOptions.usualLoss
+        guard isAssumed else { return try answer(4, question, format, usual: usual) }
+        let names = Network.presets.map(\.name).joined(separator: ", ")
+        let more =
+            "\(question) Which one is it like: \(names)?\n   Answer with one or both, as in 'internet,4g'. "
+            + "Without the second, \(options.assumed) is assumed.\n"
+        return try answer(4, more, format.words, format.text(usual) ?? "", usual: usual) { text throws(UsageError) in
+            let parts = text.split(separator: ",", maxSplits: 1).map { $0.trimmingCharacters(in: .whitespaces) }
+            var (kind, rest) = (usual, parts)
+            if let first = parts.first, let given = PathKind(rawValue: first.lowercased()) {
+                kind = given
+                rest.removeFirst()
+            } else if let first = parts.first, !Network.isLikely(first) {
+                throw .unknown("answer", first, allowed: format.words + Network.presets.map(\.name))
+            }
+            // A description has commas of its own.
+            let network = rest.joined(separator: ",")
+            if !network.isEmpty { try options.assume(try Network(network)) }
+            return kind
+        }
     }
 
     private func answer<Value>(
@@ -55,19 +81,37 @@ struct Questionnaire {
         _ format: SettingFormat<Value>,
         usual: Value
     ) throws(UsageError) -> Value {
+        try answer(number, question, format.words, format.text(usual) ?? "", usual: usual) { text throws(UsageError) in
+            do throws(TransportError) {
+                return try format.read(text, key: "answer")
+            } catch {
+                throw UsageError(error.reason)
+            }
+        }
+    }
+
+    /// Asks until `read` accepts the line.
+    private func answer<Value>(
+        _ number: Int,
+        _ question: String,
+        _ words: [String],
+        _ usualText: String,
+        usual: Value,
+        _ read: (String) throws(UsageError) -> Value
+    ) throws(UsageError) -> Value {
         var mistake = ""
         for _ in 0..<Self.attempts {
             let question = question.hasSuffix("\n") ? question : question + "\n"
-            let choice = "   \(format.words.joined(separator: ", ")) [\(format.text(usual) ?? "")]: "
+            let choice = "   \(words.joined(separator: ", ")) [\(usualText)]: "
             guard let line = ask("\(mistake)\(number)/\(total) \(question)\(choice)") else {
                 throw UsageError("'advise': the input has ended before question \(number) was answered")
             }
             let text = line.trimmingCharacters(in: .whitespaces)
             if text.isEmpty { return usual }
-            do throws(TransportError) {
-                return try format.read(text, key: "answer")
+            do throws(UsageError) {
+                return try read(text)
             } catch {
-                mistake = error.reason + "\n"
+                mistake = error.message + "\n"
             }
         }
         throw UsageError("'advise': \(mistake.dropLast())")

@@ -687,13 +687,24 @@ enum OptionTable {
             .load,
             [.advise],
             Row(
+                "network",
+                "NETWORK",
+                "the assumed network, in place of --round-trip and --loss: "
+                    + "\(Network.presets.map(\.name).joined(separator: ", ")), or a description such as "
+                    + "'delay=50ms,loss=2%', of which these two count",
+                { _ in .text(1...200) },
+                shown: { $0.advice.network?.name },
+                set: { (options, text) throws(UsageError) in try options.advice.assume(try Network(text)) }
+            ).with(standard: "--round-trip and --loss"),
+            Row(
                 "round-trip",
                 "TIME",
                 "assumed round trip between client and server",
-                .duration(.milliseconds(1) ... .seconds(10)),
-                \.advice.roundTrip
+                .duration(AdviceOptions.roundTrips),
+                \.advice.roundTrip,
+                excludes: "network"
             ),
-            Row("loss", "SHARE", "assumed share of lost packets", share, \.advice.loss),
+            Row("loss", "SHARE", "assumed share of lost packets", share, \.advice.loss, excludes: "network"),
             radio(\.advice.radio)
         )
 

@@ -25,7 +25,8 @@ enum Command: String, Sendable, Hashable, CaseIterable {
         case .chat: "chat through a chat server ('imbench serve --chat') or an MQTT broker"
         case .simulate: "check the supervisor, or the whole stack, in simulated worlds full of faults"
         case .work: "repeat one step of a message's path, for a profiler; without a name, list the steps"
-        case .heartbeat: "the costs of a keepalive interval, and the NATs that a connection survives with it"
+        case .heartbeat:
+            "the costs of a keepalive interval, and what a NAT does to a connection, calculated and measured"
         case .advise: "rank the transports for your app from measurements, and write a configuration file"
         }
     }
@@ -105,14 +106,14 @@ enum Command: String, Sendable, Hashable, CaseIterable {
             ]
         case .heartbeat:
             [
-                ("imbench heartbeat", "four transports, each at its own interval and at others"),
+                ("imbench heartbeat", "four transports, and 10 s behind a NAT that forgets"),
                 ("imbench heartbeat --interval 285s --nat 5m --radio 3g", "one more interval, one NAT"),
                 ("imbench heartbeat --tls --radio 'tail=5s,wake=100ms'", "with TLS, and another radio"),
             ]
         case .advise:
             [
                 ("imbench advise", "asks five questions"),
-                ("imbench advise --workload game --clients mobile --output game.json", "no questions"),
+                ("imbench advise --workload game --network 4g --output game.json", "no questions"),
                 ("imbench advise --workload chat --from run.json", "figures of an earlier run"),
             ]
         }

@@ -23,8 +23,12 @@ private let usual: [String: CandidateFigures] = [
 ]
 
 /// The advice for these answers, from the usual figures.
-func advice(_ answers: Answers, on run: RunResults = sampleResults(), hostile: String? = nil) throws -> Advice {
-    let options = AdviceOptions()
+func advice(
+    _ answers: Answers,
+    on run: RunResults = sampleResults(),
+    _ options: AdviceOptions = AdviceOptions(),
+    hostile: String? = nil
+) throws -> Advice {
     let candidates = try Candidate.all(answers)
     var exclusions = Exclusion.all(answers, candidates)
     if let hostile { exclusions[0].reason = hostile }
@@ -62,6 +66,33 @@ struct AdviceTests {
                 }
             }
         }
+    }
+
+    @Test(
+        "A network gives the round trip and the loss, and the report names it and its source",
+        arguments: Network.presets
+    )
+    func networks(_ network: Network) throws {
+        let words = ["advise", "--workload", "game", "--network", network.name]
+        let options = try OptionParser(vocabulary: everything).parse(words)
+        #expect(options.advice.roundTrip == network.delay * 2 && options.advice.loss == network.loss)
+        #expect(options.networks.isEmpty)
+        let report = try advice(Workload.game.usual, options.advice).report
+        for format in [Format.table, .markdown, .html] {
+            let text = report.text(format, .none, width: .max)
+            #expect(text.contains("network \(network.name): round trip"))
+            #expect(text.contains(network.source.prefix(20)))
+        }
+        let json = report.text(.json, .none)
+        #expect(json.contains("\"network\": \"\(network.name)\"") && json.contains("\"network_source\""))
+    }
+
+    @Test("A description gives its delay in both directions and its loss")
+    func description() throws {
+        let words = ["advise", "--network", "delay=20ms,loss=3%,rate=1mbit"]
+        let advice = try OptionParser(vocabulary: everything).parse(words).advice
+        #expect(advice.roundTrip == .milliseconds(40) && advice.loss == 0.03)
+        #expect(advice.assumed == "network delay=20ms,loss=3%,rate=1mbit: round trip 40ms, loss 3 % (--network)")
     }
 
     @Test("Every configuration is accepted by the library and by imbench run, and names each scheme once")

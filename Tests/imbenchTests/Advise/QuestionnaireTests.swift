@@ -13,6 +13,14 @@ struct QuestionnaireTests {
         _ lines: [String],
         _ options: AdviceOptions = AdviceOptions()
     ) -> (answers: Result<Answers, UsageError>, questions: [String]) {
+        var options = options
+        return asked(lines, &options)
+    }
+
+    private func asked(
+        _ lines: [String],
+        _ options: inout AdviceOptions
+    ) -> (answers: Result<Answers, UsageError>, questions: [String]) {
         var rest = lines[...]
         var questions: [String] = []
         let questionnaire = Questionnaire { question in
@@ -20,7 +28,7 @@ struct QuestionnaireTests {
             return rest.popFirst()
         }
         do throws(UsageError) {
-            return (.success(try questionnaire.answers(options)), questions)
+            return (.success(try questionnaire.answers(&options)), questions)
         } catch {
             return (.failure(error), questions)
         }
@@ -47,6 +55,49 @@ struct QuestionnaireTests {
         let (answers, questions) = asked(["chat", "", ""], options)
         #expect(try answers.get() == Answers(.chat, [.servers], .mustArrive, .own, .room))
         #expect(questions.count == 3)
+    }
+
+    @Test(
+        "The question about the network takes its kind, a network, or both",
+        arguments: [
+            ("", PathKind.internet, 100, 0.01, nil), ("company", .company, 100, 0.01, nil),
+            ("4g", .internet, 70, 0, "4g"), ("own, satellite", .own, 558, 0, "satellite"),
+            ("Internet,metro", .internet, 190, 0.01, "metro"),
+            ("delay=50ms,loss=2%", .internet, 100, 0.02, "delay=50ms,loss=2%"),
+            ("company,delay=50ms,loss=2%", .company, 100, 0.02, "delay=50ms,loss=2%"),
+        ]
+    )
+    func networks(_ line: String, _ path: PathKind, _ roundTrip: Int, _ loss: Double, _ name: String?) throws {
+        var options = AdviceOptions()
+        let (answers, questions) = asked(["chat", "", "", line, ""], &options)
+        #expect(try answers.get().path == path)
+        #expect(options.roundTrip == .milliseconds(roundTrip) && options.loss == loss && options.network?.name == name)
+        for preset in Network.presets { #expect(questions[3].contains(preset.name)) }
+        #expect(questions[3].contains("Without the second, round trip 100ms, loss 1 % is assumed."))
+    }
+
+    @Test("A wrong network is explained, and the question is asked again")
+    func wrongNetwork() throws {
+        var options = AdviceOptions()
+        let lines = ["chat", "", "", "intrnet", "own,5g", "own,delay=1ms,nat=3s", "own,3g", ""]
+        let (answers, questions) = asked(lines, &options)
+        #expect(try answers.get().path == .own)
+        #expect(options.network?.name == "3g" && questions.count == 8)
+        #expect(questions[4].hasPrefix("unknown answer 'intrnet'; did you mean 'internet'? allowed is own, internet, "))
+        #expect(questions[5].contains("unknown network '5g'; did you mean '4g'?"))
+        #expect(questions[6].hasPrefix("--network: 'nat' is for 'open' and 'outage', not for 'advise'"))
+    }
+
+    @Test(
+        "A network on the command line is not asked again",
+        arguments: ["--network 4g", "--round-trip 5ms", "--loss 0"]
+    )
+    func givenNetwork(_ option: String) throws {
+        let words = ["advise"] + option.split(separator: " ").map(String.init)
+        let options = try OptionParser(vocabulary: everything).parse(words).advice
+        let (answers, questions) = asked(["chat", "", "", "own", ""], options)
+        #expect(try answers.get().path == .own)
+        #expect(!questions[3].contains("satellite"))
     }
 
     @Test("A wrong answer is explained, and the question is asked again")
@@ -86,6 +137,11 @@ struct QuestionnaireTests {
             ("advise --workload chat --messages lost", [#"allowed is "must-arrive", "may-be-late", "may-be-lost""#]),
             ("advise --workload chat --path mine", [#"allowed is "own", "internet", "company""#]),
             ("advise --workload chat --receivers all", [#"allowed is "peer", "room", "topic""#]),
+            ("advise --workload chat --network 5g", ["unknown network '5g'; did you mean '4g'? allowed is wifi, 4g"]),
+            ("advise --workload chat --network 4g --loss 0", ["--loss and --network exclude each other"]),
+            ("advise --round-trip 1s --network 4g", ["--round-trip and --network exclude each other"]),
+            ("advise --network delay=20s", ["--network: the delay is 20s; allowed with 'advise' is 500us to 5s"]),
+            ("advise --network nat=2s", ["'nat' is for 'open' and 'outage', not for 'advise'"]),
             ("advise --workload chat --host a/b", ["--host", "letters, digits, dots and hyphens"]),
             ("advise --workload chat --loss 2", [#"allowed is 0 to 1, or "0%" to "100%""#]),
             ("advise --workload chat --from /nowhere/a", ["--from: cannot read /nowhere/a: No such file"]),
