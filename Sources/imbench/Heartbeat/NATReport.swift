@@ -50,8 +50,9 @@ extension HeartbeatResults {
                         + "RFC 4787 (REQ-6) requires it only for packets of the client."
                 ] + failures + run.networks.map { "NAT: \($0.sentence)" },
                 reading:
-                    "Each bar is a client in a session. The connection is good, then the NAT has forgotten its mapping, and then "
-                    + "the supervisor connects again."
+                    "Each bar is a client in a session. A wide part is the time in which the NAT has forgotten the mapping, and the "
+                    + "client does not know it. The number is the time until the server could reach the client again, in s. "
+                    + "Without a number, it always could."
             )
         ]
     }
