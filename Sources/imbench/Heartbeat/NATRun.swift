@@ -104,7 +104,7 @@ private struct NATRun: Sendable {
         await wait(until: start + row.timing.message.wholeNanoseconds)
         server.send(Self.first)
         await wait(until: start + row.timing.effect.wholeNanoseconds)
-        // Over DTLS, the server answers with an alert, after which the client waits 3 s for an encrypted answer.
+        // A busy machine may be late.
         await wait(atMost: row.timing.connectTimeout) { [isDying = row.calculated == .dies] in
             let now = watch.now
             return now.isOpen && (now.lost != nil || !isDying)

@@ -16,6 +16,8 @@ protocol ByteChannel: AnyObject {
     var tlsBytesSent: UInt64 { get }
     /// How many bytes were read from the kernel.
     var bytesReceived: UInt64 { get }
+    /// How many of them any host could have sent, so that they are no sign of life: datagrams that were not decrypted.
+    var foreignBytes: UInt64 { get }
     /// How many bytes the kernel has taken and the peer's kernel has not acknowledged; 0 if unknown.
     var unacknowledgedBytes: Int { get }
     /// The kernel's segment counts, if it reports them.
@@ -62,6 +64,8 @@ extension ByteChannel {
     var bufferedBytes: Int { 0 }
     /// The default for channels without TLS.
     var tlsBytesSent: UInt64 { 0 }
+    /// The default for streams, and for datagrams whose protocol checks them itself.
+    var foreignBytes: UInt64 { 0 }
     /// The default for channels without TLS.
     var encryption: TLSDescription? { nil }
     /// The default for channels without a handshake.

@@ -216,7 +216,8 @@ extension ConnectionDriver {
     }
 
     package var bytesReceivedNow: UInt64 {
-        channel.bytesReceived - min(channel.bytesReceived, context.counters.repeatedBytes)
+        channel.bytesReceived
+            - min(channel.bytesReceived, channel.foreignBytes + context.counters.repeatedBytes)
     }
 }
 

@@ -47,6 +47,9 @@ final class DTLSChannel: ByteChannel {
     @exclusivity(unchecked) private var failure: IOResult?
     @exclusivity(unchecked) private(set) var hasEnded = false
     @exclusivity(unchecked) private(set) var bytesReceived: UInt64 = 0
+    @exclusivity(unchecked) private(set) var foreignBytes: UInt64 = 0
+    /// The part of ``foreignBytes`` that the current datagram has, until one of its records is decrypted.
+    @exclusivity(unchecked) private var doubtfulBytes: UInt64 = 0
     @exclusivity(unchecked) private var messageBytes: UInt64 = 0
     @exclusivity(unchecked) private var received: UInt64 = 0
     @exclusivity(unchecked) private var lastHeard: Int64
@@ -192,6 +195,8 @@ final class DTLSChannel: ByteChannel {
         let result: IOResult?? = batch.takeNext { datagram in
             received += 1
             bytesReceived += UInt64(datagram.count)
+            doubtfulBytes = UInt64(datagram.count)
+            foreignBytes += doubtfulBytes
             guard let record = DTLSRecord(datagram) else { return nil }
             guard !record.isPlainAlert else {
                 doubt()
@@ -211,6 +216,8 @@ final class DTLSChannel: ByteChannel {
         switch step.end {
         case .done:
             lastHeard = loop.now
+            foreignBytes -= doubtfulBytes
+            doubtfulBytes = 0
             endDoubt()
             return step.count > 0 ? .bytes(step.count) : nil
         case .needsInput, .needsOutput: return nil

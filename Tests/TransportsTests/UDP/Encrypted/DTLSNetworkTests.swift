@@ -86,4 +86,27 @@ struct DTLSNetworkTests {
         await proxy.stop()
         await host.stop()
     }
+
+    @Test("An alert that is not encrypted is no sign of life, because any host can send it")
+    func plainAlerts() async throws {
+        let server = try await EmbeddedServer.start("dtls://127.0.0.1:0", .echo)
+        let proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
+        var configuration = SupervisorConfiguration.quick
+        configuration.keepalive.interval = .milliseconds(100)
+        // Shorter than the time after which such alerts end the connection.
+        configuration.keepalive.timeout = .milliseconds(300)
+        let (supervisor, recorder) = try Supervisor.recorded([proxy.endpoint], configuration)
+        supervisor.connect()
+        await recorder.waitUntilOpen()
+        // The server answers the datagrams from an unknown port with such alerts.
+        await proxy.rebindClients()
+        await recorder.waitUntilOpen(2)
+        let ends = recorder.events.compactMap { event -> TransportError.Code? in
+            if case .connectionEnded(_, let reason) = event { reason.error?.code } else { nil }
+        }
+        #expect(ends.first == .keepaliveTimeout)
+        await supervisor.close()
+        await proxy.stop()
+        await server.stop()
+    }
 }
