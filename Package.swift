@@ -41,6 +41,7 @@ let package = Package(
             ],
             resources: [
                 .embedInCode("Corpus/messages.tsv"), .embedInCode("Report/report.css"),
+                .embedInCode("Report/Charts/charts.css"),
                 .embedInCode("Serve/Page/page.html"), .embedInCode("Serve/Page/page.css"),
                 .embedInCode("Serve/Page/session.js"), .embedInCode("Serve/Page/conversation.js"),
                 .embedInCode("Serve/Page/page.js"),

@@ -10,6 +10,7 @@ func advise(_ options: Options) throws -> Int32 {
     let answers = try answers(&options.advice)
     // The report goes to standard output, and the configuration to the file.
     let target = try ReportTarget()
+    try options.makeChartFolder()
     let file: ReportTarget? = options.output == nil ? nil : try options.reportTarget()
     let candidates = try SystemFailure.translate { () throws(TransportError) in try Candidate.all(answers) }
     let exclusions = Exclusion.all(answers, candidates)

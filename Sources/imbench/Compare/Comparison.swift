@@ -66,7 +66,7 @@ struct Comparison: Sendable {
 
     /// The options that should be equal: all but those that choose rows or the form of the report.
     private var optionNames: [String] {
-        let free: Set = ["transport", "codec", "size", "seed", "format", "output", "assert", "quiet"]
+        let free: Set = ["transport", "codec", "size", "seed", "format", "output", "charts", "assert", "quiet"]
         return Set(before.options.keys).union(after.options.keys).subtracting(free).sorted()
     }
 

@@ -850,6 +850,12 @@ enum OptionTable {
                 .with(standard: "only in the report"),
             Row(switch: "wide", "do not wrap the lines of a table report to 80 columns", \.isWide)
         )
+        + section(
+            .report,
+            [.run, .open, .compare, .overhead, .trace, .storm, .outage, .heartbeat, .fanout, .crowd, .advise],
+            Row("charts", "FOLDER", "also write each chart of the report as an SVG file", file, optional: \.charts)
+                .with(standard: "charts are only in --format html")
+        )
         + section(.report, [.run], assertion("'ws.rtt.p99_us < 2000'"))
         + section(.report, [.compare], assertion("'ws.rtt.p50_us.ratio_low <= 1.05'"))
         + section(.report, [.fanout], assertion("'ws.fan-out.100.last.p99_us < 20000'"))

@@ -226,6 +226,8 @@ struct Options: Sendable, Equatable {
     var format = Format.table
     /// The file of the report; standard output if `nil`.
     var output: String?
+    /// The folder into which each chart of the report is written too.
+    var charts: String?
     var assertions: [Assertion] = []
     /// Whether the lines of a table report may be longer than ``TextRenderer/width``.
     var isWide = false

@@ -118,6 +118,6 @@ enum HTMLRenderer {
     }
 
     // Light or dark like the reader's system, and for paper.
-    private static let style = String(decoding: PackageResources.report_css, as: UTF8.self)
+    private static let style = ChartStyle.page + String(decoding: PackageResources.report_css, as: UTF8.self)
     static let script = String(decoding: PackageResources.sort_js, as: UTF8.self)
 }

@@ -5,7 +5,7 @@ struct Report: Sendable {
         var heading: String?
         /// The question that the section answers. HTML has it as the heading.
         var question: String?
-        /// Only HTML shows them. Empty charts are omitted.
+        /// Only HTML shows them, and `--charts` writes them. Empty charts are omitted.
         var charts: [any Chart] = []
         var table: Table?
         /// Lines whose characters are aligned.
@@ -99,17 +99,30 @@ extension Sequence where Element: Hashable {
 extension Options {
     /// The target of the report.
     func reportTarget() throws(UsageError) -> ReportTarget {
+        try makeChartFolder()
         do throws(SystemFailure) {
             return try ReportTarget(path: output)
         } catch {
             throw UsageError("--output: \(error.message)")
         }
     }
+
+    /// Makes the folder of `--charts`, if there is none. Called before the measurement, so that a wrong name fails immediately.
+    func makeChartFolder() throws(UsageError) {
+        guard let charts else { return }
+        do throws(SystemFailure) {
+            try makeFolder(charts)
+        } catch {
+            throw UsageError("--charts: \(error.message)")
+        }
+    }
 }
 
 extension ReportTarget {
-    /// Writes the whole report in the requested format.
+    /// Writes the whole report in the requested format, and its charts into the folder of `--charts`.
     func write(_ report: Report, _ options: Options) throws(SystemFailure) {
         try write(report.text(options.format, style, width: options.isWide ? .max : TextRenderer.width))
+        guard let folder = options.charts else { return }
+        for file in report.chartFiles { try ReportTarget(path: folder + "/" + file.name).write(file.text) }
     }
 }

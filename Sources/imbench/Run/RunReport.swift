@@ -95,7 +95,7 @@ extension RunResults {
 
     /// The conditions of the measurement.
     var facts: [(name: String, value: String)] {
-        let options = options.filter { !["format", "output", "seed"].contains($0.name) }
+        let options = options.filter { !["format", "output", "charts", "seed"].contains($0.name) }
         var facts = [
             ("machine", "\(environment.processor), \(environment.cores) cores, \(environment.system)"),
             (

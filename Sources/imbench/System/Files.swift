@@ -36,6 +36,15 @@ func readFile(_ path: String, limit: Int) -> String? {
     do throws(SystemFailure) { return try readText(path, limit: limit) } catch { return nil }
 }
 
+/// Makes a folder that can be written to, unless there is one. The error names the folder and the reason.
+func makeFolder(_ path: String) throws(SystemFailure) {
+    if mkdir(path, 0o755) != 0, errno != EEXIST { throw SystemFailure("cannot make the folder \(path)", errno: errno) }
+    let descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw SystemFailure("cannot use the folder \(path)", errno: errno) }
+    close(descriptor)
+    guard access(path, W_OK) == 0 else { throw SystemFailure("cannot write into \(path)", errno: errno) }
+}
+
 /// Writes everything, or returns `false` with `errno` set.
 @discardableResult
 func writeAll(_ descriptor: Int32, _ text: String) -> Bool {

@@ -41,6 +41,7 @@ struct BarChart: Chart {
     var unit = Axis.Unit.plain
 
     var isEmpty: Bool { rows.isEmpty }
+    var names: [String] { rows.map(\.label) }
     var keys: [ChartKey] { legend.map { ChartKey(swatch: .bar($0.kind), meaning: $0.meaning) } }
 
     func drawing(width: Double) -> SVGDrawing {
@@ -87,7 +88,8 @@ struct BarChart: Chart {
         init(_ chart: BarChart, _ width: Double) {
             let label = chart.rows.map { SVGDrawing.width(of: $0.label) }.max() ?? 0
             let value = chart.rows.map { SVGDrawing.width(of: $0.value) }.max() ?? 0
-            isStacked = label + value + 2 * Self.gap > width / 2
+            // Beside its texts, a bar has at least 45 % of the width.
+            isStacked = label + value + 2 * Self.gap > width * 0.55
             if isStacked {
                 (left, right) = (0, width)
                 valueWidth = min(value, width / 2)

@@ -1,10 +1,12 @@
-/// A picture in a report, which only HTML shows.
+/// A picture in a report, which HTML shows and `--charts` writes as a file.
 ///
-/// A chart is drawn twice, for wide pages and for narrow ones. The page shows the drawing that fits, so that texts keep
-/// their size.
+/// For HTML, a chart is drawn twice, for wide pages and for narrow ones. The page shows the drawing that fits, so that texts
+/// keep their size.
 protocol Chart: Sendable {
     /// The subject, with the unit of its numbers.
     var title: String { get }
+    /// The names of its rows, lines or messages.
+    var names: [String] { get }
     /// The meanings of colours and dashes.
     var keys: [ChartKey] { get }
     /// Whether there is nothing to draw. Such a chart is omitted.

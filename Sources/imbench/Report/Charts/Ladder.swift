@@ -15,6 +15,7 @@ struct Ladder: Chart {
     var steps: [Step] = []
 
     var isEmpty: Bool { steps.isEmpty }
+    var names: [String] { steps.map(\.label) }
     var keys: [ChartKey] { [] }
     /// How many round trips begin.
     var roundTrips: Int { steps.map(\.roundTrip).max() ?? 0 }

@@ -45,6 +45,7 @@ struct LineChart: Chart {
     var labels = Labels.atEnd
 
     var isEmpty: Bool { series.allSatisfy(\.points.isEmpty) }
+    var names: [String] { series.map(\.label) }
     var keys: [ChartKey] { series.map { ChartKey(swatch: .line($0.style), meaning: $0.label) } }
 
     func drawing(width: Double) -> SVGDrawing {

@@ -1,4 +1,4 @@
-/// An SVG drawing for a page that has the colours (`report.css`). It has no size of its own: the page scales its units.
+/// An SVG drawing, for a page that has the style (``ChartStyle``), or for a file of its own.
 ///
 /// Every text is escaped. A coordinate that is no number is written as 0.
 struct SVGDrawing: Sendable {
@@ -80,6 +80,11 @@ struct SVGDrawing: Sendable {
         content += "<text\(style) \(place)\(side)>\(HTMLRenderer.escaped(shown))\(title)</text>\n"
     }
 
+    /// Another drawing, whose upper left corner is at `at`.
+    mutating func place(_ drawing: SVGDrawing, at: Point) {
+        content += "<g transform=\"translate(\(number(at.x)) \(number(at.y)))\">\n\(drawing.content)</g>\n"
+    }
+
     /// A triangle at the end of an axis: something continues beyond it.
     mutating func clipMark(at tip: Point, towards direction: Direction, title: String) {
         isClipped = true
@@ -96,11 +101,31 @@ struct SVGDrawing: Sendable {
 
     enum Direction: Sendable { case left, right, up, down }
 
-    /// The drawing as an element of a page.
+    /// The drawing as an element of a page, which scales its units.
     func text(label: String, style: String) -> String {
         let box = "viewBox=\"0 0 \(number(width)) \(number(height))\""
         return "<svg class=\"\(style)\" \(box) role=\"img\" aria-label=\"\(HTMLRenderer.escaped(label))\">\n"
             + content + "</svg>\n"
+    }
+
+    /// The drawing as a file with its style, on a card.
+    ///
+    /// - Parameter scale: how many pixels a unit has, unless the reader's page has less room.
+    func file(title: String, description: String, scale: Double) -> String {
+        let size = "width=\"\(number(width * scale))\" height=\"\(number(height * scale))\""
+        let box = "viewBox=\"0 0 \(number(width)) \(number(height))\""
+        let card =
+            "<rect class=\"card\" x=\"0.5\" y=\"0.5\" width=\"\(number(width - 1))\" height=\"\(number(height - 1))\" rx=\"6\"/>"
+        return """
+            <svg xmlns="http://www.w3.org/2000/svg" \(size) \(box) role="img">
+            <title>\(HTMLRenderer.escaped(title))</title>
+            <desc>\(HTMLRenderer.escaped(description))</desc>
+            <style>
+            \(ChartStyle.file)</style>
+            \(card)
+            \(content)</svg>
+
+            """
     }
 
     private func closed(_ tag: String, _ title: String) -> String {
