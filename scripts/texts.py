@@ -106,6 +106,9 @@ def paragraphs(path, lines, kind):
             end()
             after_blank = True
             continue
+        if line.startswith("<!--") and line.endswith("-->"):
+            end()
+            continue
         indent = len(raw) - len(raw.lstrip())
         marker = re.match(r"([-*+]|\d+[.)])\s+(\[[ x]\]\s+)?", line)
         if indent == 0 and after_blank and not marker:
