@@ -225,7 +225,7 @@ extension Comparison {
                     }
                 let (low, middle, high) = ((interval.low - 1) * 100, (ratio - 1) * 100, (interval.high - 1) * 100)
                 return BarChart.Row(
-                    label: row.name,
+                    label: row.title,
                     spans: [.init(kind: kind, from: low, to: high), .init(kind: .mark, from: middle, to: middle)],
                     value: shownChange(ratio)
                 )
@@ -296,6 +296,7 @@ extension Comparison {
             ("loop", .string(row.row.loop.rawValue)), ("load", .string(row.row.load)),
             ("network", row.row.network.isEmpty ? .null : .string(row.row.network)),
         ]
+        if !row.row.picture.isEmpty { members.append(("picture", .string(row.row.picture))) }
         if let note = row.note { members.append(("note", .string(note))) }
         if let main = row.main {
             members.append(
@@ -326,6 +327,10 @@ extension Comparison {
 
 extension ComparedRow {
     /// The name, without the codec of a floor, which has none.
-    fileprivate var title: String { labels.filter { !$0.isEmpty }.joined(separator: " ") + place }
-    fileprivate var cells: [Table.Cell] { [Table.Cell(transport + place), Table.Cell(codec), Table.Cell(size)] }
+    fileprivate var title: String {
+        [subject, codec, String(size)].filter { !$0.isEmpty }.joined(separator: " ") + place
+    }
+    fileprivate var cells: [Table.Cell] { [Table.Cell(subject + place), Table.Cell(codec), Table.Cell(size)] }
+    /// The transport, and where a picture goes.
+    private var subject: String { transport + (row.picture.isEmpty ? "" : ", picture: \(row.picture)") }
 }

@@ -30,6 +30,8 @@ struct RecordedRow: Sendable {
         var load = ""
         /// The impaired network between client and server; empty without one.
         var network = ""
+        /// The connection of a picture beside the messages, in a run with `--mix`; empty in other runs.
+        var picture = ""
     }
 
     var name: Name
@@ -76,6 +78,7 @@ extension RecordedRun {
             row.name.loop = try Self.loop(value)
             row.name.load = load
             row.name.network = try value.member("network").flatMap(Self.textOrNull) ?? ""
+            row.name.picture = try value.member("picture").map(Self.text) ?? ""
             row.floorP50 = try value.member("floor_rtt_us").flatMap(Self.floor)
             return row
         }

@@ -46,7 +46,7 @@ func runOverNetworks(_ options: Options) throws -> Int32 {
     defer { lab.stop() }
     var progress = Progress(
         total: options.networks.count * options.rowTransports.count * options.codecs.count * options.sizes.count
-            * options.repeats,
+            * options.picturePlaces.count * options.repeats,
         isQuiet: options.quiet
     )
     let stage = try Stage(
@@ -99,7 +99,7 @@ private func measure(
         }
     for _ in 0..<options.repeats {
         for key in rows.keys.shuffled(using: &generator) where !Interruption.isRequested {
-            progress.step("\(network.name) \(key.transport) \(key.codec.name) \(key.size)")
+            progress.step("\(network.name) \(key.name)")
             rows.measure(key, duration: duration, messages: messages)
         }
     }

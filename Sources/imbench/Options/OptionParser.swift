@@ -190,6 +190,7 @@ struct OptionParser: Sendable {
             throw UsageError("--network: 'nat' is for 'open' and 'outage', not for '\(options.command.rawValue)'")
         }
         if !options.networks.isEmpty, options.command == .run { finishNetworks(&options, given) }
+        if options.pictureBytes != nil { try finishPicture(&options, given) }
         switch options.command {
         case .crowd: return try finishCrowd(&options, given)
         case .fanout: return try finishFanout(&options, given)
@@ -207,7 +208,12 @@ struct OptionParser: Sendable {
         }
         if options.command == .run, options.config == nil {
             for assertion in options.assertions {
-                try assertion.check(options.rowTransports, options.codecs, options.sizes.map { String($0) })
+                try assertion.check(
+                    options.rowTransports,
+                    options.codecs,
+                    options.sizes.map { String($0) },
+                    options.picturePlaces.map(\.rawValue)
+                )
             }
         }
     }
@@ -234,6 +240,31 @@ struct OptionParser: Sendable {
         if !given.contains("transport") {
             options.transports += ["udp-reliable", "udp-unordered"].filter(
                 (vocabulary.transports + vocabulary.modes).contains
+            )
+        }
+    }
+
+    /// There are three rows for each transport, codec and size. So by default there is one codec and one size, and over a
+    /// network one connection, whose messages share its rate with one picture.
+    private func finishPicture(_ options: inout Options, _ given: Set<String>) throws(UsageError) {
+        if !given.contains("size") { options.sizes = [128] }
+        if !given.contains("codec"), options.config == nil {
+            options.codecs = ["protobuf"].filter(vocabulary.codecs.contains)
+        }
+        if !options.networks.isEmpty, !given.contains("connections") { options.connections = 1 }
+        // Enough repeats for differences to be sure, and as long as possible, because messages beside a picture are few.
+        if !given.contains("repeat") { options.repeats = 12 }
+        if !given.contains("transport"), options.urls.isEmpty, options.config == nil {
+            options.transports.removeAll { $0 == "udp-unordered" }
+            options.transports += ["udp-reliable"].filter {
+                vocabulary.transports.contains($0) && !options.transports.contains($0)
+            }
+        }
+        let unfit = options.rowTransports.allSatisfy { $0 == "udp" || $0 == "dtls" }
+        guard !unfit || options.rowTransports.isEmpty else {
+            throw UsageError(
+                "--mix picture: \(options.transports.joined(separator: ", ")) does not send lost datagrams again, so a "
+                    + "picture would not arrive whole; allowed is any other transport, such as udp-reliable"
             )
         }
     }

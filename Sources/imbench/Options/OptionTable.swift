@@ -248,6 +248,19 @@ enum OptionTable {
             .what,
             [.run],
             Row(
+                "mix",
+                "picture=SIZE",
+                "also send a picture of this size, as in picture=1MB: rows without it, with it on the connection of the "
+                    + "messages, and with it on a second connection",
+                { _ in .text(1...100) },
+                shown: { $0.pictureBytes.map { "picture=\($0)" } },
+                set: { (options, text) throws(UsageError) in options.pictureBytes = try Picture.bytes(text) }
+            ).with(standard: "no picture")
+        )
+        + section(
+            .what,
+            [.run],
+            Row(
                 "url",
                 "URL",
                 "an outside server in place of the embedded one, as in mqtt://host:1883; may be repeated",

@@ -38,6 +38,7 @@ enum Command: String, Sendable, Hashable, CaseIterable {
             [
                 ("imbench run --transport ws,tcp --size 32,4KiB", "two transports, two sizes"),
                 ("imbench run --url ws://chat.example:8080/echo --rate 100", "another server, open loop"),
+                ("imbench run --mix picture=1MB --network 4g", "messages beside a picture, on one or two connections"),
                 ("imbench run --quiet --format json --output a.json", "a report for 'imbench compare'"),
             ]
         case .open:
@@ -190,6 +191,8 @@ struct Options: Sendable, Equatable {
     var rate: Double?
     /// How many messages of the closed loop are in flight on each connection.
     var inFlight = 1
+    /// The size of the picture that goes beside the messages; `nil` without one.
+    var pictureBytes: Int?
     /// How client and server share the cores, and the two threads of each floor in the same way.
     var placement = Placement.apart
     /// Whether spinning threads keep the cores from sleeping.
@@ -333,6 +336,9 @@ func readInput(_ path: String, limit: Int) throws(TransportError) -> String {
 }
 
 extension Options {
+    /// Where a picture goes, in rows of their own.
+    var picturePlaces: [PicturePlace] { pictureBytes == nil ? [.none] : PicturePlace.allCases }
+
     /// The options of a comparison with those of the configuration file: its endpoints as outside servers, and its codec
     /// unless the command line names codecs.
     func withConfiguredServers() throws(TransportError) -> Options {

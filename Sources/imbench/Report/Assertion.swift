@@ -23,15 +23,18 @@ extension AssertableRow {
 }
 
 extension ResultRow: AssertableRow {
-    var labels: [String] { [transport, codec, String(size)] }
-    var name: String { labels.joined(separator: " ") + (network.map { " over \($0)" } ?? "") }
+    var labels: [String] { [transport, codec, String(size), (picture?.place ?? .none).rawValue] }
+    var name: String {
+        labels.prefix(picture == nil ? 3 : 4).joined(separator: " ") + (network.map { " over \($0)" } ?? "")
+    }
 
     func value(of metric: String) -> Double? {
         Metric.all.first { $0.name == metric }?.value(self)
     }
 }
 
-/// One `--assert`: `transport[.codec][.size].metric op number`, as in `ws.json.256.rtt.p99_us < 2000`; of `imbench crowd`
+/// One `--assert`: `transport[.codec][.size].metric op number`, as in `ws.json.256.rtt.p99_us < 2000`; with `--mix`
+/// `transport[.codec][.size][.place].metric op number`, as in `ws.same.rtt.p90_us < 20000`; of `imbench crowd`
 /// `transport[.attack].metric op number`, as in `ws.ping-flood.ratio_p99 <= 2`.
 ///
 /// It must hold for every row that it names, so `ws.rtt.p99_us < 2000` must hold for all codecs and sizes. It does not hold
@@ -78,6 +81,9 @@ struct Assertion: Sendable, Hashable {
                 labels = [{ FanoutServerKind(rawValue: $0)?.rawValue }, number, number]
                 metrics = FanoutMetric.all.map(\.name)
             case .compare: metrics = ComparedRow.metrics
+            case .run:
+                labels.append { PicturePlace(rawValue: $0)?.rawValue }
+                metrics = Metric.all.map(\.name)
             default: metrics = Metric.all.map(\.name)
             }
         }

@@ -12,6 +12,13 @@ final class EchoBench {
         var codec: WireFormat
         /// Bytes of text.
         var size: Int
+        /// Where a picture goes at the same time.
+        var picture = PicturePlace.none
+
+        /// For the progress.
+        var name: String {
+            "\(transport) \(codec.name) \(size)" + (picture == .none ? "" : ", picture on the \(picture.words)")
+        }
     }
 
     private struct Entry {
@@ -19,6 +26,9 @@ final class EchoBench {
         /// Bytes of the encoded message.
         var encoded = 0
         var clients: [EchoClient] = []
+        /// The second connections, for pictures.
+        var others: [any Connection] = []
+        var pictures = Histogram()
         var costs = ConnectionCosts()
         var rtt = Histogram()
         var service = Histogram()
@@ -64,7 +74,9 @@ final class EchoBench {
         self.stage = stage
         keys = options.rowTransports.flatMap { transport in
             options.codecs.compactMap(WireFormat.init).flatMap { codec in
-                options.sizes.map { Key(transport: transport, codec: codec, size: $0) }
+                options.sizes.flatMap { size in
+                    options.picturePlaces.map { Key(transport: transport, codec: codec, size: size, picture: $0) }
+                }
             }
         }
         for key in keys { entries[key] = open(key, seed) }
@@ -97,18 +109,28 @@ final class EchoBench {
         var row = ResultRow(transport: key.transport, codec: key.codec.name, size: key.size)
         row.loop = options.rate == nil ? .closed : .open
         row.targetRate = options.rate.map { $0 * Double(options.connections) }
+        row.picture = options.pictureBytes.map { PictureFigures(place: key.picture, bytes: $0) }
         var entry = Entry(row: row)
         guard !Interruption.isRequested else { return entry }
         let message = Self.message(size: key.size, seed: seed)
         do {
             entry.encoded = try key.codec.codec().encode(message).count
-            let transports = try (0..<options.connections).map { index in
-                try stage.transport(key.transport, unique: "\(key.codec.name)-\(key.size)-\(index)")
+            let unique = "\(key.codec.name)-\(key.size)" + (key.picture == .none ? "" : "-\(key.picture.rawValue)")
+            let count = options.connections
+            // The second connections come after the first ones.
+            let transports = try (0..<(key.picture == .second ? 2 * count : count)).map { index in
+                try stage.transport(key.transport, unique: "\(unique)-\(index)")
             }
             if let limit = transports.first?.capabilities.maximumMessageSize, entry.encoded > limit {
                 entry.row.outcome = .skipped(
                     "the encoded message has \(entry.encoded) bytes; the limit of \(key.transport) is \(limit)"
                 )
+                return entry
+            }
+            if options.pictureBytes != nil, let capabilities = transports.first?.capabilities,
+                let obstacle = Picture.obstacle(key.transport, capabilities)
+            {
+                entry.row.outcome = .skipped(obstacle)
                 return entry
             }
             if let failure = failures[key.transport] {
@@ -118,6 +140,7 @@ final class EchoBench {
             let loop = stage.clientLoop
             let slack = limits.roundTrip.wholeNanoseconds * 10
             let (limits, isKeepaliveKnown) = (limits, !limits.measuresKeepalive || keepalive[key.transport] != nil)
+            let isPlain = key.picture == .none
             let opened = runInterruptibly(on: loop) {
                 do throws(TransportError) {
                     // A ping comes first, because it detects a silent server early.
@@ -125,7 +148,10 @@ final class EchoBench {
                         isKeepaliveKnown
                         ? nil
                         : try await ConnectionCosts.keepaliveBytesPerDay(transports[0], on: loop, limits)
-                    let costs = try await ConnectionCosts.measure(transports[0], timeout: limits.connect)
+                    // They are the same beside a picture.
+                    let costs =
+                        isPlain
+                        ? try await ConnectionCosts.measure(transports[0], timeout: limits.connect) : ConnectionCosts()
                     return Result<_, TransportError>.success(
                         (try await Self.connect(transports, timeout: limits.connect), costs, bytes)
                     )
@@ -136,12 +162,22 @@ final class EchoBench {
             let (connections, costs, bytes) = try opened.get()
             entry.costs = costs
             if !isKeepaliveKnown { keepalive[key.transport] = .some(bytes) }
-            entry.clients = connections.map {
-                EchoClient(
-                    $0,
+            entry.others = Array(connections.dropFirst(count))
+            entry.clients = connections.prefix(count).enumerated().map { index, connection in
+                let picture = options.pictureBytes.flatMap { bytes -> PictureSender.Plan? in
+                    switch key.picture {
+                    case .none: nil
+                    case .same: PictureSender.Plan(connection: connection, bytes: bytes, isShared: true)
+                    case .second:
+                        PictureSender.Plan(connection: connections[count + index], bytes: bytes, isShared: false)
+                    }
+                }
+                return EchoClient(
+                    connection,
                     codec: key.codec.codec(),
                     message: message,
-                    answerTimeout: limits.answer ?? EchoClient.answerTimeout($0.capabilities) + slack,
+                    answerTimeout: limits.answer ?? EchoClient.answerTimeout(connection.capabilities) + slack,
+                    picture: picture,
                     on: loop
                 )
             }
@@ -191,14 +227,17 @@ final class EchoBench {
         }
         slice.end = Clocks.now().advanced(by: duration).nanoseconds
         slice.messages = max(1, messages / entry.clients.count)
+        slice.hasPicture = key.picture != .none
         let before = statistics(entry.clients)
         let outcomes = run(slice, entry.clients)
-        entry.costs.add(from: before, to: statistics(entry.clients))
+        // Beside a picture, bytes and CPU time are not those of the messages alone.
+        if !slice.hasPicture { entry.costs.add(from: before, to: statistics(entry.clients)) }
         entry.row.outcome = outcome(entry.clients)
 
-        var rtt = Histogram()
+        var (rtt, pictures) = (Histogram(), Histogram())
         for outcome in outcomes {
             rtt.merge(outcome.rtt)
+            pictures.merge(outcome.picture)
             entry.service.merge(outcome.service)
             entry.answered += outcome.answered
         }
@@ -211,7 +250,10 @@ final class EchoBench {
         entry.repeated(.p50, rtt.median.map { Double($0) / 1000 })
         entry.repeated(.p99, rtt.percentile(990).map { Double($0) / 1000 })
         entry.repeated(.throughput, elapsed > 0 ? Double(answered) * 1e9 / Double(elapsed) : nil)
-        entry.repeated(.cpu, answered > 0 ? Double(cpu) / 1000 / Double(answered) : nil)
+        entry.repeated(.cpu, answered > 0 && !slice.hasPicture ? Double(cpu) / 1000 / Double(answered) : nil)
+        guard slice.hasPicture else { return }
+        entry.pictures.merge(pictures)
+        entry.row.picture?.repeats.append(pictures.mean.map { $0 / 1e6 })
     }
 
     private func run(_ slice: EchoClient.Slice, _ clients: [EchoClient]) -> [EchoClient.Outcome] {
@@ -240,6 +282,12 @@ final class EchoBench {
 
     // MARK: Results
 
+    /// The rows of one line of the figures.
+    private struct Line: Hashable {
+        var transport: String
+        var picture: PicturePlace
+    }
+
     /// The medians so far, in µs: a line for each transport, and a column for each codec and size.
     var figures: Table {
         let columns = keys.map { key in (key.codec, key.size) }
@@ -247,13 +295,19 @@ final class EchoBench {
         for column in columns where !named.contains(where: { $0 == column }) { named.append(column) }
         return Table(
             columns: [.text("p50 µs")] + named.map { .number("\($0.codec.name) \($0.size)") },
-            rows: keys.map(\.transport).distinct.map { transport in
+            rows: keys.map { Line(transport: $0.transport, picture: $0.picture) }.distinct.map { line in
                 let cells = named.map { column -> Table.Cell in
-                    let key = Key(transport: transport, codec: column.codec, size: column.size)
+                    let key = Key(
+                        transport: line.transport,
+                        codec: column.codec,
+                        size: column.size,
+                        picture: line.picture
+                    )
                     guard let entry = entries[key], entry.row.outcome == .measured else { return Table.Cell("") }
                     return Table.Cell(RepeatStatistics(entry.repeats.known(.p50))?.median)
                 }
-                return Table.Row(cells: [Table.Cell(transport)] + cells)
+                let place = line.picture == .none ? "" : ", \(line.picture.words)"
+                return Table.Row(cells: [Table.Cell(line.transport + place)] + cells)
             }
         )
     }
@@ -271,7 +325,11 @@ final class EchoBench {
             let (accounts, errors, _) = runBlocking(on: stage.clientLoop) { client.summary }
             row.accounts += accounts
             row.errors += errors
+            row.picture?.pieces += runBlocking(on: stage.clientLoop) { client.pieces }
         }
+        row.picture?.count = entry.pictures.count
+        row.picture?.minimum = entry.pictures.minimum.map { Double($0) / 1e6 }
+        row.picture?.maximum = entry.pictures.maximum.map { Double($0) / 1e6 }
         var topic = 0
         if let client = entry.clients.first {
             let more = TransportMode.named(key.transport)?.guarantee
@@ -292,7 +350,7 @@ final class EchoBench {
         row.rttP50Spread = RepeatStatistics(row.repeats.known(.p50))
         row.compare(with: floors?.result(floor))
         row.throughput = RepeatStatistics(row.repeats.known(.throughput))?.median
-        row.cpuPerMessage = Double(entry.cpu) / 1000 / Double(entry.answered)
+        if key.picture == .none { row.cpuPerMessage = Double(entry.cpu) / 1000 / Double(entry.answered) }
         row.bytesPerMessage = entry.costs.perMessage(text: key.size, encoded: entry.encoded, topic: topic)
         row.handshake = entry.costs.handshake
         row.keepaliveBytesPerDay = keepalive[key.transport] ?? nil
@@ -308,7 +366,7 @@ final class EchoBench {
     /// Closes all connections concurrently, because each one without an answer runs into its timeout. Does not wait for the
     /// answers when interrupted.
     func close() {
-        let connections = entries.values.flatMap { $0.clients.map(\.connection) }
+        let connections = entries.values.flatMap { $0.clients.map(\.connection) + $0.others }
         let loop = stage.clientLoop
         runInterruptibly(on: loop) {
             await withTaskGroup(of: Void.self) { group in

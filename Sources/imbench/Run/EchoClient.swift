@@ -20,6 +20,8 @@ final class EchoClient: Sendable {
         var interval: Int64?
         /// By how many percent each round trip is made longer, to test `imbench compare`.
         var delay = 0.0
+        /// Whether pictures go beside the messages. The last one begins before `end`, and the slice lasts until it is whole.
+        var hasPicture = false
     }
 
     /// The measurements of one slice.
@@ -31,6 +33,8 @@ final class EchoClient: Sendable {
         var answered = 0
         var elapsed: Int64 = 0
         var cpu: Int64 = 0
+        /// The times of pictures.
+        var picture = Histogram()
     }
 
     /// The time without any answer, in nanoseconds, after which the messages in flight count as lost. A lost datagram never
@@ -42,18 +46,28 @@ final class EchoClient: Sendable {
     private let state: LoopBound<EchoState>
     let connection: any Connection
 
-    /// - Parameter answerTimeout: in nanoseconds; by default ``answerTimeout(_:)``.
+    /// - Parameters:
+    ///   - answerTimeout: in nanoseconds; by default ``answerTimeout(_:)``.
+    ///   - picture: the picture beside the messages, if there is one.
     init(
         _ connection: any Connection,
         codec: ConfiguredCodec,
         message: ChatMessage,
         answerTimeout: Int64? = nil,
+        picture: PictureSender.Plan? = nil,
         on loop: EventLoop
     ) {
         self.connection = connection
         let answerTimeout = answerTimeout ?? Self.answerTimeout(connection.capabilities)
         state = LoopBound(
-            EchoState(connection, codec: codec, message: message, answerTimeout: answerTimeout, on: loop),
+            EchoState(
+                connection,
+                codec: codec,
+                message: message,
+                answerTimeout: answerTimeout,
+                picture: picture,
+                on: loop
+            ),
             to: loop
         )
     }
@@ -76,6 +90,7 @@ final class EchoClient: Sendable {
         // The wait for lost messages is no part of the rate.
         outcome.elapsed = held.lastAnswer > start ? held.lastAnswer - start : Clocks.monotonic() - start
         outcome.cpu = Clocks.threadCPU() - cpu
+        if let picture = held.picture { outcome.picture = picture.takeTimes() }
         return outcome
     }
 
@@ -83,7 +98,7 @@ final class EchoClient: Sendable {
     private nonisolated(nonsending) func attempt(_ slice: Slice) async {
         let state = state
         let work = Task(executorPreference: state.loop) {
-            slice.interval == nil ? await state.value.closedLoop(slice) : await Self.openLoop(state, slice)
+            slice.hasPicture ? await Self.chatBesidePictures(state, slice) : await Self.chat(state, slice)
         }
         let watchdog = Task(executorPreference: state.loop) { await state.value.watch(work) }
         await withTaskCancellationHandler {
@@ -93,6 +108,33 @@ final class EchoClient: Sendable {
         }
         watchdog.cancel()
         if !Task.isCancelled { await state.value.settle() }
+    }
+
+    private nonisolated(nonsending) static func chat(_ state: LoopBound<EchoState>, _ slice: Slice) async {
+        slice.interval == nil ? await state.value.closedLoop(slice) : await openLoop(state, slice)
+    }
+
+    /// Sends messages and pictures until both are over. A failure of either ends the other.
+    private nonisolated(nonsending) static func chatBesidePictures(
+        _ state: LoopBound<EchoState>,
+        _ slice: Slice
+    ) async {
+        guard let signals = state.value.picture?.begin(until: slice.end) else { return await chat(state, slice) }
+        let loop = state.loop
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask(executorPreference: loop) { await state.value.picture?.send(signals) }
+            group.addTask(executorPreference: loop) { await state.value.receivePictures() }
+            group.addTask(executorPreference: loop) {
+                await chat(state, slice)
+                await state.value.endPictures()
+            }
+            group.addTask(executorPreference: loop) { await state.value.watchPictures() }
+            for _ in 0..<3 {
+                await group.next()
+                if state.value.failure != nil { group.cancelAll() }
+            }
+            group.cancelAll()
+        }
     }
 
     private nonisolated(nonsending) static func openLoop(_ state: LoopBound<EchoState>, _ slice: Slice) async {
@@ -105,10 +147,13 @@ final class EchoClient: Sendable {
     /// The bytes of the topic in the last answer, which is that of the message. Call it on the loop.
     var topicBytes: Int { state.value.topicBytes }
 
+    /// The accounts of the pieces of pictures. Call it on the loop.
+    var pieces: DeliveryCounts { state.value.picture?.accounts ?? DeliveryCounts() }
+
     /// The accounts of all slices, the number of errors, and the first error. Call it on the loop.
     var summary: (accounts: DeliveryCounts, errors: Int, failure: String?) {
         let held = state.value
-        return (held.tracker.accounts, held.errors, held.failure)
+        return (held.tracker.accounts, held.errors + (held.picture?.errors ?? 0), held.failure)
     }
 }
 
@@ -142,15 +187,21 @@ final class EchoState {
     /// Whether the messages in flight have waited too long for an answer.
     private var isSilent = false
     private(set) var errors = 0
-    private(set) var failure: String?
+    private var ownFailure: String?
+    let picture: PictureSender?
+
+    /// The first error of the messages, or that of the picture.
+    var failure: String? { ownFailure ?? picture?.failure }
 
     init(
         _ connection: any Connection,
         codec: ConfiguredCodec,
         message: ChatMessage,
         answerTimeout: Int64,
+        picture: PictureSender.Plan?,
         on loop: EventLoop
     ) {
+        self.picture = picture.map(PictureSender.init)
         self.connection = connection
         self.codec = codec
         self.message = message
@@ -183,6 +234,7 @@ final class EchoState {
     /// Counts messages still in flight after an attempt as lost. An attempt that ended without answers fails the row,
     /// unless a ping shows that the network may have lost the messages.
     nonisolated(nonsending) func settle() async {
+        picture?.settle()
         let lost = tracker.accounts.inFlight
         for number in nextNumber - min(nextNumber, UInt64(Self.window))..<nextNumber { tracker.lose(number) }
         defer { lastProgress = Clocks.monotonic() }
@@ -218,7 +270,7 @@ final class EchoState {
         }
         while inFlight > 0, let now = await receive() {
             inFlight -= 1
-            if now < slice.end, sent < slice.messages, await send(at: now) {
+            if now < slice.end || hasPicture, sent < slice.messages, await send(at: now) {
                 inFlight += 1
                 sent += 1
             }
@@ -231,15 +283,34 @@ final class EchoState {
         var count = 0
         while count < slice.messages, !Task.isCancelled {
             let due = first + Int64(count) * interval
-            guard due < slice.end else { break }
+            guard due < slice.end || hasPicture else { break }
             if due > Clocks.monotonic() { await sleep(until: due) }
             guard !Task.isCancelled, await send(at: due) else { break }
             count += 1
         }
-        while tracker.accounts.inFlight > 0, !Task.isCancelled, failure == nil {
+        picture?.finish()
+        while tracker.accounts.inFlight > 0 || hasPicture, !Task.isCancelled, failure == nil {
             await sleep(until: Clocks.monotonic() + 1_000_000)
         }
     }
+
+    // MARK: Pictures
+
+    private var hasPicture: Bool { picture?.isPending ?? false }
+
+    /// Receives pieces over a connection that only pictures have.
+    nonisolated(nonsending) func receivePictures() async {
+        if let picture, !picture.isShared { await picture.receive() }
+    }
+
+    /// After the last message: receives the rest of the picture.
+    nonisolated(nonsending) func endPictures() async {
+        guard let picture else { return }
+        picture.finish()
+        while picture.isShared, picture.isPending, failure == nil, await receive(orPiece: true) != nil {}
+    }
+
+    nonisolated(nonsending) func watchPictures() async { await picture?.watch(answerTimeout, on: loop) }
 
     /// Waits until `time`, or until the task is cancelled.
     private nonisolated(nonsending) func sleep(until time: Int64) async {
@@ -277,7 +348,9 @@ final class EchoState {
     }
 
     /// Waits for the next answer and returns the time at which it was decoded; `nil` at the end.
-    nonisolated(nonsending) func receive() async -> Int64? {
+    ///
+    /// - Parameter isPieceEnough: whether to return after a piece of a picture too.
+    nonisolated(nonsending) func receive(orPiece isPieceEnough: Bool = false) async -> Int64? {
         while true {
             let payload: Payload
             do throws(TransportError) {
@@ -290,7 +363,13 @@ final class EchoState {
                 if error.code != .cancelled { _ = fail(error.sentence, nil) }
                 return nil
             }
-            if let now = take(payload) { return now }
+            if let picture, picture.isShared, PictureSender.isPiece(payload.bytes) {
+                lastProgress = Clocks.monotonic()
+                picture.take(payload.bytes, at: lastProgress)
+                if isPieceEnough { return lastProgress }
+            } else if let now = take(payload) {
+                return now
+            }
         }
     }
 
@@ -305,6 +384,7 @@ final class EchoState {
         }
         var now = Clocks.monotonic()
         (lastProgress, lastAnswer) = (now, now)
+        if let picture, picture.isShared { picture.noteProgress(now) }
         topicBytes = payload.topic?.utf8.count ?? 0
         guard let number = MessageID.number(echo.id), echo.text.utf8.count == message.text.utf8.count else {
             errors += 1
@@ -323,7 +403,7 @@ final class EchoState {
 
     private func fail(_ sentence: String, _ number: UInt64?) -> Bool {
         errors += 1
-        if failure == nil { failure = sentence }
+        if ownFailure == nil { ownFailure = sentence }
         if let number { tracker.lose(number) }
         return false
     }

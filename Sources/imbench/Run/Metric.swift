@@ -55,7 +55,10 @@ struct Metric: Sendable {
         }
     }
 
-    static let all = trips + speed + bytes + opening + accounts
+    static let all = trips + speed + bytes + opening + accounts + pictures
+
+    /// Whether only runs with a picture have it.
+    var isOfPicture: Bool { name.hasPrefix("picture.") || name.hasPrefix("pieces.") }
 
     private static let trips =
         latency("rtt", "", "round trip") { $0.rtt }
@@ -214,6 +217,56 @@ struct Metric: Sendable {
         count("unexpected", "answers to no message") { $0.accounts.unexpected },
         count("errors", "messages that could not be sent, and other errors") { $0.errors },
     ]
+
+    private static let pictures =
+        [
+            time("p50", "picture ms", "median time of a picture over the repeats, in ms") { $0.milliseconds },
+            time("min", "shortest picture ms", "shortest time of a picture, in ms") { $0.minimum },
+            time("max", "longest picture ms", "longest time of a picture, in ms") { $0.maximum },
+            Metric(
+                name: "picture.n",
+                key: "picture_ms.n",
+                title: "pictures",
+                meaning: "pictures that arrived whole",
+                form: .whole
+            ) { row in row.sentPicture.map { Double($0.count) } },
+            Metric(
+                name: "picture.mbit_per_s",
+                key: "picture_mbit_per_s",
+                title: "Mbit/s",
+                meaning: "megabits of the picture per second, in each direction"
+            ) { $0.sentPicture?.megabitsPerSecond },
+        ]
+        + [
+            piece("sent", "pieces of pictures that were sent") { $0.sent },
+            piece("acked", "pieces that came back") { $0.acked },
+            piece("lost", "pieces that did not come back") { $0.lost },
+            piece("in_flight", "pieces in flight at the end") { $0.inFlight },
+            piece("duplicated", "pieces that came back twice") { $0.duplicated },
+            piece("reordered", "pieces that overtook another") { $0.reordered },
+            piece("unexpected", "pieces that came back without being sent") { $0.unexpected },
+        ]
+
+    private static func time(
+        _ member: String,
+        _ title: String,
+        _ meaning: String,
+        _ of: @escaping @Sendable (PictureFigures) -> Double?
+    ) -> Metric {
+        Metric(name: "picture.\(member)_ms", key: "picture_ms.\(member)", title: title, meaning: meaning) {
+            $0.sentPicture.flatMap(of)
+        }
+    }
+
+    private static func piece(
+        _ name: String,
+        _ meaning: String,
+        _ of: @escaping @Sendable (DeliveryCounts) -> Int
+    ) -> Metric {
+        Metric(name: "pieces.\(name)", key: "pieces.\(name)", title: "pieces \(name)", meaning: meaning, form: .whole) {
+            $0.sentPicture.map { Double(of($0.pieces)) }
+        }
+    }
 
     private static func count(
         _ name: String,

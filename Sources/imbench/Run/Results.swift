@@ -16,6 +16,8 @@ struct RunResults: Sendable {
     var remarks: [String] = []
     /// The networks of the run, with what became of their packets.
     var networks: [NetworkUse] = []
+    /// The size of the picture beside the messages; `nil` without one.
+    var pictureBytes: Int?
 
     /// Whether any row failed, or its accounts do not close.
     var hasFailed: Bool { rows.contains(where: \.hasFailed) }
@@ -25,6 +27,7 @@ extension RunResults {
     /// The results of a run with these options, still without rows.
     init(of options: Options, seed: UInt64) {
         self.init(environment: .current(), options: OptionTable.record(of: options), seed: seed)
+        pictureBytes = options.pictureBytes
     }
 }
 
@@ -87,11 +90,19 @@ struct ResultRow: Sendable {
     var repeats: RepeatedValues = [:]
     var accounts = DeliveryCounts()
     var errors = 0
+    /// The pictures beside the messages, in a run with `--mix`.
+    var picture: PictureFigures?
 
     var hasFailed: Bool {
         if case .failed = outcome { return true }
-        return !accounts.closes
+        return !accountsClose
     }
+
+    /// The pictures, unless the row is the one without.
+    var sentPicture: PictureFigures? { picture.flatMap { $0.place == .none ? nil : $0 } }
+
+    /// Whether the accounts of the messages close, and those of the pieces of pictures.
+    var accountsClose: Bool { accounts.closes && picture?.pieces.closes != false }
 
     /// Why there are no numbers.
     var reason: String? {

@@ -102,7 +102,7 @@ struct RowDifferences: Sendable {
     private let subjects: [Subject]
     private let words: Words
     /// The sentence that says why nothing is compared.
-    private var shortage: String?
+    private(set) var shortage: String?
 
     init(_ axes: [Axis], _ words: Words) {
         self.words = words

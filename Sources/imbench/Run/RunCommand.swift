@@ -32,7 +32,9 @@ func runComparison(_ given: Options) throws -> Int32 {
         polling: options.polling
     )
     let sizes = EchoBench.encodedSizes(options, seed: EchoBench.textSeed)
-    let floors = FloorBench(kinds: FloorKind.allCases, sizes: sizes, placement: placement)
+    // A floor has no picture beside it, so only the wake-ups are measured then.
+    let kinds = options.pictureBytes == nil ? FloorKind.allCases : [.wakeUp]
+    let floors = FloorBench(kinds: kinds, sizes: sizes, placement: placement)
     let rows = EchoBench(options, stage: stage, seed: EchoBench.textSeed)
     let (measured, planned) = measure(rows, floors, options, seed)
     spinners?.stop()
@@ -83,7 +85,7 @@ private func measure(
                 let rounds = messages == .max ? .max : max(1, messages / 4)
                 floors.measure(key, duration: min(duration / 4, .milliseconds(250)), rounds: rounds)
             case .row(let key):
-                progress.step("\(key.transport) \(key.codec.name) \(key.size)", figures: rows.figures)
+                progress.step(key.name, figures: rows.figures)
                 rows.measure(key, duration: duration, messages: messages)
             }
             if !Interruption.isRequested { measured += 1 }

@@ -1,6 +1,7 @@
 /// The report of `imbench run`, and the parts of it that other commands share.
 extension RunResults {
     var report: Report {
+        if pictureBytes != nil { return pictureReport }
         if !networks.isEmpty { return networkReport }
         let groups = rows.map(\.size).distinct.map { size in (size, rows.filter { $0.size == size }) }
         var sections: [Report.Section] = []
@@ -80,7 +81,8 @@ extension RunResults {
             warnings.append("DEBUG BUILD: these numbers are not meaningful; build with -c release")
         }
         warnings += cutShort
-        for row in rows {
+        // A picture lets messages wait, and the round trip counts from the intended time.
+        for row in rows where row.picture == nil {
             guard let target = row.targetRate, let rate = row.throughput, rate < target * 0.99 else { continue }
             let share = fixed(rate / target * 100, 1)
             warnings.append("\(row.transport) \(row.codec) \(row.size): only \(share) % of the requested rate")
@@ -170,9 +172,17 @@ extension RunResults {
     }
 
     /// A check mark, and after it every count that should be 0.
-    private static func accounts(of row: ResultRow) -> String {
+    static func accounts(of row: ResultRow) -> String {
         let accounts = row.accounts
         var text = accounts.closes ? "✓" : "✗ sent \(accounts.sent) ≠ acked \(accounts.acked)"
+        if let pieces = row.picture?.pieces {
+            if !pieces.closes { text += " ✗ pieces sent \(pieces.sent) ≠ acked \(pieces.acked)" }
+            let counts = [
+                ("lost", pieces.lost), ("in flight", pieces.inFlight), ("duplicated", pieces.duplicated),
+                ("unexpected", pieces.unexpected),
+            ]
+            for (name, count) in counts where count != 0 { text += " \(count) pieces \(name)" }
+        }
         let counts = [
             ("lost", accounts.lost), ("in flight", accounts.inFlight), ("duplicated", accounts.duplicated),
             ("reordered", accounts.reordered), ("unexpected", accounts.unexpected), ("errors", row.errors),
@@ -267,19 +277,21 @@ extension RunResults {
 
     /// One row for each row and each floor. The names of numbers are those of `--assert`.
     var records: Table {
-        let texts = ["kind", "transport", "codec"], more = ["network", "loop", "outcome", "reason", "guarantees"]
+        let texts = ["kind", "transport", "codec"]
+        let more = ["network", "loop", "outcome", "reason", "guarantees"] + (pictureBytes == nil ? [] : ["picture"])
+        let all = Metric.all.filter { pictureBytes != nil || !$0.isOfPicture }
         func cells(_ kind: String, _ row: ResultRow, _ metrics: (Metric) -> Bool = { _ in true }) -> Table.Row {
             let labels = [kind, row.transport, row.codec].map { Table.Cell($0) } + [Table.Cell(row.size)]
-            let outcome = [
-                row.network ?? "", row.loop.rawValue, row.outcome.name, row.reason ?? "", row.guarantee ?? "",
-            ]
-            .map { Table.Cell($0) }
-            let numbers = Metric.all.map { Table.Cell(metrics($0) ? $0.value(row) : nil) }
+            let place = pictureBytes == nil ? [] : [row.picture?.place.rawValue ?? ""]
+            let outcome =
+                ([row.network ?? "", row.loop.rawValue, row.outcome.name, row.reason ?? "", row.guarantee ?? ""] + place)
+                .map { Table.Cell($0) }
+            let numbers = all.map { Table.Cell(metrics($0) ? $0.value(row) : nil) }
             return Table.Row(cells: labels + outcome + numbers)
         }
         return Table(
             columns: texts.map { .text(nil, $0) } + [.number(nil, "size")] + more.map { .text(nil, $0) }
-                + Metric.all.map { .number(nil, $0.name) },
+                + all.map { .number(nil, $0.name) },
             rows: rows.map { cells("transport", $0) }
                 + floors.map { floor in cells("floor", Self.row(floor)) { $0.name.hasPrefix("rtt.") } }
         )
@@ -300,18 +312,25 @@ extension RunResults {
         ]
         if let reason = row.reason { members.append(("reason", .string(reason))) }
         members += Metric.members(row) { metric in
-            row.loop == .open || !metric.name.hasPrefix("service.") && !metric.name.hasPrefix("target_")
+            guard row.picture != nil || !metric.isOfPicture else { return false }
+            return row.loop == .open || !metric.name.hasPrefix("service.") && !metric.name.hasPrefix("target_")
+        }
+        if let picture = row.picture {
+            members += [("picture", .string(picture.place.rawValue)), ("picture_bytes", .integer(picture.bytes))]
+        }
+        if let picture = row.sentPicture {
+            members.append(("picture_repeats_ms", .array(picture.repeats.map(JSONValue.rounded))))
         }
         members += [
             ("rtt_p50_interval_us", interval(row.rttP50Spread)), ("floor", JSONValue(row.floor)),
             ("ratio_to_floor_p50_interval", interval(row.ratioToFloor)), ("ratio_note", JSONValue(row.ratioNote)),
-            ("guarantees", JSONValue(row.guarantee)), ("accounts_close", .bool(row.accounts.closes)),
+            ("guarantees", JSONValue(row.guarantee)), ("accounts_close", .bool(row.accountsClose)),
             ("repeats", repeats(row.repeats)),
         ]
         return .object(members)
     }
 
-    private static func data(_ floor: FloorResult) -> JSONValue {
+    static func data(_ floor: FloorResult) -> JSONValue {
         var members: [(String, JSONValue)] = [("floor", .string(floor.kind.rawValue)), ("size", .integer(floor.size))]
         if let reason = floor.reason { members.append(("reason", .string(reason))) }
         members += Metric.members(row(floor)) { $0.name.hasPrefix("rtt.") }
