@@ -38,7 +38,6 @@ enum Command: String, Sendable, Hashable, CaseIterable {
             [
                 ("imbench run --transport ws,tcp --size 32,4KiB", "two transports, two sizes"),
                 ("imbench run --url ws://chat.example:8080/echo --rate 100", "another server, open loop"),
-                ("imbench run --mix picture=1MB --network 4g", "messages beside a picture, on one or two connections"),
                 ("imbench run --quiet --format json --output a.json", "a report for 'imbench compare'"),
             ]
         case .open:

@@ -121,16 +121,28 @@ final class EchoClient: Sendable {
     ) async {
         guard let signals = state.value.picture?.begin(until: slice.end) else { return await chat(state, slice) }
         let loop = state.loop
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask(executorPreference: loop) { await state.value.picture?.send(signals) }
-            group.addTask(executorPreference: loop) { await state.value.receivePictures() }
+        // Each task returns whether the slice must wait for it. The watch can end before the last answer.
+        await withTaskGroup(of: Bool.self) { group in
+            group.addTask(executorPreference: loop) {
+                await state.value.picture?.send(signals)
+                return true
+            }
+            group.addTask(executorPreference: loop) {
+                await state.value.receivePictures()
+                return true
+            }
             group.addTask(executorPreference: loop) {
                 await chat(state, slice)
                 await state.value.endPictures()
+                return true
             }
-            group.addTask(executorPreference: loop) { await state.value.watchPictures() }
-            for _ in 0..<3 {
-                await group.next()
+            group.addTask(executorPreference: loop) {
+                await state.value.watchPictures()
+                return false
+            }
+            var left = 3
+            while left > 0, let isNeeded = await group.next() {
+                if isNeeded { left -= 1 }
                 if state.value.failure != nil { group.cancelAll() }
             }
             group.cancelAll()
