@@ -16,6 +16,10 @@ func advise(_ options: Options) throws -> Int32 {
     let exclusions = Exclusion.all(answers, candidates)
     let excluded = Set(exclusions.flatMap(\.candidates))
     let rest = candidates.filter { !excluded.contains($0.name) }
+    guard !rest.isEmpty else {
+        let reasons = exclusions.map { "\($0.candidates.joined(separator: ", ")): \($0.reason)" }
+        throw SystemFailure("no transport is left. " + reasons.joined(separator: "; "))
+    }
 
     let seed = options.runSeed
     let measured: AdviceFigures

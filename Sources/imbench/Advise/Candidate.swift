@@ -18,6 +18,9 @@ struct Candidate: Sendable {
     /// Whether it is a part of HTTP, at HTTP's ports. Browsers and HTTP proxies let nothing else pass.
     var isWeb: Bool { descriptor.defaultPort == 80 || descriptor.defaultPort == 443 }
 
+    /// Whether messages must arrive and no broker confirms them, so that session mode is needed.
+    func needsSession(_ answers: Answers) -> Bool { answers.arrival != .mayBeLost && !capabilities.routesByTopic }
+
     /// All candidates on this machine. A datagram transport has a second one, in its reliable mode.
     static func all(_ answers: Answers) throws(TransportError) -> [Candidate] {
         var candidates: [Candidate] = []
@@ -25,7 +28,9 @@ struct Candidate: Sendable {
             candidates.append(try Candidate(descriptor, scheme: descriptor.name))
             guard descriptor.isDatagram else { continue }
             let mode = Endpoint.Option(name: "reliable", value: answers.isOrdered ? "ordered" : "unordered")
-            candidates.append(try Candidate(descriptor.with(mode), scheme: descriptor.name, [mode]))
+            // The names of the same modes in `imbench run`.
+            let suffix = answers.isOrdered ? "-reliable" : "-unordered"
+            candidates.append(try Candidate(descriptor.with(mode, suffix), scheme: descriptor.name, [mode]))
         }
         return candidates
     }
@@ -43,10 +48,10 @@ struct Candidate: Sendable {
 
 extension TransportDescriptor {
     /// The reliable mode of a datagram transport, under its own name.
-    fileprivate func with(_ mode: Endpoint.Option) -> TransportDescriptor {
+    fileprivate func with(_ mode: Endpoint.Option, _ suffix: String) -> TransportDescriptor {
         var descriptor = self
         let make = make
-        descriptor.name += "-reliable"
+        descriptor.name += suffix
         (descriptor.cores, descriptor.annotate) = (nil, nil)
         descriptor.make = { (endpoint, loop) throws(TransportError) in
             var endpoint = endpoint

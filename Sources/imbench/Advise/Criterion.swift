@@ -58,7 +58,8 @@ enum Criterion: String, Sendable, Hashable, CaseIterable {
     func meaning(_ assumptions: AdviceOptions, _ answers: Answers) -> String {
         switch self {
         case .firstMessage:
-            "measured round trips until a connection is open × \(assumptions.roundTrip.settingText) (assumed)"
+            "measured round trips until a connection is open, and one more for a session, × "
+                + "\(assumptions.roundTrip.settingText) (assumed)"
         case .bytes:
             "measured, \(answers.workload.size) bytes of text in \(answers.codec.name), all layers, one direction"
         case .keepalive: "measured ping, at the transport's own interval"
@@ -94,7 +95,10 @@ enum Criterion: String, Sendable, Hashable, CaseIterable {
         let seconds = Double(options.roundTrip.wholeNanoseconds) / 1e9
         let capabilities = candidate.capabilities
         switch self {
-        case .firstMessage: return measured.roundTrips * seconds * 1000
+        case .firstMessage:
+            // A session sends its messages after the welcome of the server.
+            let roundTrips = measured.roundTrips + (candidate.needsSession(answers) ? 1 : 0)
+            return roundTrips * seconds * 1000
         case .bytes: return measured.bytes
         case .keepalive: return measured.keepalive
         case .radio: return options.radio.awakeHoursPerDay(every: capabilities.keepaliveInterval)

@@ -14,12 +14,14 @@ private let usual: [String: CandidateFigures] = [
     "mqtt+ws": CandidateFigures(roundTrips: 4, bytes: 330, keepalive: 600_000),
     "udp": CandidateFigures(roundTrips: 2, bytes: 283, keepalive: 310_000),
     "udp-reliable": CandidateFigures(roundTrips: 2, bytes: 325, keepalive: 320_000),
+    "udp-unordered": CandidateFigures(roundTrips: 2, bytes: 325, keepalive: 320_000),
     "tls": CandidateFigures(roundTrips: 2, bytes: 317, keepalive: 370_000),
     "wss": CandidateFigures(roundTrips: 3, bytes: 321, keepalive: 720_000),
     "mqtts": CandidateFigures(roundTrips: 4, bytes: 348, keepalive: 360_000),
     "mqtt+wss": CandidateFigures(roundTrips: 5, bytes: 352, keepalive: 730_000),
     "dtls": CandidateFigures(roundTrips: 5, bytes: 320, keepalive: 560_000),
     "dtls-reliable": CandidateFigures(roundTrips: 5, bytes: 362, keepalive: 570_000),
+    "dtls-unordered": CandidateFigures(roundTrips: 5, bytes: 362, keepalive: 570_000),
 ]
 
 /// The advice for these answers, from the usual figures.
