@@ -16,6 +16,9 @@ package final class SimulatedKernel {
         package var interrupted = 1
         /// How many of a hundred datagrams meet a full queue.
         package var datagramsFull = 0
+        /// The numbers of the datagrams of each connected socket, from 0, that are lost: those that it sends, and those that
+        /// are sent to it.
+        package var lostDatagrams: (sent: Set<Int>, received: Set<Int>) = ([], [])
         /// How many of a hundred times the end arrives together with the last bytes. The same chance decides whether a
         /// reset discards unread bytes.
         package var together = 50
@@ -33,6 +36,8 @@ package final class SimulatedKernel {
     package private(set) var calls = 0
     /// The process whose program runs now.
     var current: SimulatedProcess
+    /// Called with each datagram that is sent.
+    package var onDatagram: ((UnsafeRawBufferPointer) -> Void)?
     private var random: SimulationRandom
     private var entropy: SimulationRandom
     private var events = KernelEvents()
@@ -99,6 +104,8 @@ package final class SimulatedKernel {
     func drawTogether() -> Bool { random.chance(conditions.together) }
     func drawDatagramRoom() -> Int { random.magnitude(conditions.datagramBuffers) }
     func drawDatagramFull() -> Bool { conditions.datagramsFull > 0 && random.chance(conditions.datagramsFull) }
+    func isLost(sent number: Int) -> Bool { conditions.lostDatagrams.sent.contains(number) }
+    func isLost(received number: Int) -> Bool { conditions.lostDatagrams.received.contains(number) }
     func drawPause() -> Int64 { Int64(random.magnitude(1_000...10_000_000)) }
 
     /// Removes the descriptors that one wait reports, drawn from `ready`, and returns them in random order.
@@ -155,6 +162,14 @@ package final class SimulatedKernel {
             // The path may have been cut meanwhile.
             if self.path(from, to).cutUntil > time { travel(from: from, to: to, action) } else { action() }
         }
+    }
+
+    /// Changes one bit of a datagram that arrives now between two hosts, if the path damages it.
+    func damage(_ datagram: inout [UInt8], between one: UInt32, _ other: UInt32) {
+        let key = Self.key(one, other)
+        guard !datagram.isEmpty, paths[key]?.isDamaging == true else { return }
+        paths[key]?.isDamaging = false
+        datagram[random.int(0...datagram.count - 1)] ^= 1 << UInt8(random.int(0...7))
     }
 
     func travelAsDatagram(from: UInt32, to: UInt32, _ action: @escaping () -> Void) {

@@ -67,7 +67,7 @@ package struct SimulatedPath {
     package var reordering = 0
     /// The path carries nothing before this time; `.max` means until the path is replaced.
     package var cutUntil: Int64 = 0
-    /// Whether one bit of the next bytes of a stream changes.
+    /// Whether one bit of the next bytes of a stream, or of the next datagram, changes.
     package var isDamaging = false
 
     package init() {}

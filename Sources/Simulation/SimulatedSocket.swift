@@ -300,6 +300,9 @@ final class SimulatedDatagrams: SimulatedSocket {
     var isVanished = false
     var connected: SimulatedAddress?
     var pending: Int32 = 0
+    /// How many datagrams it has sent while it was connected, and how many have come for it.
+    private var sentCount = 0
+    private var receivedCount = 0
 
     override init(_ kernel: SimulatedKernel, _ process: SimulatedProcess) {
         room = kernel.drawDatagramRoom()
@@ -328,8 +331,13 @@ final class SimulatedDatagrams: SimulatedSocket {
         }
         if local == nil { local = kernel.freeAddress(process, isDatagram: true) }
         guard let sender = local else { return -98 }
-        let datagram = Datagram(bytes: Array(bytes), sender: sender)
-        kernel.travelAsDatagram(from: process.host, to: target.host) { [kernel, weak self] in
+        let whole = Datagram(bytes: Array(bytes), sender: sender)
+        kernel.onDatagram?(bytes)
+        if connected != nil {
+            sentCount += 1
+            if kernel.isLost(sent: sentCount - 1) { return bytes.count }
+        }
+        kernel.travelAsDatagram(from: process.host, to: target.host) { [kernel, host = process.host, weak self] in
             guard let receiver = kernel.datagrams(at: target) else {
                 // An ICMP error, which only a connected socket receives.
                 guard let self, connected == target else { return }
@@ -339,12 +347,18 @@ final class SimulatedDatagrams: SimulatedSocket {
                 }
                 return
             }
+            var datagram = whole
+            kernel.damage(&datagram.bytes, between: host, target.host)
             receiver.arrive(datagram)
         }
         return bytes.count
     }
 
     private func arrive(_ datagram: Datagram) {
+        if connected != nil {
+            receivedCount += 1
+            if kernel.isLost(received: receivedCount - 1) { return }
+        }
         guard connected.map({ $0 == datagram.sender }) ?? true, queuedBytes + datagram.bytes.count <= room else {
             return
         }

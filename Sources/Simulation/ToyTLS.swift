@@ -9,6 +9,7 @@ import SocketIO
 package final class ToyTLS: TLSProvider {
     private struct State {
         var engines = 0
+        var datagrams = (clients: 0, servers: 0)
         var overheadReceived = 0
         var overheadSent = 0
         /// The engines whose peers have sent close_notify.
@@ -18,7 +19,7 @@ package final class ToyTLS: TLSProvider {
     private static let cipherPrefix = "TOY_"
 
     private let seed: UInt64
-    fileprivate let endsSilently: Bool
+    let endsSilently: Bool
     private let state = Locked(State())
 
     /// Creates the library.
@@ -45,6 +46,11 @@ package final class ToyTLS: TLSProvider {
         state.withLock { ($0.overheadReceived, $0.overheadSent) }
     }
 
+    /// How many engines of datagrams were made for servers.
+    package var serversOfDatagrams: Int { state.withLock { $0.datagrams.servers } }
+    /// How many engines of datagrams were made for clients.
+    package var clientsOfDatagrams: Int { state.withLock { $0.datagrams.clients } }
+
     /// Returns whether the peer of an engine has sent close_notify.
     ///
     /// - Parameter description: the description of the engine's connection.
@@ -53,31 +59,37 @@ package final class ToyTLS: TLSProvider {
         return state.withLock { $0.ended.contains(number) }
     }
 
-    fileprivate func addEngine() -> (number: Int, random: SimulationRandom) {
+    /// Adds an engine.
+    ///
+    /// - Parameter side: the side of an engine of datagrams; `nil` for streams.
+    func addEngine(ofDatagrams side: TLSSettings.Side? = nil) -> (number: Int, random: SimulationRandom) {
         let number = state.withLock { state in
             state.engines += 1
+            if side == .client { state.datagrams.clients += 1 }
+            if side == .server { state.datagrams.servers += 1 }
             return state.engines
         }
         return (number, SimulationRandom(seed: seed, stream: 1000 + UInt64(number)))
     }
 
-    fileprivate func addOverhead(received: Int = 0, sent: Int = 0) {
+    func addOverhead(received: Int = 0, sent: Int = 0) {
         state.withLock {
             $0.overheadReceived += received
             $0.overheadSent += sent
         }
     }
 
-    fileprivate func ended(_ number: Int) {
+    func ended(_ number: Int) {
         state.withLock { _ = $0.ended.insert(number) }
     }
 
-    fileprivate static func cipher(_ number: Int) -> String { "\(cipherPrefix)\(number)" }
+    static func cipher(_ number: Int) -> String { "\(cipherPrefix)\(number)" }
 }
 
 private final class ToyContext: TLSContext {
     private let library: ToyTLS
     private let settings: TLSSettings
+    private let sessions = ToySessions()
 
     init(_ library: ToyTLS, _ settings: TLSSettings) {
         (self.library, self.settings) = (library, settings)
@@ -85,6 +97,11 @@ private final class ToyContext: TLSContext {
 
     func makeEngine(host: String?, port: UInt16) -> (any TLSEngine)? {
         ToyEngine(library, settings)
+    }
+
+    func makeDatagramEngine(host: String?, port: UInt16, largest: Int) -> (any DatagramTLSEngine)? {
+        guard settings.isDatagram else { return nil }
+        return ToyDatagramEngine(library, settings, sessions, server: "\(host ?? ""):\(port)")
     }
 }
 
@@ -123,15 +140,6 @@ private final class ToyEngine: TLSEngine {
         }
     }
 
-    /// Alerts (RFC 8446, section 6).
-    private enum Alert: UInt8 {
-        case closeNotify = 0
-        case unexpectedMessage = 10
-        case badRecord = 20
-        case unknownAuthority = 48
-        case noProtocol = 120
-    }
-
     /// The next record that the handshake waits for.
     private enum Phase {
         case start, clientHello, serverHello, certificate, serverFinished, clientFinished, open
@@ -142,7 +150,7 @@ private final class ToyEngine: TLSEngine {
         var kind: Kind
         var body: [UInt8]
 
-        var isCloseNotify: Bool { kind == .alert && body.first == Alert.closeNotify.rawValue }
+        var isCloseNotify: Bool { kind == .alert && body.first == ToyAlert.closeNotify.rawValue }
     }
 
     private static let header = 5
@@ -257,7 +265,7 @@ private final class ToyEngine: TLSEngine {
             if isLong { flight.append(finished(.server)) }
             for _ in 0..<random.int(0...2) { flight.append(ticket()) }
             phase = .open
-        case (_, .alert): throw refused(body)
+        case (_, .alert): throw ToyAlert.failure(body, from: peerName)
         default:
             throw alert(.unexpectedMessage, .brokenRecord, "the \(peerName) broke the order of the handshake", &output)
         }
@@ -356,7 +364,7 @@ private final class ToyEngine: TLSEngine {
                 case .alert where message.isCloseNotify:
                     library.ended(number)
                     return TLSStep(.ended, consumed: consumed)
-                case .alert: throw refused(message.body)
+                case .alert: throw ToyAlert.failure(message.body, from: peerName)
                 default:
                     throw alert(.unexpectedMessage, .brokenRecord, "the \(peerName) continues the handshake", &output)
                 }
@@ -397,7 +405,7 @@ private final class ToyEngine: TLSEngine {
     }
 
     func end(_ output: inout TLSOutput) -> TLSStep {
-        if case .open = phase, !library.endsSilently { _ = seal(.alert, [Alert.closeNotify.rawValue], &output) }
+        if case .open = phase, !library.endsSilently { _ = seal(.alert, [ToyAlert.closeNotify.rawValue], &output) }
         return TLSStep(.done)
     }
 
@@ -405,24 +413,13 @@ private final class ToyEngine: TLSEngine {
 
     /// Writes an alert, and returns the failure of this side.
     private func alert(
-        _ alert: Alert,
+        _ alert: ToyAlert,
         _ problem: TLSProblem,
         _ sentence: String,
         _ output: inout TLSOutput
     ) -> TLSFailure {
         _ = seal(.alert, [alert.rawValue], &output)
         return TLSFailure(problem, sentence)
-    }
-
-    /// The failure for an alert of the peer.
-    private func refused(_ body: [UInt8]) -> TLSFailure {
-        switch body.first.flatMap({ Alert(rawValue: $0) }) {
-        case .unknownAuthority:
-            TLSFailure(.certificateRefused, "the \(peerName) does not accept the certificate of this side")
-        case .noProtocol: TLSFailure(.noCommonProtocol, "the \(peerName) speaks none of the offered protocols")
-        case .badRecord, .unexpectedMessage: TLSFailure(.brokenRecord, "the \(peerName) reports a broken record")
-        case .closeNotify, nil: TLSFailure(.other, "the \(peerName) has sent an unknown alert")
-        }
     }
 
     private func fail(_ failure: TLSFailure, consumed: Int) -> TLSStep {
@@ -476,78 +473,5 @@ private final class ToyEngine: TLSEngine {
 
     private func broken(_ output: inout TLSOutput) -> TLSFailure {
         alert(.badRecord, .brokenRecord, "a record of the \(peerName) cannot be decrypted", &output)
-    }
-}
-
-/// The records of one direction. It hides bytes from a reader of the wire, and protects nothing.
-private struct ToyCipher {
-    var key: UInt64 = 0
-    /// The number of the next record.
-    var sequence: UInt64 = 0
-
-    private static let step: UInt64 = 0x9e37_79b9_7f4a_7c15
-
-    /// The output function of SplitMix64.
-    static func mix(_ value: UInt64) -> UInt64 {
-        var z = value
-        z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
-        return z ^ (z >> 31)
-    }
-
-    private var start: UInt64 { Self.mix(key &+ (sequence &+ 1) &* Self.step) }
-
-    /// Combines the bytes of a record with a stream of words of key and sequence. The same call restores them.
-    func hide(_ bytes: UnsafeMutableRawBufferPointer) {
-        var state = start
-        var index = 0
-        while index < bytes.count {
-            state &+= Self.step
-            var word = Self.mix(state)
-            if index + 8 <= bytes.count {
-                word ^= bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-                bytes.storeBytes(of: word, toByteOffset: index, as: UInt64.self)
-            } else {
-                for rest in index..<bytes.count {
-                    bytes[rest] ^= UInt8(truncatingIfNeeded: word)
-                    word >>= 8
-                }
-            }
-            index += 8
-        }
-    }
-
-    /// The check value of a record, of which no bit can change without effect.
-    func check(_ bytes: UnsafeRawBufferPointer, type: UInt8) -> UInt64 {
-        var sum = start ^ UInt64(type) << 32 ^ UInt64(bytes.count)
-        var index = 0
-        while index < bytes.count {
-            var word: UInt64 = 0
-            if index + 8 <= bytes.count {
-                word = bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-            } else {
-                for rest in index..<bytes.count { word = word << 8 | UInt64(bytes[rest]) }
-            }
-            sum = Self.mix(sum ^ word)
-            index += 8
-        }
-        return sum
-    }
-}
-
-extension UInt64 {
-    fileprivate var bytes: [UInt8] { (0..<8).map { UInt8(truncatingIfNeeded: self >> (8 * UInt64($0))) } }
-}
-
-extension [UInt8] {
-    /// The eight bytes at `index` as a number; 0 for missing ones.
-    fileprivate func word(at index: Int) -> UInt64 {
-        dropFirst(index).prefix(8).reversed().reduce(0) { $0 << 8 | UInt64($1) }
-    }
-}
-
-extension SimulationRandom {
-    fileprivate mutating func bytes(_ count: Int) -> [UInt8] {
-        (0..<count).map { _ in UInt8(truncatingIfNeeded: next()) }
     }
 }

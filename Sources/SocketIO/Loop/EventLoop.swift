@@ -39,6 +39,8 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     package var isInEndlessTick = false
     /// For simulations: TLS takes an end of the stream without close_notify for the peer's own end.
     package var acceptsTruncation = false
+    /// For simulations: a server of DTLS drops the repeated last flight of a client.
+    package var dropsRepeatedFlights = false
     /// Whether the owner is a caller's thread that runs one operation inline.
     @exclusivity(unchecked) var isInline = false
     /// Calls of user code that are queued for the loop's own thread.

@@ -64,7 +64,13 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
         self.queue = queue
         self.core = core
         if let tls, let dtlsLimits {
-            dtls = DTLSServer(tls, dtlsLimits, socket, on: loop)
+            let largestMessage = core.largestDatagram
+            dtls = DTLSServer(
+                dtlsLimits,
+                on: loop,
+                makeEngine: { tls.datagramEngine(largest: largestMessage) },
+                transmit: { [socket] in socket.send($0, to: $1) }
+            )
             let largest = max(core.largestDatagram + DTLS.overhead, DTLS.largestHandshakeDatagram)
             batch = DatagramBatch(largest: largest, memory: 4 * DatagramBatch.usualMemory)
         } else {

@@ -71,8 +71,7 @@ extension TransportDescriptor {
                 let dtlsLimits = DTLSServer.Limits(
                     handshakes: handshakes ?? ServerLimits().maximumHandshakes,
                     handshakeTimeout: limits.secureTimeout,
-                    sessionTimeout: configuration.isPlain ? configuration.idleTimeout : limits.secureTimeout,
-                    largest: core.largestDatagram
+                    sessionTimeout: configuration.isPlain ? configuration.idleTimeout : limits.secureTimeout
                 )
                 let tls = try await ServerTLS.load(security, reader, on: loop, isDatagram: true)
                 return try await CoreListener.listen(at: endpoint, on: loop, serving: serving) {

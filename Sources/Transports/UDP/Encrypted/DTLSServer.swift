@@ -42,8 +42,6 @@ final class DTLSServer: ScheduledHandler {
         var handshakeTimeout: Duration
         /// The time of a client without a session in plain mode, where a session begins with the first message.
         var sessionTimeout: Duration
-        /// The longest message that is written, in bytes.
-        var largest: Int
     }
 
     /// How many datagrams of one handshake may wait.
@@ -51,9 +49,9 @@ final class DTLSServer: ScheduledHandler {
     /// How many records of one datagram are processed. Clients of this package write one.
     private static let recordsInDatagram = 16
 
-    private let tls: ServerTLS
     private let limits: Limits
-    private let socket: DatagramSocket
+    private let makeEngine: () -> (any DatagramTLSEngine)?
+    private let transmit: (UnsafeRawBufferPointer, SocketAddress) -> IOResult
     private let loop: EventLoop
     private var core: DTLSListenerCore
     private var random = RandomSource.system()
@@ -77,10 +75,20 @@ final class DTLSServer: ScheduledHandler {
     /// Called with each handshake that has failed, and each datagram that was refused.
     var onRefusal: ((SocketAddress, TransportError) -> Void)?
 
-    init(_ tls: ServerTLS, _ limits: Limits, _ socket: DatagramSocket, on loop: EventLoop) {
-        self.tls = tls
+    /// Creates a server without clients.
+    ///
+    /// - Parameters:
+    ///   - makeEngine: Returns the engine of one handshake; `nil` without memory.
+    ///   - transmit: Sends one datagram to an address.
+    init(
+        _ limits: Limits,
+        on loop: EventLoop,
+        makeEngine: @escaping () -> (any DatagramTLSEngine)?,
+        transmit: @escaping (UnsafeRawBufferPointer, SocketAddress) -> IOResult
+    ) {
         self.limits = limits
-        self.socket = socket
+        self.makeEngine = makeEngine
+        self.transmit = transmit
         self.loop = loop
         core = DTLSListenerCore(random: &random)
     }
@@ -108,12 +116,12 @@ final class DTLSServer: ScheduledHandler {
         switch decision {
         case .reply:
             guard !isClosed else { break }
-            _ = reply.withUnsafeReadableBytes { socket.send($0, to: sender) }
+            _ = reply.withUnsafeReadableBytes { transmit($0, sender) }
         case .accept(let id): begin(datagram, id, sender)
         case .drop:
             if let client = joining[sender] {
                 addToHandshake(datagram, client)
-            } else if let client = clients[sender] {
+            } else if let client = clients[sender], !loop.dropsRepeatedFlights {
                 // The client repeats its last flight, because the server's was lost (section 4.2.4).
                 decrypt(datagram, client, isLittle)
             }
@@ -152,7 +160,7 @@ final class DTLSServer: ScheduledHandler {
         guard !isClosed, replies.take(loop.now) else { return }
         reply.removeAll()
         DTLSRecord.appendAlert(to: &reply)
-        _ = reply.withUnsafeReadableBytes { socket.send($0, to: sender) }
+        _ = reply.withUnsafeReadableBytes { transmit($0, sender) }
     }
 
     private func decrypt(_ datagram: borrowing ByteBuffer, _ client: DTLSClient, _ isLittle: Bool) {
@@ -261,9 +269,9 @@ final class DTLSServer: ScheduledHandler {
     }
 
     private func makeAssociation(_ client: DTLSClient) -> DTLSAssociation? {
-        guard let engine = tls.datagramEngine(largest: limits.largest) else { return nil }
-        let (socket, address) = (socket, client.address)
-        let association = DTLSAssociation(engine, on: loop) { socket.send($0, to: address) }
+        guard let engine = makeEngine() else { return nil }
+        let (transmit, address) = (transmit, client.address)
+        let association = DTLSAssociation(engine, on: loop) { transmit($0, address) }
         association.onFailure = { [self] in refuse(client, TransportError($0, wasOpen: false)) }
         client.association = association
         return association

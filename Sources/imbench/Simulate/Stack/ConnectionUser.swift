@@ -130,6 +130,8 @@ final class ConnectionUser: @unchecked Sendable {
     /// Whether the server ends TLS after the client has closed in time. A server over its limit resets clients. A broker
     /// drops messages for a client that leaves, within a record if one is incomplete.
     private var mustEndTLS: Bool {
+        // The datagram of close_notify may come after the socket is closed.
+        if run.plan.carrier.isDatagram { return false }
         guard run.plan.carrier.isBroker else { return run.plan.maximumBuffered == 0 }
         return isSubscriber && app.appetite != .answering && app.closesAfter == nil && app.cancelled == 0
             && run.plan.clients == 1 && run.checker.bytesSent < 500_000
@@ -172,7 +174,7 @@ final class ConnectionUser: @unchecked Sendable {
         if error.detail == TLSProblem.truncated.rawValue, !isSilent, run.plan.maximumBuffered == 0 {
             run.checker.fail("\(name) ended without close_notify")
         }
-        let mayLose = run.plan.path.loss > 0
+        let mayLose = run.plan.isLossy
         // A message over the limit of a subscriber ends its connection.
         if run.plan.isShared, error.code == .messageTooLarge { return }
         if !isSilent, !mayLose, run.plan.carrier != .datagrams,

@@ -79,6 +79,26 @@ final class StackChecker {
         if violation == nil { violation = text() }
     }
 
+    /// A datagram is sent by a client or a server of DTLS. It must contain whole records, and no data that is not encrypted.
+    func travels(_ datagram: UnsafeRawBufferPointer) {
+        var rest = datagram[...]
+        while !rest.isEmpty {
+            let start = rest.startIndex
+            guard rest.count >= 13, (20...23).contains(rest[start]), rest[start + 1] == 0xfe else {
+                return fail("a datagram of \(datagram.count) bytes contains something else than records of DTLS")
+            }
+            let size = 13 + (Int(rest[start + 11]) << 8 | Int(rest[start + 12]))
+            let isPlain = rest[start + 3] == 0 && rest[start + 4] == 0
+            if isPlain, rest[start] == 23 { fail("a record of data is not encrypted") }
+            rest = rest.dropFirst(size)
+        }
+        // A longer message contains a run of equal bytes, and encryption hides it.
+        for start in stride(from: 0, to: datagram.count - 15, by: 16)
+        where datagram[start..<start + 16].allSatisfy({ $0 == datagram[start] }) {
+            fail("a datagram of \(datagram.count) bytes contains clear text at \(start)")
+        }
+    }
+
     /// Begins an operation that must end.
     func begin(_ name: String) -> Int {
         operations += 1

@@ -27,6 +27,8 @@ enum StackDefect: String, Sendable, CaseIterable {
     case silentEnd = "silent-end"
     /// A client does not check whether it trusts the authority of an encrypted server.
     case anyAuthority = "any-authority"
+    /// A server of DTLS does not answer a client that repeats its last flight, because the server's was lost.
+    case unrepeatedFlight = "unrepeated-flight"
 }
 
 /// A transport whose connections do not complete the pending sends of earlier ones (``StackDefect/keptForgotten``).

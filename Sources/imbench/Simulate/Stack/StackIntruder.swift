@@ -15,6 +15,8 @@ final class StackIntruder: @unchecked Sendable {
         case idler
         /// It connects to an encrypted server and does not complete the handshake.
         case mute
+        /// It sends the first ClientHello of many handshakes over DTLS, each from another address, and returns no cookie.
+        case forger
     }
 
     /// The limits of the server while there is an intruder.
@@ -22,6 +24,7 @@ final class StackIntruder: @unchecked Sendable {
     static let maximumEarlyBytes = 65_536
     /// How many messages a room has in flight to a member that acknowledges none.
     private static let maximumInFlight = 2
+    private static let forgedHellos = 20
     /// How long an encrypted server may keep a client in its handshake: its limit, and some time for the path.
     private static let handshakeTime: Int64 = 15_000_000_000
 
@@ -40,6 +43,7 @@ final class StackIntruder: @unchecked Sendable {
         case .hoarder: await enter(0) { connection, _ in await hoard(connection) }
         case .idler: await idle()
         case .mute: await keepSilent()
+        case .forger: await forge()
         case .squatter: for number in 0..<3 * Self.maximumSessions where !run.isOver { await enter(number) { _, _ in } }
         }
     }
@@ -119,6 +123,28 @@ final class StackIntruder: @unchecked Sendable {
             run.checker.fail("a client without a TLS handshake was connected for \(time / 1_000_000_000) s")
         }
         run.isDone(box.id)
+    }
+
+    /// Sends first ClientHellos, and bytes that are no DTLS. The rules after the schedule count the server's handshakes.
+    private func forge() async {
+        let library = ToyTLS(seed: UInt64(run.draw(1...1 << 30)))
+        var settings = TLSSettings(.client)
+        settings.isDatagram = true
+        guard let context = try? library.makeContext(settings, password: nil),
+            let address = SocketAddress(numeric: run.serverAddress.host, port: run.serverAddress.port)
+        else { return run.checker.fail("a forger cannot start") }
+        for _ in 0..<Self.forgedHellos where !run.isOver {
+            guard let engine = context.makeDatagramEngine(host: "server", port: 1, largest: 1200),
+                let socket = try? DatagramSocket(connectedTo: address, on: loop)
+            else { return run.checker.fail("a forger cannot send") }
+            withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 1) { memory in
+                var output = TLSOutput(memory)
+                _ = engine.handshake(UnsafeRawBufferPointer(start: nil, count: 0), &output)
+                output.forEachDatagram { _ = socket.send($0) }
+            }
+            await run.world.pause(Int64(run.draw(1...20_000_000)))
+            socket.close()
+        }
     }
 
     private func hoard(_ connection: any Connection) async {

@@ -31,10 +31,12 @@ struct StackPlan {
             case "ws": "wss"
             case "mqtt": "mqtts"
             case "mqtt+ws": "mqtt+wss"
+            case "udp": "dtls"
             default: scheme
             }
         }
 
+        var isDatagram: Bool { scheme == "udp" }
         var isBroker: Bool { scheme.hasPrefix("mqtt") }
         /// Whether no written message is lost while the connection is open.
         var isReliable: Bool { self != .datagrams }
@@ -150,7 +152,8 @@ struct StackPlan {
         carrier = random.one(of: Carrier.allCases)
         // Drawn on its own, so that all other parameters of a seed are those without encryption.
         var encryption = SimulationRandom(seed: seed, stream: 6)
-        isEncrypted = carrier.scheme != "udp" && encryption.chance(40)
+        var datagrams = SimulationRandom(seed: seed, stream: 7)
+        isEncrypted = carrier.isDatagram ? datagrams.chance(50) : encryption.chance(40)
         maximumMessage = 1
         drawStyle(&random)
         drawOptions(&random)
@@ -161,6 +164,7 @@ struct StackPlan {
         drawFaults(&random)
         drawCompany(&random)
         if isEncrypted { drawDangers(&encryption) }
+        if isEncrypted, carrier.isDatagram { drawLosses(&datagrams) }
     }
 
     private mutating func drawStyle(_ random: inout SimulationRandom) {
@@ -186,6 +190,8 @@ struct StackPlan {
         options = carrier.options
         if style == .kept { options.append("clean-session=off") }
         serverOptions = ["max-message=\(maximumMessage)"]
+        // Without this, the limit is that of a record.
+        if isEncrypted, carrier.isDatagram, maximumMessage > 16_000 { serverOptions += carrier.options }
         if random.chance(40) { options.append("inbox=\(random.one(of: [1, 2, 16]))") }
         if random.chance(40) { options.append("write-buffer=\(random.one(of: [1, 100, 4096, 65_536]))") }
         if carrier.isBroker, carrier != .mqtt0, random.chance(60) {
@@ -263,9 +269,23 @@ struct StackPlan {
         guard style == .plain else { return }
         hasDoubter = clients > 1 && random.chance(20)
         if maximumBuffered == 0, random.chance(20) {
-            intruder = .mute
+            intruder = carrier.isDatagram ? .forger : .mute
             bound = (0, 0)
         }
+    }
+
+    /// Loses single datagrams at the beginning of connections. A handshake must survive that.
+    private mutating func drawLosses(_ random: inout SimulationRandom) {
+        // A handshake takes several round trips.
+        path.latency = min(path.latency.lowerBound, 20_000_000)...min(path.latency.upperBound, 40_000_000)
+        guard path.loss == 0, random.chance(60) else { return }
+        for _ in 0..<random.int(0...2) { conditions.lostDatagrams.sent.insert(random.int(0...7)) }
+        for _ in 0..<random.int(0...2) { conditions.lostDatagrams.received.insert(random.int(0...7)) }
+    }
+
+    /// Whether datagrams are lost.
+    var isLossy: Bool {
+        path.loss > 0 || !conditions.lostDatagrams.sent.isEmpty || !conditions.lostDatagrams.received.isEmpty
     }
 
     /// Whether a client does not trust the server.
@@ -291,7 +311,7 @@ struct StackPlan {
         let low = random.magnitude(1_000...100_000_000)
         path.latency = low...low * random.int(1...3)
         path.segment = random.magnitude(1...65_536)
-        if carrier.scheme == "udp", random.chance(50) {
+        if carrier.isDatagram, random.chance(50) {
             path.loss = random.one(of: [0, 1, 10, 30])
             path.duplication = random.one(of: [0, 1, 20])
             path.reordering = random.one(of: [0, 5, 50])
@@ -350,6 +370,7 @@ struct StackPlan {
         if let intruder { text += ", and a \(intruder)" }
         if roomOutbox < 1000 { text += ", for each of which at most \(roomOutbox) messages wait" }
         if maximumBuffered > 0 { text += ", for which the server keeps \(maximumBuffered) bytes" }
+        if isLossy, path.loss == 0 { text += ", where single datagrams are lost: \(conditions.lostDatagrams)" }
         text += "; server \(serverOptions.joined(separator: "&"))\n  client \(client)\n  server \(server)"
         for (at, fault) in faults { text += "\n  at \(at / 1_000_000) ms \(fault)" }
         return text

@@ -67,6 +67,9 @@ final class StackRun: @unchecked Sendable {
         registry = plan.isEncrypted ? .encrypted(by: TLSContexts(tls)) : .standard
         random = SimulationRandom(seed: seed, stream: 5)
         world.kernel.conditions = plan.conditions
+        if plan.isEncrypted, plan.carrier.isDatagram {
+            world.kernel.onDatagram = { [checker] in checker.travels($0) }
+        }
         server = world.startProcess("server")
         serverLoop = Self.loop(of: server, in: world, plan, defect)
         for number in 0..<plan.clients {
@@ -85,6 +88,7 @@ final class StackRun: @unchecked Sendable {
         let loop = world.makeLoop(in: process, hasEdges: plan.hasEdges)
         loop.hasEndlessTicks = defect == .endlessTick
         loop.acceptsTruncation = defect == .acceptedTruncation
+        loop.dropsRepeatedFlights = defect == .unrepeatedFlight
         return loop
     }
 
@@ -170,7 +174,7 @@ final class StackRun: @unchecked Sendable {
             return !plan.acknowledges || answering.count < 2
         }
         // The end of a connection may be lost, and is not repeated.
-        if plan.carrier == .datagrams, plan.path.loss > 0 { return false }
+        if plan.carrier == .datagrams, plan.isLossy { return false }
         let apps = plan.carrier.isBroker ? [plan.client] : [plan.client, plan.server]
         // Over plain connections, two apps that answer may each wait until the other one reads. A broker always reads.
         return apps.allSatisfy { $0.appetite != .never && ($0.appetite != .answering || plan.carrier.isAcknowledged) }
@@ -226,6 +230,11 @@ final class StackRun: @unchecked Sendable {
         if !checker.pending.isEmpty { stuck("is pending") }
         if world.kernel.openDescriptors > 0 {
             checker.fail("\(world.kernel.openDescriptors) descriptors are left after close")
+        }
+        if plan.isCalm, tls.serversOfDatagrams > tls.clientsOfDatagrams {
+            checker.fail(
+                "the server has begun \(tls.serversOfDatagrams) handshakes, and \(tls.clientsOfDatagrams) clients have returned their cookies"
+            )
         }
         if world.mostCalls > 1_000_000 { checker.fail("one step made \(world.mostCalls) system calls") }
         for message in checker.expected
@@ -349,6 +358,11 @@ final class StackRun: @unchecked Sendable {
     /// A session server has acknowledged a message of this size, and buffers it until its app receives it.
     func acknowledges(_ bytes: Int) {
         acknowledged += bytes
+    }
+
+    /// The numeric address of the server.
+    var serverAddress: (host: String, port: UInt16) {
+        ([24, 16, 8, 0].map { String(server.host >> $0 & 255) }.joined(separator: "."), port)
     }
 
     /// A client has sent its last message.

@@ -49,6 +49,6 @@ struct StackTests {
     private static let near: [StackDefect: UInt64] = [
         .endlessTick: 50, .earlyClose: 15, .oversizedDropped: 20, .unboundedEarly: 90, .squatting: 870,
         .keptForgotten: 570, .earlyReceipt: 815, .unboundedRoom: 10, .unboundedSum: 50,
-        .acceptedTruncation: 550, .anyAuthority: 20, .silentEnd: 1,
+        .acceptedTruncation: 550, .anyAuthority: 20, .silentEnd: 1, .unrepeatedFlight: 225,
     ]
 }
