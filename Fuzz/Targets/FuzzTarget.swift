@@ -41,6 +41,7 @@ struct FuzzTarget: Sendable {
         FuzzTarget(name: "protobuf", run: fuzzProtobuf),
         FuzzTarget(name: "netlink", run: fuzzNetlink),
         FuzzTarget(name: "tls", run: fuzzTLS),
+        FuzzTarget(name: "dtls", run: fuzzDTLS),
         FuzzTarget(name: "stream-pairs", run: fuzzStreamPairs),
     ]
 }
