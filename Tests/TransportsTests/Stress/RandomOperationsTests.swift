@@ -119,11 +119,15 @@ final class OperationRun: Sendable {
         var rounds = 0
         var before: (heap: Int, descriptors: Int)?
         var closing: [Task<Void, Never>] = []
+        var sockets: Set<String> = []
         while left > 0 {
             let mode = OperationPlan.modes[rounds % OperationPlan.modes.count]
             let count = min(left, plan.perRound)
             let round = OperationRound(mode, rounds, random.next(), log, drivers, loops)
+            let earlier = log.ports
             await round.run(count)
+            // Later, another test can get the same ports.
+            sockets.formUnion(OpenDescriptors.sockets(at: log.ports.subtracting(earlier)))
             // Closing runs beside the next round, because it waits for peers that are gone.
             closing.append(Task.detached { await round.close() })
             left -= count
@@ -142,8 +146,8 @@ final class OperationRun: Sendable {
         let alive = await untilGone()
         var report = log.report
         if alive > 0 { report.problems.append("\(alive) drivers of connections live on") }
-        let sockets = await OpenDescriptors.untilNone(of: log.ports, on: watch)
-        if sockets > 0 { report.problems.append("\(sockets) sockets of the run are open") }
+        let open = await OpenDescriptors.untilNone(of: sockets, on: watch)
+        if open > 0 { report.problems.append("\(open) of \(sockets.count) sockets of the run are open") }
         if let before, rounds > OperationPlan.modes.count {
             let after = (heap: HeapInUse.bytes, descriptors: OpenDescriptors.count)
             report.heap = (before.heap, after.heap)
@@ -271,22 +275,27 @@ enum OpenDescriptors {
         (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count) ?? 0
     }
 
-    /// Waits for up to a minute until no socket of this process has one of these ports on either side. Returns the
-    /// number of the others.
-    static func untilNone(of ports: Set<UInt16>, on loop: EventLoop) async -> Int {
+    /// Waits for up to a minute until none of these sockets is open. Returns the number of the others.
+    static func untilNone(of sockets: Set<String>, on loop: EventLoop) async -> Int {
         for _ in 0..<600 {
-            if sockets(at: ports) == 0 { return 0 }
+            if all.isDisjoint(with: sockets) { return 0 }
             await loop.wait(.milliseconds(100))
         }
-        return sockets(at: ports)
+        return all.intersection(sockets).count
     }
 
-    private static func sockets(at ports: Set<UInt16>) -> Int {
+    /// The inode numbers of the sockets of this process.
+    private static var all: Set<String> {
         let folder = "/proc/self/fd"
-        let connections = ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? [])
+        let targets = ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? [])
             .compactMap { try? FileManager.default.destinationOfSymbolicLink(atPath: "\(folder)/\($0)") }
-        let own = Set(connections.filter { $0.hasPrefix("socket:[") }.map { String($0.dropFirst(8).dropLast()) })
-        var found = 0
+        return Set(targets.filter { $0.hasPrefix("socket:[") }.map { String($0.dropFirst(8).dropLast()) })
+    }
+
+    /// The inode numbers of the sockets of this process that have one of these ports on either side.
+    static func sockets(at ports: Set<UInt16>) -> Set<String> {
+        let own = all
+        var found: Set<String> = []
         for table in ["tcp", "tcp6", "udp", "udp6"] {
             guard let text = try? String(contentsOfFile: "/proc/self/net/\(table)", encoding: .utf8) else { continue }
             for line in text.split(separator: "\n").dropFirst() {
@@ -296,7 +305,7 @@ enum OpenDescriptors {
                     guard let port = address.split(separator: ":").last else { return false }
                     return UInt16(port, radix: 16).map { ports.contains($0) } ?? false
                 }
-                if hasPort { found += 1 }
+                if hasPort { found.insert(String(fields[9])) }
             }
         }
         return found

@@ -205,10 +205,14 @@ struct CSVRendererTests {
         let read = try #require(records(sampleResults().report.text(.csv, .none)))
         #expect(read.count == 4)
         #expect(
-            read[1].prefix(10) == ["transport", "ws", "json", "256", "closed", "measured", "", "", "0.1", "100.031"]
+            read[1].prefix(11) == [
+                "transport", "ws", "json", "256", "", "closed", "measured", "", "", "0.1", "100.031",
+            ]
         )
-        #expect(read[2][6] == "message of 4321 bytes is over UDP's limit of 1200")
-        #expect(read[3].prefix(10) == ["floor", "wake-up", "", "8", "closed", "measured", "", "", "0.1", "100.031"])
+        #expect(read[2][7] == "message of 4321 bytes is over UDP's limit of 1200")
+        #expect(
+            read[3].prefix(11) == ["floor", "wake-up", "", "8", "", "closed", "measured", "", "", "0.1", "100.031"]
+        )
         #expect(read[3].last == "")
     }
 }
