@@ -281,6 +281,8 @@ struct StackPlan {
         guard path.loss == 0, random.chance(60) else { return }
         for _ in 0..<random.int(0...2) { conditions.lostDatagrams.sent.insert(random.int(0...7)) }
         for _ in 0..<random.int(0...2) { conditions.lostDatagrams.received.insert(random.int(0...7)) }
+        // A server that closes meanwhile would be the reason why a client does not get in.
+        if isLossy { server.closesAfter = nil }
     }
 
     /// Whether datagrams are lost.
