@@ -21,6 +21,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,7 +40,7 @@ static int write_text(const char *path, const char *text) {
     return closed(file, write(file, text, (size_t)length) == length ? 0 : -1);
 }
 
-int cnetwork_isolate(int with_user) {
+static int isolate(int with_user) {
     if (!with_user) return unshare(CLONE_NEWNET);
     unsigned int user = geteuid(), group = getegid();
     if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return -1;
@@ -50,6 +51,22 @@ int cnetwork_isolate(int with_user) {
     if (write_text("/proc/self/uid_map", map) != 0) return -1;
     snprintf(map, sizeof map, "0 %u 1", group);
     return write_text("/proc/self/gid_map", map);
+}
+
+int cnetwork_isolate(int with_user) {
+    // Some systems allow only a part of it, and a process cannot go back. So a child tries all of it first.
+    pid_t child = fork();
+    if (child < 0) return -1;
+    if (child == 0) _exit(isolate(with_user) == 0 && cnetwork_set_up("lo", 0) == 0 ? 0 : errno);
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0) {
+        if (errno != EINTR) return -1;
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        errno = WIFEXITED(status) ? WEXITSTATUS(status) : EPERM;
+        return -1;
+    }
+    return isolate(with_user);
 }
 
 int cnetwork_new_namespace(void) {

@@ -59,7 +59,11 @@ extension TransportOption {
     static let streamServer = [
         TransportOption("max-connections", "a number from 1 to 1048576", "clients at a time (65536)"),
         TransportOption("max-per-address", "a number from 1 to 1048576", "clients of one address at a time (no limit)"),
-        TransportOption("max-handshakes", "a number from 1 to 1048576", "clients within their handshake (1024)"),
+        TransportOption(
+            "max-handshakes",
+            "a number from 1 to 1048576",
+            "clients in their handshake, or reading its refusal (1024)"
+        ),
         TransportOption(
             "max-buffered",
             "bytes, as in 64KiB",

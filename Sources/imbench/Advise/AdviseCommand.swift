@@ -301,7 +301,8 @@ struct Advice: Sendable {
         return run.envelope(
             results: results,
             more: [
-                ("verdict", JSONValue(ranking.verdict(answers))), ("figures", .string(origin)),
+                ("verdict", .array([ranking.verdict(answers)].compactMap { $0 }.map(JSONValue.string))),
+                ("figures", .string(origin)),
                 ("answers", .string(answers.sentence)), ("assumed", assumptions), ("excluded", .array(excluded)),
                 ("unmeasured", .array(unmeasured)), ("configuration", configuration?.json ?? .null),
             ]

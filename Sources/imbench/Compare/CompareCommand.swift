@@ -240,10 +240,12 @@ extension Comparison {
 
     /// One row for each number of each row and floor.
     private var records: Table {
-        let labels = ["kind", "transport", "codec", "size", "loop", "load", "network", "metric"]
+        let labels = ["kind", "transport", "codec", "size", "loop", "load", "network", "picture", "metric"]
         let numbers = ["before", "after", "ratio", "ratio_low", "ratio_high", "resolution"]
         func records(_ kind: String, _ row: ComparedRow) -> [Table.Row] {
-            let conditions = [row.row.loop.rawValue, row.row.load, row.row.network].map { Table.Cell($0) }
+            let conditions = [row.row.loop.rawValue, row.row.load, row.row.network, row.row.picture].map {
+                Table.Cell($0)
+            }
             let name =
                 [Table.Cell(kind), Table.Cell(row.transport), Table.Cell(row.codec), Table.Cell(row.size)] + conditions
             if let note = row.note {

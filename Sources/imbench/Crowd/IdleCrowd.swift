@@ -115,9 +115,10 @@ enum HeapUse {
         #endif
     }
 
-    /// The same once it is stable, or after ten seconds, because closed connections are freed with a delay. Call it on the
-    /// loop.
+    /// The same once it is stable, or after ten seconds, because closed connections are freed with a delay. TLS keeps the
+    /// buffers of a connection for up to 0.8 s, and looks stable until then. Call it on the loop.
     static func settled(on loop: EventLoop) async -> Int? {
+        await pause(on: loop, until: Clocks.monotonic() + 1_000_000_000)
         var last = now() ?? 0
         for _ in 0..<50 {
             await pause(on: loop, until: Clocks.monotonic() + 200_000_000)

@@ -68,7 +68,7 @@ struct HeartbeatResults: Sendable {
         do throws(SystemFailure) {
             return try NetworkLab()
         } catch {
-            options.refusal = "a network of its own: \(error.message)"
+            options.refusal = "a network of its own: \(error.message.replacing("--network: ", with: ""))"
             return nil
         }
     }

@@ -15,11 +15,11 @@ extension HeartbeatResults {
         var sentences: [String] = []
         let differing = trial.filter(\.differs)
         let measured = trial.filter { $0.seen != nil }
-        if differing.isEmpty {
+        if differing.isEmpty, !measured.isEmpty {
             sentences.append(
                 "Behind a NAT that really forgets, all \(measured.count) clients had the verdict that is calculated."
             )
-        } else {
+        } else if !differing.isEmpty {
             let cases = differing.map { row in
                 "\(row.transport), \(row.delivery.rawValue), \(row.pings.text): seen '\(row.seen?.rawValue ?? "")', calculated "
                     + "'\(row.calculated?.rawValue ?? "")'"
@@ -160,7 +160,7 @@ extension HeartbeatResults {
     var trialData: JSONValue {
         .object([
             ("needs", JSONValue(options.refusal)),
-            ("agrees", trial.isEmpty ? .null : .bool(!trial.contains(where: \.differs))),
+            ("agrees", trial.allSatisfy { $0.seen == nil } ? .null : .bool(!trial.contains(where: \.differs))),
             ("clients", .array(trial.map { .object(Self.members($0)) })),
             ("networks", .array(run.networks.map(\.data))),
         ])

@@ -35,7 +35,7 @@ final class NetworkLab: Sendable {
         )
     }
 
-    /// Does the same, and returns what is missing for it; `nil` if nothing is.
+    /// Moves the process like ``isolateProcess()``. Returns the missing requirement; `nil` if the process has moved.
     static func refusal() -> String? {
         #if os(Linux)
         // Root may be without user namespaces. All other users need one.
@@ -43,7 +43,8 @@ final class NetworkLab: Sendable {
         if cnetwork_isolate(1) == 0 { return nil }
         return
             "a network namespace, which this system refuses (\(String(cString: strerror(errno)))): allow user namespaces "
-            + "(sysctl kernel.unprivileged_userns_clone or user.max_user_namespaces), or run as root"
+            + "(sysctl kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns or "
+            + "user.max_user_namespaces), or run as root"
         #else
         return "Linux"
         #endif

@@ -82,7 +82,7 @@ extension RunResults {
         }
         warnings += cutShort
         // A picture lets messages wait, and the round trip counts from the intended time.
-        for row in rows where row.picture == nil {
+        for row in rows where row.sentPicture == nil {
             guard let target = row.targetRate, let rate = row.throughput, rate < target * 0.99 else { continue }
             let share = fixed(rate / target * 100, 1)
             warnings.append("\(row.transport) \(row.codec) \(row.size): only \(share) % of the requested rate")

@@ -49,9 +49,12 @@ private func writeAuthority(of urls: [String]) throws -> (folder: String, path: 
             && !endpoint.options.contains { $0.name == "certificate" }
     }
     guard isNeeded, let credentials = try? TrialTLS.credentials.get() else { return nil }
-    // Another user who has made this folder before could choose the file that is written.
-    let folder = FileManager.default.temporaryDirectory.path + "/imbench-\(getpid())"
-    guard mkdir(folder, 0o755) == 0 else { throw SystemFailure("cannot make the folder \(folder)", errno: errno) }
+    // A folder with a new name, because another user could have made the file before, as a link to another one.
+    var name = Array((FileManager.default.temporaryDirectory.path + "/imbench-XXXXXX").utf8CString)
+    guard mkdtemp(&name) != nil else { throw SystemFailure("cannot make a temporary folder", errno: errno) }
+    let folder = String(decoding: name.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    // Clients of other users read the certificate.
+    chmod(folder, 0o755)
     let path = folder + "/ca.pem"
     try ReportTarget(path: path).write(credentials.authority)
     remark("clients trust the encrypted servers with the option ca=\(path)")

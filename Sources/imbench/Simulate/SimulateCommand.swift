@@ -134,7 +134,8 @@ struct SimulateResults: Sendable {
                 more: [
                     ("seeds", .integer(result.seeds)), ("repeated", .integer(result.repeated)),
                     ("events", .integer(result.events)), ("hash", .string(String(result.hash, radix: 16))),
-                    ("failed", .integer(result.failed)), ("seconds", .rounded(seconds)), ("verdict", .string(verdict)),
+                    ("failed", .integer(result.failed)), ("seconds", .rounded(seconds)),
+                    ("verdict", .array([.string(verdict)])),
                 ] + (log.isEmpty ? [] : [("log", .array(log.map(JSONValue.string)))])
             )
         )

@@ -230,7 +230,7 @@ struct ComparisonReportTests {
         }
         // Two rows of five numbers, one unmatched row, one floor.
         #expect(lines.count == 1 + 10 + 1 + 1)
-        #expect(Set(lines.map(\.count)) == [16])
+        #expect(Set(lines.map(\.count)) == [17])
     }
 
     @Test("Markdown and HTML have no tags from the compared reports", arguments: [Format.markdown, .html])

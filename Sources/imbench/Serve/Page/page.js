@@ -231,7 +231,7 @@ element("offline").addEventListener("click", event => {
 // A shell must not read a part of the URL or of the room as a command.
 const quoted = text => `'${String(text).replaceAll("'", "'\\''")}'`
 // A terminal does not know the authority of an encrypted page.
-const trust = location.protocol === "https:" ? " with the option ca= that the server has printed" : ""
+const trust = location.protocol === "https:" ? " (if the server has printed an option ca=, add it to the URL)" : ""
 put("command", `imbench chat ${quoted(socketURL)} --name bob${room === "lobby" ? "" : ` --room ${quoted(clean(room))}`}`)
 element("command").after(trust)
 // A page that the browser keeps for its history has ended its session.

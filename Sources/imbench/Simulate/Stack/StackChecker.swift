@@ -88,6 +88,9 @@ final class StackChecker {
                 return fail("a datagram of \(datagram.count) bytes contains something else than records of DTLS")
             }
             let size = 13 + (Int(rest[start + 11]) << 8 | Int(rest[start + 12]))
+            guard size <= rest.count else {
+                return fail("a datagram of \(datagram.count) bytes ends within a record")
+            }
             let isPlain = rest[start + 3] == 0 && rest[start + 4] == 0
             if isPlain, rest[start] == 23 { fail("a record of data is not encrypted") }
             rest = rest.dropFirst(size)
