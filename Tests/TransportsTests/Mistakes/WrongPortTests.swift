@@ -140,7 +140,7 @@ struct WrongPortTests {
             let row = MistakeRow(
                 client: "`\(client)`",
                 server: "`\(server)`",
-                outcome: try await .of(endpoint, within: .seconds(3)),
+                outcome: try await .of(endpoint),
                 expected: expected,
                 mustRetry: true
             )
