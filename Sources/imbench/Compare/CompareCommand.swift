@@ -84,8 +84,8 @@ extension Comparison {
             return "The rows have no floors, so a change of the machine would look like one of the code."
         }
         return "The floors, which are the same code in both runs, changed by \(fixed((least - 1) * 100, 1)) to "
-            + "\(fixed((most - 1) * 100, 1)) %. Each interval is wider by the change of its floor, because the machine "
-            + "changed as much."
+            + "\(fixed((most - 1) * 100, 1)) %. The machine changed as much, so each interval of times is wider by the "
+            + "change of its floor, and that of ×floor by the square root of it."
     }
 
     /// The number of differences of each kind.

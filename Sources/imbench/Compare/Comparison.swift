@@ -94,7 +94,10 @@ struct ComparedRow: Sendable {
     var differences: [Difference] = []
     /// The factor by which the floor of the row has changed, in either direction; `nil` if it has none. The floor is the same
     /// code in both runs. A machine that runs it slower runs other code slower too, by a factor that is not known. So a
-    /// difference is real only if it is larger than this factor. This holds for ×floor too, which assumes the same factor.
+    /// difference is real only if it is larger than this factor.
+    ///
+    /// For ×floor the square root of this factor is enough: a row follows its floor by half of the floor's change at least,
+    /// and by one and a half of it at most.
     var machineChange: Double?
     /// Why there is nothing to compare.
     var note: String?
@@ -230,6 +233,7 @@ struct Difference: Sendable {
         self.before = RepeatStatistics(first)?.median
         self.after = RepeatStatistics(second)?.median
         interval = RatioInterval(before: first, after: second)
+        let machineChange = metric == .ratioToFloor ? machineChange?.squareRoot() : machineChange
         resolution = interval.map { interval in
             // Half of the interval is 2.6 standard errors, and nine of ten estimates are below the true change by at most 1.3.
             let half = max(interval.middle / interval.low, interval.high / interval.middle)

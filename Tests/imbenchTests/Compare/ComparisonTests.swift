@@ -141,14 +141,14 @@ struct ComparisonTests {
         #expect(few.sentence == "unknown: too few repeats have a value; it takes 5 in each run")
     }
 
-    @Test("A difference that is not larger than the change of its floor is noise")
+    @Test("A difference that is not larger than the square root of its floor's change is noise")
     func changedFloor() throws {
         var after = run(calm.map { $0.map { $0 * 1.2 } })
-        after.rows[0].floorP50 = 40
+        after.rows[0].floorP50 = 75
         let row = try #require(try compared(run(calm), after).rows.first)
-        #expect(row.machineChange == 1.25 && row.sentence == "no difference beyond noise")
+        #expect(row.machineChange == 1.5 && row.sentence == "no difference beyond noise")
         after.rows[0].floorP50 = 51
-        #expect(try compared(run(calm), after).rows.first?.sentence == "slower by 20 % (13–27)")
+        #expect(try compared(run(calm), after).rows.first?.sentence == "slower by 20 % (14–26)")
         after.rows[0].floorP50 = nil
         #expect(try compared(run(calm), after).rows.first?.sentence == "slower by 20 % (15–25)")
     }
