@@ -147,7 +147,7 @@ final class OperationRun: Sendable {
         var report = log.report
         if alive > 0 { report.problems.append("\(alive) drivers of connections live on") }
         let open = await OpenDescriptors.untilNone(of: sockets, on: watch)
-        if open > 0 { report.problems.append("\(open) of \(sockets.count) sockets of the run are open") }
+        report.problems += open.map { "a socket of the run is open: \($0)" }
         if let before, rounds > OperationPlan.modes.count {
             let after = (heap: HeapInUse.bytes, descriptors: OpenDescriptors.count)
             report.heap = (before.heap, after.heap)
@@ -275,13 +275,21 @@ enum OpenDescriptors {
         (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count) ?? 0
     }
 
-    /// Waits for up to a minute until none of these sockets is open. Returns the number of the others.
-    static func untilNone(of sockets: Set<String>, on loop: EventLoop) async -> Int {
+    /// Waits for up to a minute until none of these sockets is open. Returns the kernel's lines about the others: protocol,
+    /// addresses and state.
+    static func untilNone(of sockets: Set<String>, on loop: EventLoop) async -> [String] {
         for _ in 0..<600 {
-            if all.isDisjoint(with: sockets) { return 0 }
+            if all.isDisjoint(with: sockets) { return [] }
             await loop.wait(.milliseconds(100))
         }
-        return all.intersection(sockets).count
+        let open = all.intersection(sockets)
+        let lines = ["tcp", "tcp6", "udp", "udp6"].flatMap { table in
+            let text = (try? String(contentsOfFile: "/proc/self/net/\(table)", encoding: .utf8)) ?? ""
+            return text.split(separator: "\n").filter { line in
+                open.contains { line.contains(" \($0) ") }
+            }.map { "\(table) \($0.prefix(90))" }
+        }
+        return lines.isEmpty ? open.map { "inode \($0), without an address" } : lines
     }
 
     /// The inode numbers of the sockets of this process.
