@@ -258,7 +258,7 @@ package enum SendID {
 /// An event that a core reports to its driver. It is small enough to be passed in registers, because each message is
 /// one event. Large and rare payloads are therefore indirect.
 public enum CoreEvent: Sendable {
-    /// Messages may flow. The handshake is complete, except in an ``EarlyCore``. This event comes exactly once, before all others.
+    /// Messages may flow. The handshake is complete, except in an `EarlyCore`. This event comes exactly once, before all others.
     case opened
     /// A message has arrived.
     case message(Payload)
