@@ -113,7 +113,7 @@ extension Comparison {
             (
                 "method",
                 "real: the \(percent(RatioInterval.target)) interval of the ratio, from the repeats (Mann-Whitney), "
-                    + "widened by the change of the floor, lies beyond ±\(percent(noise))"
+                    + "widened by the change of the floor (its square root for ×floor), lies beyond ±\(percent(noise))"
             ),
         ]
     }
@@ -330,9 +330,9 @@ extension Comparison {
 extension ComparedRow {
     /// The name, without the codec of a floor, which has none.
     fileprivate var title: String {
-        [subject, codec, String(size)].filter { !$0.isEmpty }.joined(separator: " ") + place
+        [subject, codec, String(size)].filter { !$0.isEmpty }.joined(separator: " ") + overNetwork
     }
-    fileprivate var cells: [Table.Cell] { [Table.Cell(subject + place), Table.Cell(codec), Table.Cell(size)] }
+    fileprivate var cells: [Table.Cell] { [Table.Cell(subject + overNetwork), Table.Cell(codec), Table.Cell(size)] }
     /// The transport, and where a picture goes.
     private var subject: String { transport + (row.picture.isEmpty ? "" : ", picture: \(row.picture)") }
 }

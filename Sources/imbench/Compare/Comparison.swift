@@ -162,9 +162,9 @@ extension ComparedRow: AssertableRow {
     var codec: String { row.codec }
     var size: Int { row.size }
     var labels: [String] { [transport, codec, String(size)] }
-    var name: String { labels.joined(separator: " ") + (row.picture.isEmpty ? "" : " \(row.picture)") + place }
+    var name: String { labels.joined(separator: " ") + (row.picture.isEmpty ? "" : " \(row.picture)") + overNetwork }
     /// The network of the row, behind its other names.
-    var place: String { row.network.isEmpty ? "" : " over \(row.network)" }
+    var overNetwork: String { row.network.isEmpty ? "" : " over \(row.network)" }
 
     var reason: String? { note }
 
