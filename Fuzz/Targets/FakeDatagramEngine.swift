@@ -82,11 +82,11 @@ final class FakeDatagramEngine: DatagramTLSEngine {
     }
 
     func write(_ message: UnsafeRawBufferPointer, _ output: inout TLSOutput) -> TLSStep {
-        put(sealed(Self.dataType, Array(message)), &output)
+        output.addDatagram(sealed(Self.dataType, Array(message)))
         return TLSStep(.done, count: message.count)
     }
 
-    func end(_ output: inout TLSOutput) { put(sealed(Self.alertType, [1, 0]), &output) }
+    func end(_ output: inout TLSOutput) { output.addDatagram(sealed(Self.alertType, [1, 0])) }
 
     var timeout: Int64? { phase == .open || phase == .start ? nil : 1_000_000_000 }
 
@@ -101,9 +101,9 @@ final class FakeDatagramEngine: DatagramTLSEngine {
 
     private func sendFlight(_ output: inout TLSOutput) {
         switch (side, phase) {
-        case (.client, .serverHello): put(record(Self.handshakeType, Self.hello(nonce, cookie: cookie)), &output)
-        case (.server, .finished): put(record(Self.handshakeType, [2] + nonce.bigEndianBytes), &output)
-        default: put(sealed(Self.handshakeType, [20]), &output)
+        case (.client, .serverHello): output.addDatagram(record(Self.handshakeType, Self.hello(nonce, cookie: cookie)))
+        case (.server, .finished): output.addDatagram(record(Self.handshakeType, [2] + nonce.bigEndianBytes))
+        default: output.addDatagram(sealed(Self.handshakeType, [20]))
         }
     }
 
@@ -174,15 +174,6 @@ final class FakeDatagramEngine: DatagramTLSEngine {
             default: break
             }
         }
-    }
-
-    private func put(_ datagram: [UInt8], _ output: inout TLSOutput) {
-        let size = 4 + datagram.count
-        guard output.memory.count - output.count >= size else { return }
-        let target = UnsafeMutableRawBufferPointer(rebasing: output.memory[output.count..<output.count + size])
-        target.storeBytes(of: UInt32(datagram.count), as: UInt32.self)
-        UnsafeMutableRawBufferPointer(rebasing: target[4...]).copyBytes(from: datagram)
-        output.count += size
     }
 
     private func record(_ type: UInt8, epoch: UInt8 = 0, _ body: [UInt8]) -> [UInt8] {

@@ -207,13 +207,13 @@ final class ToyDatagramEngine: DatagramTLSEngine {
     func write(_ message: UnsafeRawBufferPointer, _ output: inout TLSOutput) -> TLSStep {
         if case .failed(let failure) = phase { return TLSStep(.failed(failure)) }
         guard isOpen, message.count <= DTLS.largestRecord else { return TLSStep(.needsInput) }
-        put(sealed(.data, Array(message)), &output)
+        output.addDatagram(sealed(.data, Array(message)))
         return TLSStep(.done, count: message.count)
     }
 
     func end(_ output: inout TLSOutput) {
         guard isOpen, !library.endsSilently else { return }
-        put(sealed(.alert, [1, ToyAlert.closeNotify.rawValue]), &output)
+        output.addDatagram(sealed(.alert, [1, ToyAlert.closeNotify.rawValue]))
     }
 
     // MARK: Time
@@ -262,13 +262,13 @@ final class ToyDatagramEngine: DatagramTLSEngine {
             for record in records(of: part) {
                 let isFull = datagram.count + record.count > largestDatagram
                 if isFull || !datagram.isEmpty && random.chance(15) {
-                    put(datagram, &output)
+                    output.addDatagram(datagram)
                     datagram = []
                 }
                 datagram += record
             }
         }
-        if !datagram.isEmpty { put(datagram, &output) }
+        if !datagram.isEmpty { output.addDatagram(datagram) }
     }
 
     private func records(of part: Part) -> [[UInt8]] {
@@ -284,16 +284,6 @@ final class ToyDatagramEngine: DatagramTLSEngine {
             start += count
         } while start < part.body.count
         return records
-    }
-
-    private func put(_ datagram: [UInt8], _ output: inout TLSOutput) {
-        let size = 4 + datagram.count
-        // Without room the datagram is lost, as on the network.
-        guard output.memory.count - output.count >= size else { return }
-        let target = UnsafeMutableRawBufferPointer(rebasing: output.memory[output.count..<output.count + size])
-        target.storeBytes(of: UInt32(datagram.count), as: UInt32.self)
-        UnsafeMutableRawBufferPointer(rebasing: target[4...]).copyBytes(from: datagram)
-        output.count += size
     }
 
     private static func three(_ number: Int) -> [UInt8] {
@@ -434,7 +424,7 @@ final class ToyDatagramEngine: DatagramTLSEngine {
         _ sentence: String,
         _ output: inout TLSOutput
     ) -> TLSFailure {
-        put(isOpen ? sealed(.alert, [2, alert.rawValue]) : plain(.alert, [2, alert.rawValue]), &output)
+        output.addDatagram(isOpen ? sealed(.alert, [2, alert.rawValue]) : plain(.alert, [2, alert.rawValue]))
         return TLSFailure(problem, sentence)
     }
 

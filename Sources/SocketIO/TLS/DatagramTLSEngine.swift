@@ -63,4 +63,14 @@ extension TLSOutput {
             start = end
         }
     }
+
+    /// Adds a datagram that an engine sends. Without room for it, it is lost, as on the network.
+    package mutating func addDatagram(_ datagram: [UInt8]) {
+        let size = 4 + datagram.count
+        guard memory.count - count >= size else { return }
+        let target = UnsafeMutableRawBufferPointer(rebasing: memory[count..<count + size])
+        target.storeBytes(of: UInt32(truncatingIfNeeded: datagram.count), as: UInt32.self)
+        UnsafeMutableRawBufferPointer(rebasing: target[4...]).copyBytes(from: datagram)
+        count += size
+    }
 }
