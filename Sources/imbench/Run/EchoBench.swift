@@ -33,6 +33,8 @@ final class EchoBench {
         var rtt = Histogram()
         var service = Histogram()
         var repeats: RepeatedValues = [:]
+        /// Open loop: messages sent per second, in each repeat.
+        var sendRates: [Double] = []
         var answered = 0
         var cpu: Int64 = 0
 
@@ -243,13 +245,15 @@ final class EchoBench {
         }
         // All clients share one thread, whose CPU time includes all of them. So the largest value is the total.
         let cpu = outcomes.map(\.cpu).max() ?? 0
-        let elapsed = outcomes.map(\.elapsed).max() ?? 0
         let answered = outcomes.reduce(0) { $0 + $1.answered }
         entry.cpu += cpu
         entry.rtt.merge(rtt)
         entry.repeated(.p50, rtt.median.map { Double($0) / 1000 })
         entry.repeated(.p99, rtt.percentile(990).map { Double($0) / 1000 })
-        entry.repeated(.throughput, elapsed > 0 ? Double(answered) * 1e9 / Double(elapsed) : nil)
+        entry.repeated(.throughput, Self.rate(outcomes, isOpenLoop: interval != nil, of: \.answered))
+        if interval != nil, let rate = Self.rate(outcomes, isOpenLoop: true, of: \.sent) {
+            entry.sendRates.append(rate)
+        }
         entry.repeated(.cpu, answered > 0 && !slice.hasPicture ? Double(cpu) / 1000 / Double(answered) : nil)
         guard slice.hasPicture else { return }
         entry.pictures.merge(pictures)
@@ -263,6 +267,21 @@ final class EchoBench {
                 for client in clients { group.addTask(executorPreference: loop) { await client.run(slice) } }
                 return await group.reduce(into: []) { $0.append($1) }
             }
+        }
+    }
+
+    /// Messages per second of all clients; `nil` without any time. Clients of the closed loop share the time of the last one.
+    /// In the open loop each has the time of its own schedule.
+    static func rate(
+        _ outcomes: [EchoClient.Outcome],
+        isOpenLoop: Bool,
+        of count: (EchoClient.Outcome) -> Int
+    ) -> Double? {
+        let elapsed = outcomes.map(\.elapsed).max() ?? 0
+        guard elapsed > 0 else { return nil }
+        return outcomes.reduce(0) { sum, outcome in
+            let time = isOpenLoop ? outcome.elapsed : elapsed
+            return time > 0 ? sum + Double(count(outcome)) * 1e9 / Double(time) : sum
         }
     }
 
@@ -350,6 +369,7 @@ final class EchoBench {
         row.rttP50Spread = RepeatStatistics(row.repeats.known(.p50))
         row.compare(with: floors?.result(floor))
         row.throughput = RepeatStatistics(row.repeats.known(.throughput))?.median
+        row.sendRate = RepeatStatistics(entry.sendRates)?.median
         if key.picture == .none { row.cpuPerMessage = Double(entry.cpu) / 1000 / Double(entry.answered) }
         row.bytesPerMessage = entry.costs.perMessage(text: key.size, encoded: entry.encoded, topic: topic)
         row.handshake = entry.costs.handshake

@@ -30,7 +30,10 @@ final class EchoClient: Sendable {
         var rtt = Histogram()
         /// Round-trip times from when the message was sent.
         var service = Histogram()
+        /// Open loop: messages handed to the connection.
+        var sent = 0
         var answered = 0
+        /// Closed loop: the time until the last answer. Open loop: the time of the schedule.
         var elapsed: Int64 = 0
         var cpu: Int64 = 0
         /// The times of pictures.
@@ -87,8 +90,11 @@ final class EchoClient: Sendable {
             left.messages -= Int(held.nextNumber - before)
         } while Clocks.monotonic() < slice.end && left.messages > 0 && held.failure == nil && !Task.isCancelled
         var outcome = held.outcome
-        // The wait for lost messages is no part of the rate.
-        outcome.elapsed = held.lastAnswer > start ? held.lastAnswer - start : Clocks.monotonic() - start
+        // The wait for lost messages is no part of the rate. In the open loop no answer is, because its time includes the
+        // delay of the network.
+        if slice.interval == nil {
+            outcome.elapsed = held.lastAnswer > start ? held.lastAnswer - start : Clocks.monotonic() - start
+        }
         outcome.cpu = Clocks.threadCPU() - cpu
         if let picture = held.picture { outcome.picture = picture.takeTimes() }
         return outcome
@@ -196,6 +202,8 @@ final class EchoState {
     private var lastProgress: Int64 = 0
     /// When the last answer came, also in an earlier slice.
     private(set) var lastAnswer: Int64 = 0
+    /// When the last message was handed to the connection.
+    private var lastSent: Int64 = 0
     /// Whether the messages in flight have waited too long for an answer.
     private var isSilent = false
     private(set) var errors = 0
@@ -300,10 +308,17 @@ final class EchoState {
             guard !Task.isCancelled, await send(at: due) else { break }
             count += 1
         }
+        outcome.sent += count
+        outcome.elapsed += Self.scheduleTime(of: count, interval, sentWithin: lastSent - first)
         picture?.finish()
         while tracker.accounts.inFlight > 0 || hasPicture, !Task.isCancelled, failure == nil {
             await sleep(until: Clocks.monotonic() + 1_000_000)
         }
+    }
+
+    /// The time that messages of a schedule take: one interval each, or longer if the last of them was sent later.
+    static func scheduleTime(of count: Int, _ interval: Int64, sentWithin time: Int64) -> Int64 {
+        count > 0 ? max(Int64(count) * interval, time) : 0
     }
 
     // MARK: Pictures
@@ -341,7 +356,8 @@ final class EchoState {
         let number = tracker.send()
         nextNumber = number + 1
         intended[Int(number) & (Self.window - 1)] = time
-        sent[Int(number) & (Self.window - 1)] = isOpenLoop ? Clocks.monotonic() : time
+        lastSent = isOpenLoop ? Clocks.monotonic() : time
+        sent[Int(number) & (Self.window - 1)] = lastSent
         message.id = MessageID.text(number)
         buffer.removeAll(keepingCapacity: true)
         do throws(CodecError) {

@@ -101,8 +101,8 @@ struct Metric: Sendable {
         Metric(
             name: "target_percent",
             title: "of target",
-            meaning: "answered messages in % of the requested ones"
-        ) { row in row.throughput.flatMap { rate in row.targetRate.map { rate / $0 * 100 } } },
+            meaning: "messages sent per second, in % of the requested rate"
+        ) { row in row.sendRate.flatMap { rate in row.targetRate.map { rate / $0 * 100 } } },
         Metric(
             name: "cpu_us_per_msg",
             key: "cpu_us_per_msg",

@@ -79,6 +79,8 @@ struct ResultRow: Sendable {
     var throughput: Double?
     /// Open loop: requested messages per second.
     var targetRate: Double?
+    /// Open loop: messages sent per second.
+    var sendRate: Double?
     /// Processor time of the client's thread, in microseconds.
     var cpuPerMessage: Double?
     /// The promise of the connection for each message.

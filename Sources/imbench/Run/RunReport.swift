@@ -83,9 +83,10 @@ extension RunResults {
         warnings += cutShort
         // A picture lets messages wait, and the round trip counts from the intended time.
         for row in rows where row.sentPicture == nil {
-            guard let target = row.targetRate, let rate = row.throughput, rate < target * 0.99 else { continue }
+            guard let target = row.targetRate, let rate = row.sendRate, rate < target * 0.99 else { continue }
             let share = fixed(rate / target * 100, 1)
-            warnings.append("\(row.transport) \(row.codec) \(row.size): only \(share) % of the requested rate")
+            let name = "\(row.transport) \(row.codec) \(row.size)" + (row.network.map { " over \($0)" } ?? "")
+            warnings.append("\(name): messages were sent at only \(share) % of the requested rate")
         }
         return warnings + remarks
     }

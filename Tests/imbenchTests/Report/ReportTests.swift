@@ -74,11 +74,22 @@ func sampleResults() -> RunResults {
         results.environment.isDebugBuild = true
         results.wasCutShort = true
         results.rows[0].loop = .open
-        results.rows[0].targetRate = 20_000
+        (results.rows[0].targetRate, results.rows[0].sendRate) = (20_000, 9876.5)
         let lines = results.report.text(.table, .none).split(separator: "\n")
         #expect(lines[0].hasPrefix("DEBUG BUILD"))
         #expect(lines[1].hasPrefix("CUT SHORT"))
-        #expect(lines[2] == "ws json 256: only 49.4 % of the requested rate")
+        #expect(lines[2] == "ws json 256: messages were sent at only 49.4 % of the requested rate")
+        results.rows[0].network = "3g"
+        #expect(results.warnings[2].hasPrefix("ws json 256 over 3g: "))
+    }
+
+    @Test("Messages that were sent on time and lost are no missed rate")
+    func losses() {
+        var results = sampleResults()
+        results.rows[0].loop = .open
+        (results.rows[0].targetRate, results.rows[0].sendRate, results.rows[0].throughput) = (100, 100, 60)
+        #expect(results.warnings.isEmpty)
+        #expect(Metric.named("target_percent")?.value(results.rows[0]) == 100)
     }
 
     @Test("Accounts that do not close fail the run and are shown")

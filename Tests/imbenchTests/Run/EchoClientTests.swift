@@ -74,6 +74,9 @@ struct OpenLoopTests {
             #expect(row.accounts.closes && row.accounts.sent == 100 && row.accounts.inFlight == 0)
             #expect(row.accounts.acked == 100 || row.transport == "udp")
             #expect(row.rtt?.count == row.accounts.acked && row.service?.count == row.accounts.acked)
+            // A schedule can be late, and never early.
+            let rates = (try #require(row.sendRate), try #require(row.throughput))
+            #expect(rates.0 > 0 && rates.0 <= 2000.001 && rates.1 <= rates.0)
         }
     }
 
@@ -98,7 +101,34 @@ struct OpenLoopTests {
         }
         #expect(failure == nil)
         #expect(accounts.closes && accounts.sent == 50 && accounts.acked == 40 && accounts.lost == 10)
-        #expect(outcome.answered == 40 && outcome.rtt.count == 40)
+        #expect(outcome.sent == 50 && outcome.answered == 40 && outcome.rtt.count == 40)
+    }
+
+    @Test("A message of an open loop has the time of its interval, however early its answer is")
+    func oneMessage() async throws {
+        let outcome = try await run(messages: 1, interval: 60_000_000_000).outcome
+        #expect(outcome.answered == 1 && outcome.elapsed == 60_000_000_000)
+        #expect(EchoBench.rate([outcome], isOpenLoop: true, of: \.sent) == 1.0 / 60)
+    }
+
+    @Test("Messages that are sent late take longer than their schedule")
+    func late() async throws {
+        #expect(EchoState.scheduleTime(of: 50, 1_000_000, sentWithin: 49_300_000) == 50_000_000)
+        #expect(EchoState.scheduleTime(of: 50, 1_000_000, sentWithin: 70_000_000) == 70_000_000)
+        #expect(EchoState.scheduleTime(of: 0, 1_000_000, sentWithin: 70_000_000) == 0)
+        #expect(try await run(stall: 60_000_000).outcome.elapsed >= 60_000_000)
+    }
+
+    @Test("The rate of an open loop is the sum over its connections, whose schedules differ in length")
+    func rates() {
+        let outcomes = [(3, 3_000_000_000), (2, 2_000_000_000), (0, 0)].map { (count: Int, elapsed: Int64) in
+            var outcome = EchoClient.Outcome()
+            (outcome.sent, outcome.elapsed) = (count, elapsed)
+            return outcome
+        }
+        #expect(EchoBench.rate(outcomes, isOpenLoop: true, of: \.sent) == 2)
+        #expect(EchoBench.rate(outcomes, isOpenLoop: false, of: \.sent) == 5.0 / 3)
+        #expect(EchoBench.rate([], isOpenLoop: true, of: \.sent) == nil)
     }
 
     @Test("An open loop reports that the server has closed the connection, and its accounts close")
