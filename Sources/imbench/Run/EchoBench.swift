@@ -55,8 +55,12 @@ final class EchoBench {
         var roundTrip = Duration.zero
         /// Whether the keepalive is measured. A lossy network may lose its pings.
         var measuresKeepalive = true
+        /// The descriptors that this process may have; `nil` raises the soft limit to the hard one.
+        var descriptors: Int?
     }
 
+    /// Descriptors for floors, loops, servers and files.
+    static let otherDescriptors = 64
     /// The seed of the texts of a run. They are the same in all runs, so that runs can be compared.
     static let textSeed: UInt64 = 1
 
@@ -69,11 +73,16 @@ final class EchoBench {
     private var keepalive: [String: Double?] = [:]
     /// Why no row of a transport can be measured. Its first row fails with this.
     private var failures: [String: String] = [:]
+    /// The descriptors that this process may have, and how many of them are left for connections.
+    private let descriptors: Int
+    private var descriptorsLeft: Int
 
     init(_ options: Options, stage: Stage, seed: UInt64, limits: Limits = Limits()) {
         self.options = options
         self.limits = limits
         self.stage = stage
+        descriptors = limits.descriptors ?? raiseDescriptorLimit()
+        descriptorsLeft = descriptors - Self.otherDescriptors
         keys = options.rowTransports.flatMap { transport in
             options.codecs.compactMap(WireFormat.init).flatMap { codec in
                 options.sizes.flatMap { size in
@@ -120,7 +129,17 @@ final class EchoBench {
             let unique = "\(key.codec.name)-\(key.size)" + (key.picture == .none ? "" : "-\(key.picture.rawValue)")
             let count = options.connections
             // The second connections come after the first ones.
-            let transports = try (0..<(key.picture == .second ? 2 * count : count)).map { index in
+            let connectionCount = key.picture == .second ? 2 * count : count
+            // This process has both ends of the connections, unless the server is an outside one. All rows are open at once.
+            let needed = connectionCount * (options.urls.contains { $0.scheme == key.transport } ? 1 : 2)
+            guard needed <= descriptorsLeft else {
+                entry.row.outcome = .skipped(
+                    "it needs \(needed) descriptors beside those of the rows above; a process may have \(descriptors) "
+                        + "(ulimit -Hn)"
+                )
+                return entry
+            }
+            let transports = try (0..<connectionCount).map { index in
                 try stage.transport(key.transport, unique: "\(unique)-\(index)")
             }
             if let limit = transports.first?.capabilities.maximumMessageSize, entry.encoded > limit {
@@ -163,6 +182,7 @@ final class EchoBench {
             }
             let (connections, costs, bytes) = try opened.get()
             entry.costs = costs
+            descriptorsLeft -= needed
             if !isKeepaliveKnown { keepalive[key.transport] = .some(bytes) }
             entry.others = Array(connections.dropFirst(count))
             entry.clients = connections.prefix(count).enumerated().map { index, connection in
@@ -239,7 +259,7 @@ final class EchoBench {
         var (rtt, pictures) = (Histogram(), Histogram())
         for outcome in outcomes {
             rtt.merge(outcome.rtt)
-            pictures.merge(outcome.picture)
+            if let picture = outcome.picture { pictures.merge(picture) }
             entry.service.merge(outcome.service)
             entry.answered += outcome.answered
         }

@@ -36,8 +36,8 @@ final class EchoClient: Sendable {
         /// Closed loop: the time until the last answer. Open loop: the time of the schedule.
         var elapsed: Int64 = 0
         var cpu: Int64 = 0
-        /// The times of pictures.
-        var picture = Histogram()
+        /// The times of pictures; `nil` without pictures.
+        var picture: Histogram?
     }
 
     /// The time without any answer, in nanoseconds, after which the messages in flight count as lost. A lost datagram never
@@ -89,7 +89,7 @@ final class EchoClient: Sendable {
             await attempt(left)
             left.messages -= Int(held.nextNumber - before)
         } while Clocks.monotonic() < slice.end && left.messages > 0 && held.failure == nil && !Task.isCancelled
-        var outcome = held.outcome
+        var outcome = held.takeOutcome()
         // The wait for lost messages is no part of the rate. In the open loop no answer is, because its time includes the
         // delay of the network.
         if slice.interval == nil {
@@ -190,11 +190,14 @@ final class EchoState {
     private var message: ChatMessage
     private var buffer: [UInt8] = []
     private(set) var tracker = SequenceTracker(window: EchoState.window)
-    private var intended = [Int64](repeating: 0, count: EchoState.window)
+    /// When each message in the window was due; empty in the closed loop, which has no schedule.
+    private var intended: [Int64] = []
     private var sent = [Int64](repeating: 0, count: EchoState.window)
     private(set) var nextNumber: UInt64 = 0
     private(set) var topicBytes = 0
-    private(set) var outcome = EchoClient.Outcome()
+    /// The measurements of the present slice; `nil` between slices. Its histograms take half a megabyte, and all rows of a
+    /// run are open at once.
+    private var outcome: EchoClient.Outcome?
     private var isOpenLoop = false
     /// The share by which each round trip is made longer.
     private var delay = 0.0
@@ -232,9 +235,16 @@ final class EchoState {
     func begin(_ slice: EchoClient.Slice) {
         outcome = EchoClient.Outcome()
         isOpenLoop = slice.interval != nil
+        if isOpenLoop, intended.isEmpty { intended = [Int64](repeating: 0, count: Self.window) }
         delay = slice.delay / 100
         lastProgress = Clocks.monotonic()
         isSilent = false
+    }
+
+    /// The measurements of the slice, which is over.
+    func takeOutcome() -> EchoClient.Outcome {
+        defer { outcome = nil }
+        return outcome ?? EchoClient.Outcome()
     }
 
     /// Cancels `work` if messages have been in flight for ``answerTimeout`` without any answer. It checks four times, so
@@ -308,8 +318,8 @@ final class EchoState {
             guard !Task.isCancelled, await send(at: due) else { break }
             count += 1
         }
-        outcome.sent += count
-        outcome.elapsed += Self.scheduleTime(of: count, interval, sentWithin: lastSent - first)
+        outcome?.sent += count
+        outcome?.elapsed += Self.scheduleTime(of: count, interval, sentWithin: lastSent - first)
         picture?.finish()
         while tracker.accounts.inFlight > 0 || hasPicture, !Task.isCancelled, failure == nil {
             await sleep(until: Clocks.monotonic() + 1_000_000)
@@ -355,9 +365,10 @@ final class EchoState {
     private nonisolated(nonsending) func send(at time: Int64) async -> Bool {
         let number = tracker.send()
         nextNumber = number + 1
-        intended[Int(number) & (Self.window - 1)] = time
+        let slot = Int(number) & (Self.window - 1)
+        if isOpenLoop { intended[slot] = time }
         lastSent = isOpenLoop ? Clocks.monotonic() : time
-        sent[Int(number) & (Self.window - 1)] = lastSent
+        sent[slot] = lastSent
         message.id = MessageID.text(number)
         buffer.removeAll(keepingCapacity: true)
         do throws(CodecError) {
@@ -419,13 +430,14 @@ final class EchoState {
             return nil
         }
         guard case .first = tracker.answer(number) else { return nil }
+        let slot = Int(number) & (Self.window - 1)
         if delay > 0 {
-            let end = now + Int64(Double(now - sent[Int(number) & (Self.window - 1)]) * delay)
+            let end = now + Int64(Double(now - sent[slot]) * delay)
             while now < end { now = Clocks.monotonic() }
         }
-        outcome.answered += 1
-        outcome.rtt.record(now - intended[Int(number) & (Self.window - 1)])
-        outcome.service.record(now - sent[Int(number) & (Self.window - 1)])
+        outcome?.answered += 1
+        outcome?.rtt.record(now - (isOpenLoop ? intended[slot] : sent[slot]))
+        outcome?.service.record(now - sent[slot])
         return now
     }
 

@@ -34,8 +34,9 @@ func runComparison(_ given: Options) throws -> Int32 {
     let sizes = EchoBench.encodedSizes(options, seed: EchoBench.textSeed)
     // A floor has no picture beside it, so only the wake-ups are measured then.
     let kinds = options.pictureBytes == nil ? FloorKind.allCases : [.wakeUp]
-    let floors = FloorBench(kinds: kinds, sizes: sizes, placement: placement)
+    // The rows come first, because they raise the limit of descriptors.
     let rows = EchoBench(options, stage: stage, seed: EchoBench.textSeed)
+    let floors = FloorBench(kinds: kinds, sizes: sizes, placement: placement)
     let (measured, planned) = measure(rows, floors, options, seed)
     spinners?.stop()
 

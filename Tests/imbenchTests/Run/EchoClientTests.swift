@@ -80,6 +80,22 @@ struct OpenLoopTests {
         }
     }
 
+    @Test("A row whose connections need more descriptors than are left is skipped with the reason")
+    func descriptors() throws {
+        let line = "run --transport tcp --messages 20 --warmup 0ms --connections 2 --size 32,33 --codec json"
+        let options = try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
+        let stage = try Stage(registry: .standard, outside: [], seed: 1, placement: nil)
+        // Each row takes four.
+        let limits = EchoBench.Limits(answer: Self.answerTimeout, descriptors: EchoBench.otherDescriptors + 6)
+        let bench = EchoBench(options, stage: stage, seed: 1, limits: limits)
+        for key in bench.keys { bench.measure(key, duration: .seconds(3600), messages: 20) }
+        let rows = bench.results()
+        bench.close()
+        stage.close()
+        #expect(rows.map(\.outcome.name) == ["measured", "skipped"])
+        #expect(rows[1].reason?.hasPrefix("it needs 4 descriptors beside those of the rows above; ") == true)
+    }
+
     @Test("The latency of a message counts from its scheduled time, not from the actual send time")
     func lateness() async throws {
         // While the first message is delayed by 60 ms, the 49 others become due, 1 ms after each other. Then the first of
