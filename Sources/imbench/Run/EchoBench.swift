@@ -231,6 +231,8 @@ final class EchoBench {
 
     /// Measures one repeat of one row, after a warm-up that is not recorded. Ends early when interrupted. A row that
     /// has failed is not measured again.
+    ///
+    /// - Parameter messages: the most messages of all connections together; each of them sends at least one.
     func measure(_ key: Key, duration: Duration, messages: Int) {
         guard var entry = entries[key], entry.row.outcome == .measured, !entry.clients.isEmpty else { return }
         defer { entries[key] = entry }
@@ -243,15 +245,20 @@ final class EchoBench {
         )
         if options.warmup > .zero {
             slice.end = Clocks.now().advanced(by: options.warmup).nanoseconds
-            _ = run(slice, entry.clients)
+            _ = run(entry.clients.map { ($0, slice) })
             entry.row.outcome = outcome(entry.clients)
             guard entry.row.outcome == .measured, !Interruption.isRequested else { return }
         }
         slice.end = Clocks.now().advanced(by: duration).nanoseconds
-        slice.messages = max(1, messages / entry.clients.count)
         slice.hasPicture = key.picture != .none
         let before = statistics(entry.clients)
-        let outcomes = run(slice, entry.clients)
+        let shares = RepeatPlan.shares(of: max(messages, entry.clients.count), among: entry.clients.count)
+        let outcomes = run(
+            zip(entry.clients, shares).map { client, share in
+                slice.messages = share
+                return (client, slice)
+            }
+        )
         // Beside a picture, bytes and CPU time are not those of the messages alone.
         if !slice.hasPicture { entry.costs.add(from: before, to: statistics(entry.clients)) }
         entry.row.outcome = outcome(entry.clients)
@@ -280,11 +287,13 @@ final class EchoBench {
         entry.row.picture?.repeats.append(pictures.mean.map { $0 / 1e6 })
     }
 
-    private func run(_ slice: EchoClient.Slice, _ clients: [EchoClient]) -> [EchoClient.Outcome] {
+    private func run(_ slices: [(client: EchoClient, slice: EchoClient.Slice)]) -> [EchoClient.Outcome] {
         let loop = stage.clientLoop
         return runInterruptibly(on: loop) {
             await withTaskGroup(of: EchoClient.Outcome.self) { group in
-                for client in clients { group.addTask(executorPreference: loop) { await client.run(slice) } }
+                for (client, slice) in slices {
+                    group.addTask(executorPreference: loop) { await client.run(slice) }
+                }
                 return await group.reduce(into: []) { $0.append($1) }
             }
         }

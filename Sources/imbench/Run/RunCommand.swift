@@ -37,7 +37,9 @@ func runComparison(_ given: Options) throws -> Int32 {
     // The rows come first, because they raise the limit of descriptors.
     let rows = EchoBench(options, stage: stage, seed: EchoBench.textSeed)
     let floors = FloorBench(kinds: kinds, sizes: sizes, placement: placement)
-    let (measured, planned) = measure(rows, floors, options, seed)
+    let plan = RepeatPlan(options)
+    results.remarks += [plan.remark].compactMap { $0 }
+    let (measured, planned) = measure(rows, floors, plan, options, seed)
     spinners?.stop()
 
     results.rows = rows.results(floors)
@@ -46,7 +48,7 @@ func runComparison(_ given: Options) throws -> Int32 {
     if Interruption.isRequested {
         results.wasCutShort = true
         results.remarks.append(
-            "interrupted after \(measured) of \(planned) measurements, \(options.repeats) of each row and floor"
+            "interrupted after \(measured) of \(planned) measurements, \(plan.messages.count) of each row and floor"
         )
     }
     try target.write(results.report, options)
@@ -61,6 +63,7 @@ func runComparison(_ given: Options) throws -> Int32 {
 private func measure(
     _ rows: EchoBench,
     _ floors: FloorBench,
+    _ plan: RepeatPlan,
     _ options: Options,
     _ seed: UInt64
 ) -> (measured: Int, planned: Int) {
@@ -71,27 +74,23 @@ private func measure(
     let steps = floors.keys.map(Step.floor) + rows.keys.map(Step.row)
     var generator = RandomSource.seeded(seed)
     var measured = 0
-    var progress = Progress(total: options.repeats * steps.count, isQuiet: options.quiet)
-    let (duration, messages): (Duration, Int) =
-        switch options.extent {
-        case .duration(let duration): (duration / options.repeats, .max)
-        case .messages(let count): (.seconds(3600), max(1, count / options.repeats))
-        }
-    for _ in 0..<options.repeats {
+    let planned = plan.messages.count * steps.count
+    var progress = Progress(total: planned, isQuiet: options.quiet)
+    for messages in plan.messages {
         for step in steps.shuffled(using: &generator) where !Interruption.isRequested {
             switch step {
             case .floor(let key):
                 progress.step("\(key.kind.rawValue) \(key.size)", figures: rows.figures)
                 // A floor is steadier than a transport and needs a quarter of the time.
                 let rounds = messages == .max ? .max : max(1, messages / 4)
-                floors.measure(key, duration: min(duration / 4, .milliseconds(250)), rounds: rounds)
+                floors.measure(key, duration: min(plan.duration / 4, .milliseconds(250)), rounds: rounds)
             case .row(let key):
                 progress.step(key.name, figures: rows.figures)
-                rows.measure(key, duration: duration, messages: messages)
+                rows.measure(key, duration: plan.duration, messages: messages)
             }
             if !Interruption.isRequested { measured += 1 }
         }
     }
     progress.finish()
-    return (measured, options.repeats * steps.count)
+    return (measured, planned)
 }

@@ -59,20 +59,20 @@ struct OpenLoopTests {
 
     @Test("An open loop sends every message of the schedule over each transport, and its accounts close")
     func transports() throws {
-        let line = "run --rate 1000 --messages 100 --warmup 0ms --repeat 1 --connections 2 --size 32 --codec json"
+        let line = "run --rate 1000 --messages 101 --warmup 0ms --repeat 1 --connections 2 --size 32 --codec json"
         var options = try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
         options.transports = TransportRegistry.available.transports.map(\.name)
         let stage = try Stage(registry: .standard, outside: [], seed: 1, placement: nil)
         let bench = EchoBench(options, stage: stage, seed: 1, limits: .init(answer: Self.answerTimeout))
-        for key in bench.keys { bench.measure(key, duration: .seconds(3600), messages: 100) }
+        for key in bench.keys { bench.measure(key, duration: .seconds(3600), messages: 101) }
         let rows = bench.results(FloorBench(kinds: [], sizes: []))
         bench.close()
         stage.close()
         #expect(rows.map(\.transport) == options.transports)
         for row in rows {
             #expect(row.outcome == .measured && row.loop == .open && row.targetRate == 2000)
-            #expect(row.accounts.closes && row.accounts.sent == 100 && row.accounts.inFlight == 0)
-            #expect(row.accounts.acked == 100 || row.transport == "udp")
+            #expect(row.accounts.closes && row.accounts.sent == 101 && row.accounts.inFlight == 0)
+            #expect(row.accounts.acked == 101 || row.transport == "udp")
             #expect(row.rtt?.count == row.accounts.acked && row.service?.count == row.accounts.acked)
             // A schedule can be late, and never early.
             let rates = (try #require(row.sendRate), try #require(row.throughput))
