@@ -2,8 +2,9 @@
 ///
 /// A row is compared with the row of a reference at the same place, such as ws with tcp, both with JSON at 256 bytes. Each
 /// repeat of both gives a ratio, in which a slow phase of the machine cancels out. ``PairedInterval`` gives the interval of
-/// the true ratio. A difference is sure if its interval lies beyond ±``noise``. The intervals are wide enough for all
-/// sentences of a table to be right together with ``certainty`` (Bonferroni's correction).
+/// the true ratio. A difference is sure if its interval lies beyond ±``noise``. If it is not, and the interval reaches beyond
+/// ±``unsure``, nothing is known. The intervals are wide enough for all sentences of a table to be right together with
+/// ``certainty`` (Bonferroni's correction).
 struct RowDifferences: Sendable {
     /// The values of one row, by repeat.
     struct Row: Sendable {
@@ -49,6 +50,8 @@ struct RowDifferences: Sendable {
     static let certainty = 0.95
     /// The share by which equal code may differ between two connections.
     static let noise = 0.02
+    /// The share from which a possible difference is too large to be called none.
+    static let unsure = 0.25
     /// The most sentences.
     private static let mostSentences = 6
 
@@ -57,7 +60,7 @@ struct RowDifferences: Sendable {
         var size: Int
     }
 
-    private enum Direction: Hashable { case more, less, none }
+    private enum Direction: Hashable { case more, less, none, unsure }
 
     private struct Difference {
         var place: Place
@@ -65,12 +68,17 @@ struct RowDifferences: Sendable {
         var high: Double
 
         var direction: Direction {
-            low > 1 + RowDifferences.noise ? .more : high < 1 / (1 + RowDifferences.noise) ? .less : .none
+            if low > 1 + RowDifferences.noise { return .more }
+            if high < 1 / (1 + RowDifferences.noise) { return .less }
+            let limit = 1 + RowDifferences.unsure
+            return high <= limit && low >= 1 / limit ? .none : .unsure
         }
     }
 
     /// One subject, and its differences from the reference.
     private struct Subject {
+        /// The number of its axis.
+        var axis: Int
         var name: String
         var reference: String
         var preposition: String
@@ -80,15 +88,16 @@ struct RowDifferences: Sendable {
             differences.filter { $0.direction == direction }.map(\.place)
         }
 
-        /// Whether one sentence can be about both: no difference is sure, or those at the same places are, and are similar.
+        /// Whether one sentence can be about both: there are no differences, or those at the same places are sure, and are
+        /// similar.
         func isLike(_ other: Subject) -> Bool {
             guard reference == other.reference, preposition == other.preposition else { return false }
-            let isSame = [self, other].map { $0.differences.allSatisfy { $0.direction == .none } }
-            guard !isSame[0], !isSame[1] else { return isSame[0] && isSame[1] }
-            return [Direction.more, .less, .none].allSatisfy { direction in
-                places(direction) == other.places(direction)
-                    && (direction == .none || range(direction).overlaps(other.range(direction)))
-            }
+            if [self, other].allSatisfy({ $0.differences.allSatisfy { $0.direction == .none } }) { return true }
+            return [Direction.none, .unsure].allSatisfy { places($0) == other.places($0) }
+                && [Direction.more, .less].allSatisfy { direction in
+                    places(direction) == other.places(direction)
+                        && range(direction).overlaps(other.range(direction))
+                }
         }
 
         /// From the lowest to the highest end of the differences in one direction.
@@ -103,6 +112,8 @@ struct RowDifferences: Sendable {
     private let words: Words
     /// The sentence that says why nothing is compared.
     private(set) var shortage: String?
+    /// The subjects of the first axis whose difference is unknown at some place, because its repeats have no interval.
+    private(set) var unknown: [String] = []
 
     init(_ axes: [Axis], _ words: Words) {
         self.words = words
@@ -110,23 +121,27 @@ struct RowDifferences: Sendable {
         let count = pairs.reduce(0) { $0 + $1.count }
         let target = 1 - (1 - Self.certainty) / Double(max(1, count))
         var subjects: [Subject] = []
-        var repeats = Int.max
-        for (axis, pairs) in zip(axes, pairs) {
+        var repeats: [(given: Int, known: Int)] = []
+        for (number, (axis, pairs)) in zip(axes, pairs).enumerated() {
             for (reference, row) in pairs {
-                let ratios = RepeatStatistics.ratios(row.values, to: reference.values).compactMap { $0 }
-                guard !ratios.isEmpty else { continue }
-                repeats = min(repeats, ratios.count)
-                guard let interval = PairedInterval(ratios, target: target) else { continue }
+                let all = RepeatStatistics.ratios(row.values, to: reference.values)
+                let ratios = all.compactMap { $0 }
+                if !all.isEmpty { repeats.append((all.count, ratios.count)) }
+                guard let interval = PairedInterval(ratios, target: target) else {
+                    if number == 0, !unknown.contains(row.subject) { unknown.append(row.subject) }
+                    continue
+                }
                 let place = Place(group: row.group, size: row.size)
                 let difference = Difference(place: place, low: interval.low, high: interval.high)
                 let index = subjects.firstIndex {
-                    $0.name == row.subject && $0.reference == reference.subject && $0.preposition == axis.preposition
+                    $0.axis == number && $0.name == row.subject && $0.reference == reference.subject
                 }
                 if let index {
                     subjects[index].differences.append(difference)
                 } else {
                     subjects.append(
                         Subject(
+                            axis: number,
                             name: row.subject,
                             reference: reference.subject,
                             preposition: axis.preposition,
@@ -137,12 +152,24 @@ struct RowDifferences: Sendable {
             }
         }
         self.subjects = subjects
-        let needed = PairedInterval.neededRepeats(target)
-        if repeats < needed {
-            shortage =
-                "\(repeats) repeats are too few to separate some differences from noise. It takes \(needed): "
-                + "--repeat \(needed)."
+        shortage = Self.shortage(repeats, needed: PairedInterval.neededRepeats(target))
+    }
+
+    /// The sentence about too few repeats, or about repeats that are too short to have a value; `nil` if there are enough.
+    private static func shortage(_ repeats: [(given: Int, known: Int)], needed: Int) -> String? {
+        if let fewest = repeats.map(\.given).min(), fewest < needed {
+            return "\(fewest) repeat\(fewest == 1 ? " is" : "s are") too few to separate some differences from noise. "
+                + "It takes \(needed): --repeat \(needed)."
         }
+        guard let (given, known) = repeats.min(by: { $0.known < $1.known }), known < needed else { return nil }
+        let some =
+            switch known {
+            case 0: "none of the \(given) repeats has"
+            case 1: "only 1 of \(given) repeats has"
+            default: "only \(known) of \(given) repeats have"
+            }
+        return "In some rows \(some) a value, which is too few to separate their differences from noise. "
+            + "It takes \(needed): use a longer --duration or more --messages."
     }
 
     /// Each row beside that of the reference at the same place.
@@ -154,19 +181,21 @@ struct RowDifferences: Sendable {
         }
     }
 
-    /// The largest factor by which two rows at the same place may differ; `nil` without any comparison.
+    /// The largest factor by which two rows of the first axis may differ at the same place; `nil` without any comparison.
+    /// It is not about ``unknown`` differences.
     var largestFactor: Double? {
         factor { intervals in (intervals.map(\.high).max() ?? 1) / (intervals.map(\.low).min() ?? 1) }
     }
 
-    /// The largest factor by which two rows at the same place surely differ; 1 if none do, `nil` without any comparison.
+    /// The largest factor by which two rows of the first axis surely differ at the same place; 1 if none do, `nil` without any
+    /// comparison.
     var largestSureFactor: Double? {
         factor { intervals in max(1, (intervals.map(\.low).max() ?? 1) / (intervals.map(\.high).min() ?? 1)) }
     }
 
     /// The largest value of `body` over the places, which gets the intervals of all subjects there, and that of the reference.
     private func factor(_ body: ([(low: Double, high: Double)]) -> Double) -> Double? {
-        let all = subjects.flatMap(\.differences)
+        let all = subjects.filter { $0.axis == 0 }.flatMap(\.differences)
         return all.map(\.place).distinct.map { place in
             body([(low: 1, high: 1)] + all.filter { $0.place == place }.map { (low: $0.low, high: $0.high) })
         }.max()
@@ -187,9 +216,11 @@ struct RowDifferences: Sendable {
         }.map(\.element)
         let room = Self.mostSentences - (shortage == nil ? 0 : 1)
         guard sorted.count > room else { return sorted.map(sentence) + [shortage].compactMap { $0 } }
-        let rest = sorted.dropFirst(room - 1).flatMap { $0 }.map(\.name).distinct
+        let rest = sorted.dropFirst(room - 1).flatMap { $0 }
+        let names = Self.list(rest.map(\.name).distinct)
+        let isSure = rest.allSatisfy { $0.places(.unsure).isEmpty }
         return sorted.prefix(room - 1).map(sentence) + [shortage].compactMap { $0 }
-            + ["The differences of \(Self.list(rest)) are smaller."]
+            + ["The differences of \(names) are smaller\(isSure ? "" : ", or not sure")."]
     }
 
     /// The largest difference that is sure, as a factor in either direction.
@@ -198,7 +229,7 @@ struct RowDifferences: Sendable {
             switch difference.direction {
             case .more: difference.low
             case .less: 1 / difference.high
-            case .none: 1
+            case .none, .unsure: 1
             }
         }.max() ?? 1
     }
@@ -214,17 +245,48 @@ struct RowDifferences: Sendable {
             let differences = subjects.flatMap(\.differences).filter { $0.direction == direction }
             return amount(differences, direction, first.reference) + Self.location(places, all, first.preposition)
         }
-        let same = subjects.flatMap(\.differences).filter { $0.direction == .none }
-        let bound = same.map { max($0.high, 1 / $0.low) }.max().map { "less than \(Self.percentUp($0)) %" } ?? ""
-        guard !surely.isEmpty else {
-            let place = all.count > 1 ? "" : Self.location(all, all, first.preposition)
-            return "\(name): no difference from \(first.reference) beyond noise\(place) (\(bound))."
+        let differences = subjects.flatMap(\.differences)
+        let (same, unsure) = (first.places(.none), first.places(.unsure))
+        let bound = Self.bound(differences.filter { $0.direction == .none })
+        let span = Self.span(differences.filter { $0.direction == .unsure })
+        guard surely.isEmpty else {
+            let verb = subjects.count == 1 ? words.verb.one : words.verb.many
+            let isOne = same.isEmpty || unsure.isEmpty
+            return "\(name) \(verb) " + surely.joined(separator: ", and ")
+                + (same.isEmpty ? "" : "; no difference beyond noise in \(Self.rows(same, isRest: isOne)) (\(bound))")
+                + (unsure.isEmpty ? "" : "; not sure in \(Self.rows(unsure, isRest: isOne)): \(span)") + "."
         }
-        let verb = subjects.count == 1 ? words.verb.one : words.verb.many
-        let rest = first.places(.none).count
-        let others = rest == 1 ? "row" : "\(rest) rows"
-        return "\(name) \(verb) " + surely.joined(separator: ", and ")
-            + (rest == 0 ? "" : "; no difference beyond noise in the other \(others) (\(bound))") + "."
+        let place = all.count > 1 ? "" : Self.location(all, all, first.preposition)
+        if same.isEmpty { return "\(name): the difference from \(first.reference) is not sure\(place): \(span)." }
+        let none = "\(name): no difference from \(first.reference) beyond noise"
+        if unsure.isEmpty { return none + "\(place) (\(bound))." }
+        return none + Self.location(same, all, first.preposition)
+            + " (\(bound)); not sure in \(Self.rows(unsure, isRest: true)): \(span)."
+    }
+
+    /// Some rows that have no sure difference, in words.
+    ///
+    /// - Parameter isRest: whether they are all rows that the sentence has not named.
+    private static func rows(_ places: [Place], isRest: Bool) -> String {
+        let one = places.count == 1
+        return isRest ? "the other \(one ? "row" : "\(places.count) rows")" : "\(places.count) row\(one ? "" : "s")"
+    }
+
+    /// The most that rows without a difference may differ.
+    private static func bound(_ differences: [Difference]) -> String {
+        let factor = differences.map { max($0.high, 1 / $0.low) }.max() ?? 1
+        return "less than \(percentUp(factor)) %"
+    }
+
+    /// From the lowest to the highest end of differences that are not sure.
+    private static func span(_ differences: [Difference]) -> String {
+        func percent(_ factor: Double, _ rule: FloatingPointRoundingRule) -> String {
+            let change = ((factor - 1) * 100).rounded(rule)
+            return (change > 0 ? "+" : "") + fixed(change, 0) + " %"
+        }
+        let low = differences.map(\.low).min() ?? 1
+        let high = differences.map(\.high).max() ?? 1
+        return "between \(percent(low, .down)) and \(percent(high, .up))"
     }
 
     /// The range of the differences, which all have the same direction.

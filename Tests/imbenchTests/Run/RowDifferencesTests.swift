@@ -101,7 +101,66 @@ struct RowDifferencesTests {
                 "5 repeats are too few to separate some differences from noise. It takes 9: --repeat 9."
             ]
         )
-        #expect(differences.largestFactor == nil)
+        #expect(differences.largestFactor == nil && differences.unknown == ["ws", "mqtt"])
+        let one = pair([("ws", 8, [1.1])])
+        #expect(
+            one.sentences == ["1 repeat is too few to separate some differences from noise. It takes 6: --repeat 6."]
+        )
+    }
+
+    @Test("Repeats that are too short to have a value need a longer duration, and not more repeats")
+    func tooShort() {
+        func sentences(known: Int) -> [String] {
+            pair([("ws", 8, (0..<30).map { $0 < known ? 1.1 : nil })]).sentences
+        }
+        #expect(
+            sentences(known: 3) == [
+                "In some rows only 3 of 30 repeats have a value, which is too few to separate their differences from noise. "
+                    + "It takes 6: use a longer --duration or more --messages."
+            ]
+        )
+        #expect(sentences(known: 0)[0].hasPrefix("In some rows none of the 30 repeats has a value, "))
+        #expect(sentences(known: 6).count == 1 && sentences(known: 6)[0].hasPrefix("ws takes 10 % longer than tcp"))
+    }
+
+    /// Rows whose times are these multiples of those of tcp, in each repeat.
+    private func pair(_ rows: [(subject: String, size: Int, ratios: [Double?])]) -> RowDifferences {
+        let references = rows.map { row in
+            RowDifferences.Row(subject: "tcp", size: row.size, values: row.ratios.map { _ in 100 })
+        }
+        let others = rows.map { row in
+            RowDifferences.Row(subject: row.subject, size: row.size, values: row.ratios.map { $0.map { $0 * 100 } })
+        }
+        return RowDifferences([.init(rows: references + others)], .time)
+    }
+
+    @Test("A wide interval around no difference is not sure, and not a missing difference")
+    func unsure() {
+        let wide = (0..<20).map { $0.isMultiple(of: 2) ? 0.505 : 2.995 } as [Double?]
+        let same = [Double?](repeating: 1.005, count: 20)
+        let slow = [Double?](repeating: 1.5, count: 20)
+        #expect(
+            pair([("ws", 8, wide)]).sentences == [
+                "ws: the difference from tcp is not sure at 8 bytes: between -50 % and +200 %."
+            ]
+        )
+        #expect(
+            pair([("ws", 8, same), ("ws", 16, wide)]).sentences == [
+                "ws: no difference from tcp beyond noise at 8 bytes (less than 1 %); not sure in the other row: "
+                    + "between -50 % and +200 %."
+            ]
+        )
+        #expect(
+            pair([("ws", 8, slow), ("ws", 16, wide)]).sentences == [
+                "ws takes 50 % longer than tcp at 8 bytes; not sure in the other row: between -50 % and +200 %."
+            ]
+        )
+        #expect(
+            pair([("ws", 8, slow), ("ws", 16, wide), ("ws", 32, same)]).sentences == [
+                "ws takes 50 % longer than tcp at 8 bytes; no difference beyond noise in 1 row (less than 1 %); "
+                    + "not sure in 1 row: between -50 % and +200 %."
+            ]
+        )
     }
 
     @Test("More subjects than sentences end with one about the rest")
