@@ -2,8 +2,11 @@
 extension RunResults {
     private var measured: [ResultRow] { rows.filter { $0.outcome == .measured && $0.rtt != nil } }
 
+    /// The differences of round trips. The sentences and the conclusion have the same ones, so that they agree.
+    private var roundTripDifferences: RowDifferences { RowDifferences([byTransport(.p50), byCodec(.p50)], .time) }
+
     /// The sentences under the table of round trips.
-    var roundTripSentences: [String] { RowDifferences([byTransport(.p50), byCodec(.p50)], .time).sentences }
+    var roundTripSentences: [String] { roundTripDifferences.sentences }
 
     /// The sentences under the table of costs.
     var costSentences: [String] {
@@ -44,7 +47,7 @@ extension RunResults {
     // MARK: Bytes
 
     /// The bytes of each transport beside those of the first one, with the same codec and size. They are counted, so every
-    /// difference is sure.
+    /// difference is sure, unless it is below ``leastBytes``.
     private var byteSentence: String? {
         guard let reference = measured.first?.transport else { return nil }
         let texts = measured.map(\.transport).distinct.dropFirst().compactMap { transport -> String? in
@@ -55,15 +58,19 @@ extension RunResults {
                 guard let bytes = row.bytesPerMessage, let others = other?.bytesPerMessage,
                     (bytes.transportIP == nil) == (others.transportIP == nil)
                 else { return nil }
-                return (bytes.wire - others.wire).rounded()
+                let difference = bytes.wire - others.wire
+                return abs(difference) < Self.leastBytes ? 0 : difference.rounded()
             }
             guard let low = differences.min(), let high = differences.max() else { return nil }
             return "\(transport) \(Self.range(low, high))"
         }
         guard !texts.isEmpty else { return nil }
-        return "Bytes are counted and have no noise. Beside \(reference), a message takes on the wire: "
-            + texts.joined(separator: ", ") + "."
+        return "Bytes are counted, but acknowledgements of TCP depend on timing, so less than 1 byte is no difference. "
+            + "Beside \(reference), a message takes on the wire: " + texts.joined(separator: ", ") + "."
     }
+
+    /// The smallest difference in bytes per message that is not due to the number of acknowledgements.
+    private static let leastBytes = 1.0
 
     /// A range of differences: "2 to 4 more".
     private static func range(_ low: Double, _ high: Double) -> String {
@@ -88,16 +95,20 @@ extension RunResults {
     private var isOutside: Bool { options.contains { ["url", "config", "network"].contains($0.name) } }
 
     private var speedConclusion: String? {
-        let differences = RowDifferences([byTransport(.p50)], .time)
+        let differences = roundTripDifferences
         guard let most = differences.largestFactor, let sure = differences.largestSureFactor else { return nil }
         let place = isOutside ? "In this run" : "On this machine"
         guard sure >= Self.similar else {
-            let sentence =
-                "\(place) the round trips of the transports differ by at most \(RowDifferences.percentUp(most)) %"
-            return sentence
-                + (most < Self.similar
-                    ? ". Choose by what each guarantees, and by the network."
-                    : ", noise included. A quiet machine or more --repeat gives a closer bound.")
+            let isSimilar = most < Self.similar
+            return "\(place) the round trips of the transports differ by at most \(RowDifferences.percentUp(most)) %"
+                + (isSimilar ? ". " : ", noise included. ")
+                + (differences.unknown.isEmpty
+                    ? ""
+                    : "Rows of \(RowDifferences.list(differences.unknown)) are left out, because too few of their repeats "
+                        + "have a median. ")
+                + (isSimilar
+                    ? "Choose by what each guarantees, and by the network."
+                    : "A quiet machine or more --repeat gives a closer bound.")
         }
         return
             "\(place) some transports take at least \(fixed((sure * 10).rounded(.down) / 10, 1)) times as long as others. "
@@ -110,9 +121,9 @@ extension RunResults {
     private var byteConclusion: String? {
         guard let size = measured.map(\.size).min() else { return nil }
         let rows = measured.filter { $0.size == size && $0.bytesPerMessage?.transportIP != nil }
-        func bytes(_ row: ResultRow) -> Double { (row.bytesPerMessage?.wire ?? 0).rounded() }
+        func bytes(_ row: ResultRow) -> Double { row.bytesPerMessage?.wire ?? 0 }
         guard let least = rows.min(by: { bytes($0) < bytes($1) }), let most = rows.max(by: { bytes($0) < bytes($1) }),
-            bytes(least) < bytes(most)
+            bytes(most) - bytes(least) >= Self.leastBytes
         else { return nil }
         func text(_ row: ResultRow) -> String {
             "\(fixed(bytes(row), 0)) bytes on the wire with \(row.codec) over \(row.transport)"

@@ -64,6 +64,43 @@ struct RunVerdictsTests {
         #expect(results([("tcp", 50), ("ws", 54)], repeats: 3).conclusions.isEmpty)
     }
 
+    @Test("A transport without enough medians is left out by name")
+    func leftOut() {
+        var results = results([("tcp", 50), ("ws", 54), ("udp", 60)])
+        results.rows[2].repeats[.p50] = [Double?](repeating: nil, count: 20)
+        #expect(
+            results.conclusions[0].contains(
+                " %. Rows of udp are left out, because too few of their repeats have a median. Choose by what each guarantees"
+            )
+        )
+    }
+
+    @Test("The conclusion has as many comparisons as the sentences to which it refers")
+    func corrections() {
+        // Two transports with two codecs are four comparisons, which take eight repeats.
+        func run(repeats: Int) -> RunResults {
+            var run = results([("tcp", 50), ("ws", 120)], repeats: repeats)
+            run.rows += run.rows.map { row in
+                var row = row
+                row.codec = "protobuf"
+                return row
+            }
+            return run
+        }
+        #expect(run(repeats: 7).conclusions.isEmpty)
+        #expect(run(repeats: 7).roundTripSentences.contains { $0.hasSuffix("It takes 8: --repeat 8.") })
+        #expect(run(repeats: 8).conclusions[0].contains("The sentences under the first table name them."))
+        #expect(run(repeats: 8).roundTripSentences[0].hasPrefix("ws takes 2.4 times as long as tcp"))
+    }
+
+    @Test("Less than a byte is no difference, because the number of acknowledgements varies")
+    func bytes() {
+        var results = results([("tcp", 50), ("ws", 54)])
+        results.rows[1].bytesPerMessage?.transportIP = 67.2
+        #expect(results.costSentences.contains { $0.hasSuffix("a message takes on the wire: ws as many.") })
+        #expect(!results.conclusions.contains { $0.hasPrefix("A message of 256 bytes takes") })
+    }
+
     @Test("The sentences stand under their tables and in the JSON")
     func report() {
         let results = results([("tcp", 50), ("ws", 54), ("mqtt", 60)])
@@ -71,7 +108,8 @@ struct RunVerdictsTests {
         let sentences = [
             "mqtt takes 20 % longer than tcp with json.", "ws takes 8 % longer than tcp with json.",
             "mqtt uses 20 % more CPU time per message than tcp with json.",
-            "Bytes are counted and have no noise. Beside tcp, a message takes on the wire: ws as many, mqtt 32 more.",
+            "Bytes are counted, but acknowledgements of TCP depend on timing, so less than 1 byte is no difference. Beside "
+                + "tcp, a message takes on the wire: ws as many, mqtt 32 more.",
         ]
         let json = results.report.text(.json, .none)
         for sentence in sentences {
