@@ -57,12 +57,12 @@ struct Histogram: Sendable, Equatable {
     }
 
     /// The time that `permille` thousandths of the values do not exceed: 500 for the median, 999 for the 99.9th percentile.
-    /// `nil` if fewer than ten values lie beyond it, because it would then depend mostly on chance.
-    func percentile(_ permille: Int) -> Int64? {
+    /// `nil` if fewer than `beyond` values lie beyond it, by default ten, because it would then depend mostly on chance.
+    func percentile(_ permille: Int, beyond: UInt64 = 10) -> Int64? {
         let share = UInt64(min(max(permille, 0), 1000))
         // The nearest-rank method: the smallest value with at least that share of the values at or below it.
         let rank = max(1, (total * share + 999) / 1000)
-        guard total >= rank, total - rank >= 10 else { return nil }
+        guard total >= rank, total - rank >= beyond else { return nil }
         var seen: UInt64 = 0
         for index in counts.indices {
             seen += counts[index]

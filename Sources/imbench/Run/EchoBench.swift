@@ -376,6 +376,8 @@ final class EchoBench {
             row.picture?.pieces += runBlocking(on: stage.clientLoop) { client.pieces }
         }
         row.picture?.count = entry.pictures.count
+        // A run has few pictures, so even that of a single one is shown.
+        row.picture?.median = entry.pictures.percentile(500, beyond: 0).map { Double($0) / 1e6 }
         row.picture?.minimum = entry.pictures.minimum.map { Double($0) / 1e6 }
         row.picture?.maximum = entry.pictures.maximum.map { Double($0) / 1e6 }
         var topic = 0

@@ -220,7 +220,7 @@ struct Metric: Sendable {
 
     private static let pictures =
         [
-            time("p50", "picture ms", "median time of a picture over the repeats, in ms") { $0.milliseconds },
+            time("p50", "picture ms", "median time of a picture, in ms") { $0.median },
             time("min", "shortest picture ms", "shortest time of a picture, in ms") { $0.minimum },
             time("max", "longest picture ms", "longest time of a picture, in ms") { $0.maximum },
             Metric(

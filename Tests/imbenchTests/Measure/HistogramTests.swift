@@ -55,6 +55,16 @@ import TransportAPI
         #expect(histogram.percentile(1000) == nil)
     }
 
+    @Test("A median of few samples is there on request")
+    func fewSamples() {
+        var histogram = Histogram()
+        #expect(histogram.percentile(500, beyond: 0) == nil)
+        histogram.record(3)
+        #expect(histogram.percentile(500, beyond: 0) == 3)
+        for value in [1, 9] as [Int64] { histogram.record(value) }
+        #expect(histogram.percentile(500, beyond: 0) == 3 && histogram.percentile(500) == nil)
+    }
+
     @Test("Values outside the range are counted at its ends")
     func outOfRange() {
         var histogram = Histogram()

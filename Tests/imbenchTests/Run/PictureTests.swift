@@ -128,7 +128,9 @@ struct PictureTests {
             #expect(picture.count >= (load.isEmpty ? 2 : 4) && picture.repeats.count == 2)
             #expect(picture.pieces.sent == picture.count * 7 && picture.pieces.acked == picture.pieces.sent)
             #expect(picture.pieces.closes && picture.pieces.unexpected == 0 && picture.pieces.duplicated == 0)
-            #expect(try #require(picture.milliseconds) > 0)
+            let (shortest, longest) = (try #require(picture.minimum), try #require(picture.maximum))
+            let median = try #require(picture.median)
+            #expect(shortest > 0 && shortest <= median && median <= longest)
             // They would count the picture.
             #expect(row.bytesPerMessage == nil && row.cpuPerMessage == nil)
         }
@@ -277,7 +279,7 @@ struct PictureReportTests {
                     return row
                 }
                 picture.repeats = [Double?](repeating: place == .same ? 1000 : 1100, count: repeats)
-                (picture.minimum, picture.maximum, picture.count) = (900, 1200, repeats)
+                (picture.median, picture.minimum, picture.maximum, picture.count) = (1000, 900, 1200, repeats)
                 picture.pieces = DeliveryCounts(sent: 744, acked: 744)
                 row.picture = picture
                 return row

@@ -66,15 +66,14 @@ struct PictureFigures: Sendable {
     var bytes: Int
     /// The mean time of a picture in each repeat, in milliseconds, from its first piece until the last one is back.
     var repeats: [Double?] = []
-    /// The shortest and the longest time of a picture, in milliseconds.
+    /// The median, the shortest and the longest time of the pictures of all repeats, in milliseconds.
+    var median: Double?
     var minimum: Double?
     var maximum: Double?
     /// How many pictures were whole.
     var count = 0
     var pieces = DeliveryCounts()
 
-    /// The median of the repeats, in milliseconds.
-    var milliseconds: Double? { RepeatStatistics(repeats.compactMap { $0 })?.median }
     /// Megabits of pictures per second, in each direction.
-    var megabitsPerSecond: Double? { milliseconds.flatMap { $0 > 0 ? Double(bytes) * 8 / 1000 / $0 : nil } }
+    var megabitsPerSecond: Double? { median.flatMap { $0 > 0 ? Double(bytes) * 8 / 1000 / $0 : nil } }
 }
