@@ -70,12 +70,17 @@ extension Comparison {
         let slower = count { $0.isReal && ($0.ratio ?? 1) > 1 }
         let faster = count { $0.isReal && ($0.ratio ?? 1) < 1 }
         let unknown = count { $0.verdict.reason != nil }
-        var text = "of \(main.count) rows, \(faster) are faster and \(slower) slower; "
-        text += "\(count { $0.verdict == .noise }) show no difference beyond noise"
-        if unknown > 0 { text += ", and \(unknown) are unknown" }
-        guard let half = RepeatStatistics(main.compactMap(\.resolution))?.median else { return text }
-        return text + "; half of the rows would show a change of \(shownResolution(half)) %"
+        let same = count { $0.verdict == .noise }
+        var text = "of \(main.count) \(main.count == 1 ? "row" : "rows"), \(faster) \(Self.are(faster)) faster and "
+        text += "\(slower) slower; \(same) \(same == 1 ? "shows" : "show") no difference beyond noise"
+        if unknown > 0 { text += ", and \(unknown) \(Self.are(unknown)) unknown" }
+        let resolutions = main.compactMap(\.resolution)
+        guard let half = RepeatStatistics(resolutions)?.median else { return text }
+        let rows = main.count == 1 ? "it" : resolutions.count == 1 ? "one of them" : "half of the rows"
+        return text + "; \(rows) would show a change of \(shownResolution(half)) %"
     }
+
+    private static func are(_ count: Int) -> String { count == 1 ? "is" : "are" }
 
     /// How the machine changed between the runs.
     private var machine: String {
@@ -92,9 +97,10 @@ extension Comparison {
     private var numberSummary: String {
         let verdicts = differences.map(\.verdict.name)
         func count(_ name: String) -> Int { verdicts.count { $0 == name } }
-        let (better, worse) = (count("better"), count("worse"))
-        return "of \(verdicts.count) numbers, \(better + worse) differ (\(better) better, \(worse) worse), "
-            + "\(count("noise")) within noise, \(count("unknown")) are unknown; "
+        let (better, worse, unknown) = (count("better"), count("worse"), count("unknown"))
+        let differ = better + worse == 1 ? "differs" : "differ"
+        return "of \(verdicts.count) numbers, \(better + worse) \(differ) (\(better) better, \(worse) worse), "
+            + "\(count("noise")) within noise, \(unknown) \(Self.are(unknown)) unknown; "
             + "\(fixed(expectedByChance, 1)) are expected to look real by chance"
     }
 

@@ -43,6 +43,8 @@ struct Comparison: Sendable {
         warnings += runs.filter(\.wasCutShort).map { "CUT SHORT: \($0.label) was interrupted" }
         warnings += Self.conditions.compactMap { name, title in
             let (first, second) = (before.environment[name], after.environment[name])
+            // It is unknown in a run over a network, which does not keep cores awake either.
+            if name == "wake_ups", ![first, second].contains("awake") { return nil }
             return first == second ? nil : "\(title): \(first ?? "unknown") before, \(second ?? "unknown") after"
         }
         warnings += optionNames.compactMap { name in
@@ -244,13 +246,24 @@ struct Difference: Sendable {
             let isMore = interval.low > 1 + noise
             let isLess = interval.high < 1 / (1 + noise)
             verdict = isMore || isLess ? (isMore == metric.isBetterWhenLarger ? .better : .worse) : .noise
-        } else if before.repeats[metric] == nil || after.repeats[metric] == nil {
-            verdict = .unknown("a report lacks the values of its repeats")
-        } else if (first + second).contains(0) {
-            verdict = .unknown("a value is 0")
         } else {
-            verdict = .unknown("too few repeats have a value; it takes \(RatioInterval.neededRepeats) in each run")
+            verdict = .unknown(Self.obstacle(metric, before, after))
         }
+    }
+
+    /// Why the repeats of two rows have no interval.
+    private static func obstacle(_ metric: RepeatedMetric, _ before: RecordedRow, _ after: RecordedRow) -> String {
+        let rows = [before, after]
+        if rows.contains(where: { $0.repeats.isEmpty }) { return "a report lacks the values of its repeats" }
+        let empty = rows.filter { $0.repeats.known(metric).isEmpty }
+        if metric == .ratioToFloor, empty.contains(where: { $0.floorP50 == nil }) { return "a row has no floor" }
+        if metric == .ratioToFloor, empty.contains(where: { $0.repeats[metric] == nil }) {
+            return "the floor of a row is bimodal"
+        }
+        if metric == .cpu, before.name.hasPicture { return "CPU time is not measured beside a picture" }
+        if rows.contains(where: { $0.repeats[metric] == nil }) { return "a report lacks the values of its repeats" }
+        if rows.contains(where: { $0.repeats.known(metric).contains(0) }) { return "a value is 0" }
+        return "too few repeats have a value; it takes \(RatioInterval.neededRepeats) in each run"
     }
 
     /// After to before.

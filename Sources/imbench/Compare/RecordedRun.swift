@@ -32,6 +32,9 @@ struct RecordedRow: Sendable {
         var network = ""
         /// The connection of a picture beside the messages, in a run with `--mix`; empty in other runs.
         var picture = ""
+
+        /// Whether a picture is sent beside the messages.
+        var hasPicture: Bool { !picture.isEmpty && picture != PicturePlace.none.rawValue }
     }
 
     var name: Name
@@ -57,6 +60,8 @@ extension RecordedRun {
     static let maximumRows = 4096
     /// The most repeats, as `--repeat` has it.
     static let maximumRepeats = 1000
+    /// The largest floor, in bytes. A floor has the size of an encoded message, which is larger than its text.
+    static let maximumFloorSize = 1 << 25
     /// The longest text that is kept, in Unicode scalars.
     static let keptText = 400
 
@@ -73,7 +78,7 @@ extension RecordedRun {
         if case .bool(true)? = file.member("cut_short")?.node.value { wasCutShort = true }
         let load = self.load
         rows = try Self.rows(file, "results") { (value) throws(TransportError) in
-            var row = RecordedRow(name: try Self.name(value, "transport"))
+            var row = RecordedRow(name: try Self.name(value, "transport", maximumSize: 1 << 24))
             row.name.codec = try Self.text(try value.required("codec", "a text, as imbench run writes it"))
             row.name.loop = try Self.loop(value)
             row.name.load = load
@@ -85,7 +90,7 @@ extension RecordedRun {
         // A run over networks measures no floors.
         guard file.member("floors") != nil else { return }
         floors = try Self.rows(file, "floors") { (value) throws(TransportError) in
-            RecordedRow(name: try Self.name(value, "floor"))
+            RecordedRow(name: try Self.name(value, "floor", maximumSize: Self.maximumFloorSize))
         }
     }
 
@@ -117,10 +122,15 @@ extension RecordedRun {
         return rows
     }
 
-    private static func name(_ row: ConfigurationValue, _ key: String) throws(TransportError) -> RecordedRow.Name {
+    private static func name(
+        _ row: ConfigurationValue,
+        _ key: String,
+        maximumSize: Int
+    ) throws(TransportError) -> RecordedRow.Name {
         let transport = try text(try row.required(key, "a text, as imbench run writes it"))
-        let size = try row.required("size", "1 to \(1 << 24)")
-        guard let bytes = size.integer, (1...(1 << 24)).contains(bytes) else { throw size.wrong("1 to \(1 << 24)") }
+        let allowed = "1 to \(maximumSize)"
+        let size = try row.required("size", allowed)
+        guard let bytes = size.integer, (1...maximumSize).contains(bytes) else { throw size.wrong(allowed) }
         return RecordedRow.Name(transport: transport, size: bytes)
     }
 

@@ -57,6 +57,28 @@ struct ComparisonTests {
         #expect(try compared(run([0, 1, 2, 3, 4]), run(calm)).rows[0].reason(of: "rtt.p50_us.ratio") == "a value is 0")
     }
 
+    @Test("A number that a row does not have by design is unknown for that reason, and not for its repeats")
+    func missingByDesign() throws {
+        func reasons(_ change: (inout ResultRow) -> Void) throws -> [String?] {
+            var (before, after) = (run(calm), run(calm))
+            change(&before.rows[0])
+            change(&after.rows[0])
+            let row = try #require(try compared(before, after).rows.first)
+            return [row.reason(of: "ratio_to_floor_p50.ratio"), row.reason(of: "cpu_us_per_msg.ratio")]
+        }
+        #expect(try reasons { _ in } == [nil, nil])
+        let withoutFloor = try reasons { row in
+            (row.floor, row.floorP50, row.repeats[.ratioToFloor]) = (nil, nil, nil)
+        }
+        #expect(withoutFloor == ["a row has no floor", nil])
+        #expect(try reasons { $0.repeats[.ratioToFloor] = nil } == ["the floor of a row is bimodal", nil])
+        let besidePicture = try reasons { row in
+            row.picture = PictureFigures(place: .same, bytes: 1_000_000)
+            row.repeats[.cpu] = [nil, nil, nil, nil, nil]
+        }
+        #expect(besidePicture == [nil, "CPU time is not measured beside a picture"])
+    }
+
     @Test("Rows over networks are matched by network, and have no floors")
     func networks() throws {
         func recorded(_ factor: Double) throws -> RecordedRun {
@@ -123,6 +145,36 @@ struct ComparisonTests {
                     + "sleeping before, awake after",
                 "--awake: none before, yes after",
             ]
+        )
+    }
+
+    @Test("Unknown wake-ups beside sleeping cores are no warning, because neither run kept its cores awake")
+    func wakeUps() throws {
+        var after = run(calm)
+        after.floors = []
+        #expect(try compared(run(calm), after).warnings.isEmpty)
+        var awake = run(calm)
+        awake.wereCoresAwake = true
+        #expect(try compared(awake, after).warnings.contains { $0.hasSuffix("awake before, unknown after") })
+    }
+
+    @Test("The summary of one row is about one row")
+    func summary() throws {
+        let one = try compared(run(calm), run(calm.map { $0.map { $0 * 0.8 } })).report.title
+        #expect(
+            one.hasPrefix(
+                "of 1 row, 1 is faster and 0 slower; 0 show no difference beyond noise; it would show a change"
+            )
+        )
+        var (before, after) = (run(calm), run(calm))
+        before.rows += run([1], transport: "tcp").rows
+        after.rows += run([1], transport: "tcp").rows
+        let two = try compared(before, after).report.title
+        #expect(
+            two.hasPrefix(
+                "of 2 rows, 0 are faster and 0 slower; 1 shows no difference beyond noise, and 1 is unknown; "
+                    + "one of them would show a change"
+            )
         )
     }
 

@@ -66,6 +66,13 @@ struct RecordedRunTests {
         #expect(read.floors[0].repeats == [.p50: [50, 51, 52, 53, 54]])
     }
 
+    @Test("A floor may have the size of the largest message, which is encoded and larger than its text")
+    func largestFloor() throws {
+        let size = (1 << 24) + 100
+        let text = report(floors: #"[{"floor": "tcp-epoll", "size": \#(size)}]"#)
+        #expect(try RecordedRun(json: text.utf8, label: "a").floors[0].name.size == size)
+    }
+
     @Test("Unknown members and missing repeats are accepted")
     func tolerant() throws {
         let text = row(#", "colour": [1], "repeats": {"colour_nm": ["x"]}"#)
@@ -94,6 +101,10 @@ struct RecordedRunTests {
             (report(#"[{"transport": "ws", "size": 4}]"#), #""results[0].codec" is missing"#),
             (report(#"[{"transport": 7\#(names)]"#), #""results[0].transport" is 7; allowed is a text"#),
             (report(#"[{"transport": "ws", "size": -1}]"#), #""results[0].size" is -1; allowed is 1 to 16777216"#),
+            (
+                report(floors: #"[{"floor": "tcp", "size": 33554433}]"#),
+                #""floors[0].size" is 33554433; allowed is 1 to 33554432"#
+            ),
             (report("[\(same), \(same)]"), #""results[1]" is a duplicate row"#),
             (report(floors: "[\(rows)]"), #""floors" has more than 4096 rows"#),
             (row(#", "loop": "open""#), "is in line 1 already"),
