@@ -150,9 +150,17 @@ final class FanoutBench {
     private func server(_ key: Key, _ transport: TransportDescriptor) throws(TransportError) -> FanoutServer {
         if key.server == .mosquitto, let running = brokers[key.transport] { return running }
         let (loop, host) = (stage.serverLoop, stage.host)
-        let server = try tryBlocking(on: loop) { () async throws(TransportError) in
-            try await FanoutServer.start(key.server, transport, host: host, clients: key.subscribers + 1, on: loop)
+        let started: Result<FanoutServer, TransportError> = runInterruptibly(on: loop) {
+            do throws(TransportError) {
+                let clients = key.subscribers + 1
+                return .success(
+                    try await FanoutServer.start(key.server, transport, host: host, clients: clients, on: loop)
+                )
+            } catch {
+                return .failure(error)
+            }
         }
+        let server = try started.get()
         if key.server == .mosquitto { brokers[key.transport] = server }
         return server
     }
@@ -168,7 +176,7 @@ final class FanoutBench {
         var row = entry.row
         guard row.outcome == .measured else { return row }
         guard entry.delivered > 0 else {
-            if Interruption.isRequested { row.outcome = .skipped("not measured: interrupted before") }
+            if Interruption.isRequested { row.outcome = .skipped(Interruption.sentence) }
             return row
         }
         row.first = Latency(entry.times.first)

@@ -136,7 +136,7 @@ final class FanoutClients: Sendable {
         return Outcome(
             times: held.counts.times,
             delivered: held.counts.delivered - before,
-            elapsed: max(held.lastDelivery - start, 1)
+            elapsed: max(slice.interval == nil ? held.lastDelivery - start : held.publishingTime, 1)
         )
     }
 
@@ -154,6 +154,10 @@ final class FanoutClients: Sendable {
                 await held.pause(until: due)
                 if held.isReliable { await held.wait { !$0.isFull } }
                 guard held.failure == nil, !Task.isCancelled else { break }
+            }
+            if let interval = slice.interval {
+                // A message that leaves on time stands for one interval, so a short slice has the right rate too.
+                held.publishingTime = max(Int64(count + 1) * interval, Clocks.monotonic() - start + interval)
             }
             let number = held.counts.send(intended: due)
             held.isSending = true
@@ -201,7 +205,9 @@ final class FanoutState {
     /// Whether the publisher waits until the connection takes a message.
     var isSending = false
     private(set) var failure: String?
-    /// When the last delivery came. The wait for lost ones is no part of the rate.
+    /// How long the messages of the open loop took to send, in nanoseconds. Its rate is that of the sending.
+    var publishingTime: Int64 = 0
+    /// When the last delivery came. The wait for lost ones is no part of the rate of the closed loop.
     private(set) var lastDelivery = Clocks.monotonic()
     /// When the last delivery came, or the missing ones were given up.
     private var lastProgress = Clocks.monotonic()
@@ -218,6 +224,7 @@ final class FanoutState {
     /// Begins a slice, whose publishing task a failure cancels.
     func begin(_ work: Task<Void, Never>) {
         self.work = work
+        publishingTime = 0
         lastDelivery = Clocks.monotonic()
         lastProgress = lastDelivery
         if failure != nil { work.cancel() }
@@ -277,7 +284,7 @@ final class FanoutState {
         let time = Duration.nanoseconds(timeout).settingText
         if isReliable {
             fail(
-                "\(oldest.missing) subscribers have not received message \(oldest.number), "
+                "\(counted(oldest.missing, "subscriber")) did not receive message \(oldest.number), "
                     + "and nothing has arrived for \(time)"
             )
         } else if isSending {

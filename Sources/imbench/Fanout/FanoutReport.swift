@@ -221,7 +221,7 @@ struct FanoutResults: Sendable {
         guard let interval = RatioInterval(before: first.lastP50Repeats, after: second.lastP50Repeats) else {
             return nil
         }
-        let place = "\(first.transport), \(first.subscribers) subscribers, \(first.size) bytes"
+        let place = "\(first.transport), \(counted(first.subscribers, "subscriber")), \(counted(first.size, "byte"))"
         let (a, b) = (first.server.rawValue, second.server.rawValue)
         let noise = 1 + RowDifferences.noise
         guard interval.low > noise || interval.high < 1 / noise else {

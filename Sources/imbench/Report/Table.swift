@@ -196,6 +196,9 @@ func shown(_ value: Double?) -> String {
 /// A whole number, or a dash.
 func shown(_ value: Int?) -> String { value.map(String.init) ?? "-" }
 
+/// A number of things: `1 repeat`, `2 repeats`.
+func counted(_ count: Int, _ thing: String) -> String { "\(count) \(thing)\(count == 1 ? "" : "s")" }
+
 extension String {
     /// The text with spaces after it, or before it, up to `width` characters.
     func padded(to width: Int, alignedRight: Bool = false) -> String {

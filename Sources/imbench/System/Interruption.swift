@@ -16,6 +16,9 @@ enum Interruption {
         return signal == 0 ? nil : 128 + signal
     }
 
+    /// Why a row has no numbers, if the program was interrupted before its measurement.
+    static let sentence = "not measured: the run was interrupted"
+
     /// Interrupts the run as Ctrl-C does.
     static func request() { received.store(SIGINT, ordering: .relaxed) }
 

@@ -143,7 +143,7 @@ struct FanoutTests {
         let server = try await EmbeddedServer.start("tcp://127.0.0.1:0", .echo, on: try QuietLoop.get())
         let (accounts, messages, failure) = try await run(server, delivery: .milliseconds(100))
         #expect(
-            failure == "3 subscribers have not received message 0, and nothing has arrived for 100ms"
+            failure == "3 subscribers did not receive message 0, and nothing has arrived for 100ms"
         )
         #expect(messages == 1 && accounts == DeliveryCounts(sent: 3, lost: 3))
         await server.stop()
