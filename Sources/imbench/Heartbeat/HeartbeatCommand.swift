@@ -22,15 +22,21 @@ func heartbeat(_ options: Options) throws -> Int32 {
     }
     if let lab, !Interruption.isRequested {
         progress.step("clients behind a NAT")
-        let (rows, use) = try measureBehindNAT(options, lab, seed: seed)
-        if !Interruption.isRequested { (results.trial, results.run.networks) = (rows, [use]) }
+        do {
+            let (rows, use) = try measureBehindNAT(options, lab, seed: seed)
+            if !Interruption.isRequested { (results.trial, results.run.networks) = (rows, [use]) }
+        } catch {
+            // The costs are measured, and are reported.
+            results.trialFailure = sentence(of: error)
+        }
     }
     progress.finish()
     results.run.wasCutShort = Interruption.isRequested
     try target.write(results.report, options)
     stage.close()
     let isGood =
-        results.rows.allSatisfy { $0.failure == nil } && results.trial.allSatisfy { $0.failure == nil && !$0.differs }
+        results.trialFailure == nil && results.rows.allSatisfy { $0.failure == nil }
+        && results.trial.allSatisfy { $0.failure == nil && !$0.differs }
     return isGood ? ExitStatus.good : ExitStatus.failed
 }
 
@@ -61,6 +67,8 @@ struct HeartbeatResults: Sendable {
     var rows: [HeartbeatRow] = []
     /// The clients behind the measured NAT.
     var trial: [NATRow] = []
+    /// Why the NAT could not be measured, although the system allows a network.
+    var trialFailure: String?
 
     /// The network of the measured NAT; `nil` if the system refuses one.
     fileprivate mutating func makeLab() -> NetworkLab? {

@@ -11,13 +11,15 @@ extension HeartbeatResults {
                 "No NAT was measured, because that needs \(refusal). So the verdicts about NATs are calculated only."
             ]
         }
+        if let trialFailure { return ["No NAT was measured: \(trialFailure)"] }
         guard !trial.isEmpty else { return [] }
         var sentences: [String] = []
         let differing = trial.filter(\.differs)
         let measured = trial.filter { $0.seen != nil }
         if differing.isEmpty, !measured.isEmpty {
             sentences.append(
-                "Behind a NAT that really forgets, all \(measured.count) clients had the verdict that is calculated."
+                "Behind a NAT that really forgets, \(counted(measured.count, "client")) of \(measured.count) had the verdict "
+                    + "that is calculated."
             )
         } else if !differing.isEmpty {
             let cases = differing.map { row in
@@ -31,7 +33,9 @@ extension HeartbeatResults {
             )
         }
         let failed = trial.count - measured.count
-        if failed > 0 { sentences.append("\(failed) of \(trial.count) clients behind the NAT have no result.") }
+        if failed > 0 {
+            sentences.append("\(failed) of \(counted(trial.count, "client")) behind the NAT had no result.")
+        }
         return sentences
     }
 

@@ -75,7 +75,7 @@ private struct NATRun: Sendable {
         do throws(TransportError) {
             row.record(try await observation())
         } catch {
-            row.failure = Interruption.isRequested ? "interrupted before" : sentence(of: error)
+            row.failure = Interruption.isRequested ? Interruption.sentence : sentence(of: error)
         }
         return row
     }
