@@ -62,24 +62,31 @@ func writeAll(_ descriptor: Int32, _ text: String) -> Bool {
 }
 
 /// The target of a report: standard output, or a file. The file is opened before the measurement, so a wrong name fails
-/// immediately and not after two minutes. Its former content is replaced only when the report is written.
+/// immediately and not after two minutes. Its former content is replaced only when the report is written. A new file is
+/// removed again if the command ends without a report.
 struct ReportTarget: ~Copyable {
     private let descriptor: Int32
     private let path: String?
+    private let isNew: Bool
 
     /// - Parameter path: the file, or `nil` for standard output.
     init(path: String? = nil) throws(SystemFailure) {
         self.path = path
-        if let path {
-            descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o644)
-            guard descriptor >= 0 else { throw SystemFailure("cannot write \(path)", errno: errno) }
-        } else {
-            descriptor = STDOUT_FILENO
+        guard let path else {
+            (descriptor, isNew) = (STDOUT_FILENO, false)
+            return
         }
+        let new = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o644)
+        isNew = new >= 0
+        // O_CREAT is there for a link whose target is missing.
+        descriptor = isNew ? new : open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o644)
+        guard descriptor >= 0 else { throw SystemFailure("cannot write \(path)", errno: errno) }
     }
 
     deinit {
-        if path != nil { close(descriptor) }
+        guard let path else { return }
+        if isNew, lseek(descriptor, 0, SEEK_END) == 0 { unlink(path) }
+        close(descriptor)
     }
 
     var isTerminal: Bool { path == nil && Terminal.isTerminal(descriptor) }

@@ -15,6 +15,16 @@ import Testing
         #expect(readFile(folder.path + "/none", limit: 2) == nil)
     }
 
+    @Test("A command that ends without a report leaves no new file, and no change in an old one")
+    func noReport() throws {
+        let folder = try Folder()
+        defer { folder.remove() }
+        try folder.write("old", "kept")
+        for name in ["old", "new"] { _ = try ReportTarget(path: folder.path + "/" + name) }
+        #expect(readFile(folder.path + "/old", limit: 100) == "kept")
+        #expect(!FileManager.default.fileExists(atPath: folder.path + "/new"))
+    }
+
     @Test("A file that cannot be written is an error before anything is measured")
     func unwritable() {
         #expect(throws: SystemFailure("cannot write /nowhere/report: No such file or directory")) {
