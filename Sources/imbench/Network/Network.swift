@@ -109,6 +109,9 @@ struct Network: Sendable, Hashable {
                 "--network: the jitter of \(jitter.settingText) is more than the delay of \(delay.settingText)"
             )
         }
+        guard !seen.contains("queue") || rateToServer != nil else {
+            throw UsageError("--network: 'queue' needs 'rate', because packets wait only for a link with a rate")
+        }
         name = text
     }
 

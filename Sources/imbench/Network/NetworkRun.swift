@@ -20,15 +20,16 @@ struct NetworkUse: Sendable {
     var sentence: String {
         let losses = network.loss > 0 || counts.toServer.lost + counts.toClient.lost > 0
         return "\(network.description)" + (network.source.isEmpty ? "" : " (\(network.source))")
-            + "; TCP uses \(congestionControl); packets to server and client: "
-            + [counts.toServer, counts.toClient].map { direction in
-                var parts = ["\(direction.packets)"]
+            + "; TCP uses \(congestionControl); "
+            + [("to the server", counts.toServer), ("to the client", counts.toClient)].map { name, direction in
+                var parts: [String] = []
                 if losses { parts.append("\(direction.lost) lost") }
                 if direction.overflowed > 0 { parts.append("\(direction.overflowed) dropped by the full queue") }
                 if direction.reordered > 0 { parts.append("\(direction.reordered) delayed for reordering") }
                 if direction.untranslated > 0 { parts.append("\(direction.untranslated) without a mapping of the NAT") }
-                return parts.joined(separator: ", ")
-            }.joined(separator: " and ")
+                return "\(name) \(counted(direction.packets, "packet"))"
+                    + (parts.isEmpty ? "" : " (\(parts.joined(separator: ", ")))")
+            }.joined(separator: ", ")
             + (counts.lostByMachine > 0
                 ? "; this machine was too busy and dropped \(counts.lostByMachine) more" : "")
     }
@@ -42,6 +43,7 @@ func runOverNetworks(_ options: Options) throws -> Int32 {
     let (placement, remark) = ThreadPlacement.resolve(options.placement, cores: CoreMask.ofThisThread()?.cores)
     if let remark { results.remarks.append("--placement \(options.placement.rawValue): \(remark)") }
     results.placement = placement
+    let spinners = AwakeSpinners.start(options, &results)
     let lab = try NetworkLab()
     defer { lab.stop() }
     var progress = Progress(
@@ -77,6 +79,7 @@ func runOverNetworks(_ options: Options) throws -> Int32 {
         if !Interruption.isRequested { rows.close() }
     }
     progress.finish()
+    spinners?.stop()
     results.wasCutShort = Interruption.isRequested
     try target.write(results.report, options)
     stage.close()

@@ -189,7 +189,12 @@ struct OptionParser: Sendable {
             // Connections of other rows are idle meanwhile, and would be forgotten.
             throw UsageError("--network: 'nat' is for 'open' and 'outage', not for '\(options.command.rawValue)'")
         }
-        if !options.networks.isEmpty, options.command == .run { finishNetworks(&options, given) }
+        // The times of a network hardly differ from connection to connection.
+        if options.command == .open, !given.contains("repeat") { options.repeats = 5 }
+        if !options.networks.isEmpty {
+            try refuseLocal(options)
+            if options.command == .run { finishNetworks(&options, given) }
+        }
         if options.pictureBytes != nil { try finishPicture(&options, given) }
         switch options.command {
         case .crowd: return try finishCrowd(&options, given)
@@ -198,7 +203,7 @@ struct OptionParser: Sendable {
         case .chat: return try finishChat(&options)
         default: break
         }
-        if options.config != nil, let other = ["transport", "url", "proxy"].first(where: given.contains) {
+        if options.config != nil, let other = ["transport", "url", "proxy", "network"].first(where: given.contains) {
             throw UsageError("--config and --\(other) exclude each other")
         }
         // Without a name, `work` lists all of them.
@@ -226,12 +231,26 @@ struct OptionParser: Sendable {
         }
     }
 
+    /// Refuses transports without a network path.
+    private func refuseLocal(_ options: Options) throws(UsageError) {
+        guard let local = options.transports.first(where: vocabulary.local.contains) else { return }
+        let others = vocabulary.transports.filter { !vocabulary.local.contains($0) }
+        throw UsageError(
+            "--transport \(local) stays in this process, so --network does not change it; "
+                + "allowed is \(others.joined(separator: ", "))"
+        )
+    }
+
     /// Over a network, a message at a time would measure its delay alone, and thousands a second its rate. So the default
-    /// is a chat: 20 messages a second on each of 4 connections.
+    /// is a chat: 20 messages a second on each of 4 connections. They send up to 25 kB a second. A slow network gets one
+    /// connection, because a queue at its entry would hide the rest.
     private func finishNetworks(_ options: inout Options, _ given: Set<String>) {
         if !given.contains("rate"), !given.contains("in-flight") {
             options.rate = 20
-            if !given.contains("connections") { options.connections = 4 }
+            if !given.contains("connections") {
+                let slowest = options.networks.flatMap { [$0.rateToServer, $0.rateToClient] }.compactMap { $0 }.min()
+                options.connections = (slowest ?? .infinity) < 400_000 ? 1 : 4
+            }
         }
         if !given.contains("duration"), !given.contains("messages") { options.extent = .duration(.seconds(15)) }
         if !given.contains("repeat") { options.repeats = 5 }

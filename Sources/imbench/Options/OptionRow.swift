@@ -1,4 +1,5 @@
 import TransportAPI
+import Transports
 
 /// An option of the command line. One row reads its value, suggests its name, documents it and records it in reports. An
 /// option that has different meanings in different commands has one row for each meaning.

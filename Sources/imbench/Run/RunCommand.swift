@@ -13,15 +13,7 @@ func runComparison(_ given: Options) throws -> Int32 {
     var results = RunResults(of: options, seed: seed)
     if results.environment.isDebugBuild { remark("this is a debug build", isQuiet: options.quiet) }
 
-    var spinners: AwakeSpinners?
-    if options.awake {
-        do throws(SystemFailure) {
-            spinners = try AwakeSpinners()
-            results.wereCoresAwake = true
-        } catch {
-            results.remarks.append(error.message)
-        }
-    }
+    let spinners = AwakeSpinners.start(options, &results)
     let (placement, remark) = ThreadPlacement.resolve(options.placement, cores: CoreMask.ofThisThread()?.cores)
     if let remark { results.remarks.append("--placement \(options.placement.rawValue): \(remark)") }
     let stage = try Stage(

@@ -38,6 +38,7 @@ struct NetworkTests {
             ("rate=nanmbit", ["rate", "nanmbit"]), ("rate=1mbit/", ["rate", "''"]),
             ("rate=999gbit", ["999gbit", "100gbit"]),
             ("delay=1ms±2ms", ["jitter", "2ms", "1ms"]), ("queue=0", ["queue", "0", "1"]),
+            ("delay=1ms,queue=5", ["queue", "rate"]),
             ("nat=1ms", ["nat", "1ms", "100ms"]),
         ]
     )
@@ -53,9 +54,36 @@ struct NetworkTests {
         #expect(throws: UsageError.self) { try parser.parse(["run", "--network", "delay=1ms,nat=30s"]) }
         #expect(throws: UsageError.self) { try parser.parse(["run", "--network", "4g", "--network", "4g"]) }
         #expect(throws: UsageError.self) { try parser.parse(["storm", "--network", "4g"]) }
+        #expect(throws: UsageError.self) { try parser.parse(["run", "--network", "4g", "--config", "app.json"]) }
         #expect(throws: Never.self) {
             let options = try parser.parse(["open", "--network", "4g", "--network", "delay=5ms"])
             #expect(options.networks.map(\.name) == ["4g", "delay=5ms"])
         }
+    }
+
+    @Test("A transport without a network path is refused over a network", arguments: ["run", "open", "fanout"])
+    func local(command: String) {
+        var vocabulary = everything
+        vocabulary.local = ["memory"]
+        let parser = OptionParser(vocabulary: vocabulary)
+        let error = #expect(throws: UsageError.self) {
+            try parser.parse([command, "--network", "4g", "--transport", "memory,ws"])
+        }
+        #expect(error?.message.contains("memory") == true && error?.message.contains("ws") == true)
+    }
+
+    @Test("By default, a slow network has one connection, so that no queue hides its delay")
+    func connections() throws {
+        let parser = OptionParser(vocabulary: everything)
+        #expect(try parser.parse(["run", "--network", "4g"]).connections == 4)
+        #expect(try parser.parse(["run", "--network", "4g", "--network", "metro"]).connections == 1)
+        #expect(try parser.parse(["run", "--network", "metro", "--connections", "3"]).connections == 3)
+    }
+
+    @Test("'open' makes five connections for each row by default")
+    func openings() throws {
+        let parser = OptionParser(vocabulary: everything)
+        #expect(try parser.parse(["open"]).repeats == 5)
+        #expect(try parser.parse(["open", "--repeat", "7"]).repeats == 7)
     }
 }
