@@ -14,7 +14,7 @@ extension RunResults {
             warnings: warnings,
             verdict: parts.flatMap { Self.conclusions($0.use.network, $0.results.rows) },
             facts: facts,
-            sections: parts.map { Self.section($0.use, $0.results) } + [lossSection].compactMap { $0 },
+            sections: parts.map { Self.section($0.use, $0.results) } + lossSections,
             records: records,
             data: envelope(
                 results: rows.map { Self.data($0) },
@@ -41,7 +41,7 @@ extension RunResults {
             charts: charts,
             table: networkTable(results.rows).selecting(titles),
             notes: results.roundTripSentences + [use.sentence],
-            reading: distributionReading,
+            reading: distributionReading(hasFloors: false),
             next: [
                 .init("To see the start of a conversation", "imbench open --network '\(use.network.name)'"),
                 .init("To see what a cut connection costs", "imbench outage --network '\(use.network.name)'"),
@@ -78,10 +78,13 @@ extension RunResults {
             return texts[0] == texts[1] ? "\(texts[0]) ms" : "\(texts[0]) to \(texts[1]) ms"
         }
         guard let half = range({ $0.p50 }, rows) else { return [] }
-        let own = (network.delay * 2).settingText
-        var sentence =
-            "Over \(network.name), the median round trip is \(half). The delay of the network is \(own) of it."
-        let (inOrder, others) = (rows.filter(\.waitsForEarlier), rows.filter { !$0.waitsForEarlier })
+        var sentence = "Over \(network.name), the median round trip is \(half)."
+        if network.delay > .zero {
+            let own = Double(network.delay.wholeNanoseconds) * 2 / 1e6
+            sentence += " The delay of the network is \(shown(own)) ms of it."
+        }
+        let known = rows.filter { $0.rtt?.p99 != nil }
+        let (inOrder, others) = (known.filter(\.waitsForEarlier), known.filter { !$0.waitsForEarlier })
         if network.loss > 0, let slow = range({ $0.p99 }, inOrder), let other = range({ $0.p99 }, others) {
             sentence += " The 99th percentile is \(slow) where a lost packet delays the messages behind it "
             sentence += "(\(inOrder.map(\.transport).distinct.joined(separator: ", "))), and \(other) "
@@ -96,20 +99,30 @@ extension RunResults {
 
     // MARK: Loss against latency
 
-    /// The percentiles against the loss, if networks of the run differ in it alone.
-    private var lossSection: Report.Section? {
-        var same: [Network: [NetworkUse]] = [:]
-        for use in networks {
-            var network = use.network
+    /// The percentiles against the loss, for each group of at least three networks that differ in it alone.
+    private var lossSections: [Report.Section] {
+        func withoutLoss(_ network: Network) -> Network {
+            var network = network
             (network.loss, network.name, network.source) = (0, "", "")
-            same[network, default: []].append(use)
+            return network
         }
-        guard let uses = same.values.max(by: { $0.count < $1.count }), uses.count >= 3 else { return nil }
+        let groups = networks.map { withoutLoss($0.network) }.distinct.map { group in
+            networks.filter { withoutLoss($0.network) == group }
+        }.filter { $0.count >= 3 }
+        return groups.map { lossSection($0, of: groups.count) }
+    }
+
+    private func lossSection(_ uses: [NetworkUse], of groups: Int) -> Report.Section {
+        var place = ""
+        if groups > 1, var network = uses.first?.network {
+            network.loss = 0
+            place = ", over \(network.description)"
+        }
         let transports = rows.map(\.transport).distinct
         let kinds = rows.map(\.size).distinct.flatMap { size in rows.map(\.codec).distinct.map { (size, $0) } }
         func chart(_ name: String, _ size: Int, _ codec: String, _ value: (Latency) -> Double?) -> LineChart {
             LineChart(
-                title: "\(name) of the round trip, by the loss of packets"
+                title: "\(name) of the round trip, by the loss of packets\(place)"
                     + (kinds.count > 1 ? ": \(size) bytes, \(codec)" : ""),
                 x: Axis(title: "lost packets in each direction", unit: .percent),
                 y: Axis(title: "round trip", scale: .logarithmic, unit: .microseconds),
@@ -125,7 +138,7 @@ extension RunResults {
             )
         }
         return Report.Section(
-            heading: "Loss and order",
+            heading: "Loss and order\(place)",
             question: "What does a lost packet do to the messages behind it?",
             charts: kinds.flatMap { size, codec in
                 [

@@ -20,7 +20,7 @@ extension RunResults {
             question: "How often is a message much slower than usual?",
             charts: charts,
             table: percentiles,
-            reading: Self.distributionReading,
+            reading: Self.distributionReading(hasFloors: true),
             next: [.init("To measure more of the slowest round trips", "imbench run --duration 30s")],
             media: .htmlOnly
         )
@@ -31,11 +31,12 @@ extension RunResults {
         + "line is the floor: the same round trip in bare system calls. The thin line is the spread of the median over the "
         + "repeats. Medians whose spreads overlap may not differ at all."
 
-    static let distributionReading =
+    static func distributionReading(hasFloors: Bool) -> String {
         "Lower is better. Each line shows which round trip a share of all messages did not exceed: half of them at 50 %, "
-        + "all but one in a thousand at 99.9 %. Both axes are logarithmic, so equal distances are equal ratios. A line that "
-        + "rises late is steady. A line ends where fewer than ten messages were slower. The dotted lines are the medians of "
-        + "the floors."
+            + "all but one in a thousand at 99.9 %. Both axes are logarithmic, so equal distances are equal ratios. A line that "
+            + "rises late is steady. A line ends where fewer than ten messages were slower."
+            + (hasFloors ? " The dotted lines are the medians of the floors." : "")
+    }
 
     func distributions(_ rows: [ResultRow], _ subject: String, _ transports: [String]) -> LineChart {
         let floors = rows.compactMap { row in row.floor.flatMap { name in row.floorP50.map { (name, $0) } } }
