@@ -17,7 +17,7 @@ func openConnections(_ options: Options) throws -> Int32 {
     let networks: [Network?] = options.networks.isEmpty ? [nil] : options.networks
     let kinds = OpenKind.all(of: options.transports)
     var progress = Progress(total: networks.count * kinds.count, isQuiet: options.quiet)
-    for network in networks {
+    for network in networks where !Interruption.isRequested {
         if let network { lab?.use(network, seed: seed) }
         for kind in kinds where !Interruption.isRequested {
             progress.step("\(network.map { $0.name + " " } ?? "")\(kind.transport) \(kind.security)")
@@ -106,6 +106,8 @@ struct OpenRow: Sendable {
                         return .failure(error)
                     }
                 }
+                // An interruption keeps the samples before it.
+                if Interruption.isRequested, !opened.isEmpty { break }
                 let sample = try result.get()
                 guard index >= 0 else { continue }
                 guard sample.isResumed == kind.isResumed else {
@@ -118,8 +120,9 @@ struct OpenRow: Sendable {
                 answered.append(sample.answered)
             }
             (row.opened, row.answered) = (RepeatStatistics(opened), RepeatStatistics(answered))
+            if opened.isEmpty { row.failure = Interruption.sentence }
         } catch {
-            row.failure = Interruption.isRequested ? "interrupted before" : stage.failure(error, of: kind.transport)
+            row.failure = Interruption.isRequested ? Interruption.sentence : stage.failure(error, of: kind.transport)
         }
         return row
     }
@@ -133,7 +136,7 @@ struct OpenRow: Sendable {
         var packets: [LinkRecord]
     }
 
-    /// Opens a connection, sends one message, waits for its answer, and closes.
+    /// Opens a connection, sends one message, waits for its answer, and closes. A lost datagram is sent again.
     private static func connectAndSend(
         _ transport: any Transport,
         _ lab: NetworkLab?,
@@ -145,17 +148,14 @@ struct OpenRow: Sendable {
         let opened = Clocks.monotonic()
         let statistics = await connection.statistics()
         do throws(TransportError) {
-            switch await connection.send(message) {
-            case .written, .acknowledged: break
-            case .rejected(let error), .unknown(let error): throw error
-            case .expired: throw TransportError(.timedOut, .open, "the message expired")
-            }
-            let sentence = "the first message has had no answer for \(limit.settingText)"
-            let answer = try await within(limit, on: loop, else: sentence) { () async throws(TransportError) in
-                try await connection.receive()
-            }
-            guard answer != nil else {
-                throw TransportError(.connectionLost, .open, "the server has closed the connection without an answer")
+            let attempts = connection.capabilities.isReliable ? 1 : 10
+            for attempt in 1...attempts {
+                do throws(TransportError) {
+                    try await exchange(over: connection, limit / attempts, of: limit, on: loop)
+                    break
+                } catch {
+                    guard error.code == .timedOut, attempt < attempts else { throw error }
+                }
             }
         } catch {
             await connection.close()
@@ -173,5 +173,26 @@ struct OpenRow: Sendable {
             isResumed: isResumed,
             packets: packets
         )
+    }
+
+    /// Sends the message, and waits for its answer.
+    private static func exchange(
+        over connection: any Connection,
+        _ time: Duration,
+        of limit: Duration,
+        on loop: EventLoop
+    ) async throws(TransportError) {
+        switch await connection.send(message) {
+        case .written, .acknowledged: break
+        case .rejected(let error), .unknown(let error): throw error
+        case .expired: throw TransportError(.timedOut, .open, "the message expired")
+        }
+        let sentence = "the first message has had no answer for \(limit.settingText)"
+        let answer = try await within(time, on: loop, else: sentence) { () async throws(TransportError) in
+            try await connection.receive()
+        }
+        guard answer != nil else {
+            throw TransportError(.connectionLost, .open, "the server has closed the connection without an answer")
+        }
     }
 }

@@ -10,17 +10,21 @@ extension OpenResults {
         let groups = rows.map(\.network).distinct
         let sections = groups.map { network in
             let rows = rows.filter { $0.network == network }
+            let hasLadders = network != nil && !repeatsPackets(network)
             return Report.Section(
                 heading: network.map { "Over \($0)" } ?? "Over loopback",
                 question: "How long until the first message has its answer\(network.map { " over \($0)" } ?? "")?",
-                charts: [Self.chart(rows, network)] + (losesPackets(network) ? [] : rows.map { Self.ladder($0) }),
+                charts: [Self.chart(rows, network)] + (hasLadders ? rows.map { Self.ladder($0) } : []),
                 table: Self.table(rows),
                 notes: run.networks.filter { $0.network.name == network }.map(\.sentence),
                 reading:
-                    "Shorter is better. The first part of a bar is the time until the connection is open: one round trip of the "
-                    + "network for each of the column RTTs. The second part is the message and its answer. The ladders show the "
-                    + "packets of one connection from top to bottom, without TCP's plain acknowledgements. Each band is one round "
-                    + "trip.",
+                    "Shorter is better. The first part of a bar is the time until the connection is open. The second part is the "
+                    + "message and its answer."
+                    + (network == nil
+                        ? "" : " Over a network, each round trip of the column RTTs takes at least twice its delay.")
+                    + (hasLadders
+                        ? " The ladders show the packets of one connection from top to bottom, without TCP's plain "
+                            + "acknowledgements. Each band is one round trip." : ""),
                 next: [.init("To see one message on each wire", "imbench trace Hello --tls")]
             )
         }
@@ -32,13 +36,21 @@ extension OpenResults {
             facts: run.facts,
             sections: sections,
             records: Self.table(rows),
-            data: run.envelope(results: rows.map { Self.data($0) })
+            data: run.envelope(
+                results: rows.map { Self.data($0) },
+                more: run.networks.isEmpty ? [] : [("networks", .array(run.networks.map(\.data)))]
+            )
         )
     }
 
-    /// Whether packets can be missing or repeated, so that a ladder would not show round trips.
-    private func losesPackets(_ network: String?) -> Bool {
-        run.networks.contains { $0.network.name == network && ($0.network.loss > 0 || $0.network.reordering > 0) }
+    /// Whether packets can be missing or repeated, so that a ladder would not show round trips. TCP sends its first packet
+    /// again after 1 s (RFC 6298, section 2).
+    private func repeatsPackets(_ name: String?) -> Bool {
+        run.networks.filter { $0.network.name == name }.contains { use in
+            let (network, counts) = (use.network, use.counts)
+            return network.loss > 0 || network.reordering > 0 || network.delay + network.jitter >= .milliseconds(450)
+                || counts.toServer.overflowed + counts.toClient.overflowed > 0
+        }
     }
 
     /// The shortest and the longest beginning over one network.
@@ -52,11 +64,11 @@ extension OpenResults {
         func text(_ one: (row: OpenRow, milliseconds: Double)) -> String {
             let rounds = one.row.roundTrips ?? 0
             return "\(shown(one.milliseconds)) ms over \(one.row.kind.name) "
-                + "(\(rounds) round trip\(rounds == 1 ? "" : "s") until it may leave)"
+                + "(\(counted(rounds, "round trip")) until it may leave)"
         }
         return
-            "\(network.map { "Over \($0)" } ?? "Over loopback"), the first message has its answer after \(text(least)) "
-            + "and after \(text(most))."
+            "\(network.map { "Over \($0)" } ?? "Over loopback"), the first message has its answer soonest after "
+            + "\(text(least)), and latest after \(text(most))."
     }
 
     private static func table(_ rows: [OpenRow]) -> Table {
@@ -71,7 +83,11 @@ extension OpenResults {
                 ),
                 .text(nil, "network"),
                 .number("RTTs", "round_trips", "round trips until a message may leave, TCP's own included"),
-                .number("bytes", "bytes", "bytes of the handshakes in both directions, without TCP and IP headers"),
+                .number(
+                    "bytes",
+                    "handshake_bytes",
+                    "bytes of the handshakes in both directions, without TCP and IP headers"
+                ),
                 .number("open ms", "open_ms", "median time until the connection is open, in ms"),
                 .number("answer ms", "answer_ms", "median time until the first message has its answer, in ms"),
                 .number("±%", "answer_spread_percent", "half the spread of that time, in %"),
@@ -135,7 +151,9 @@ extension OpenResults {
             ("network", JSONValue(row.network)), ("round_trips", JSONValue(row.roundTrips)),
             ("handshake_bytes", .rounded(row.bytes)), ("open_ms", .rounded(row.opened?.median)),
             ("answer_ms", .rounded(row.answered?.median)), ("answer_low_ms", .rounded(row.answered?.low)),
-            ("answer_high_ms", .rounded(row.answered?.high)), ("failure", JSONValue(row.failure)),
+            ("answer_high_ms", .rounded(row.answered?.high)),
+            ("answer_spread_percent", .rounded(row.answered?.relativeSpread.map { $0 * 100 })),
+            ("failure", JSONValue(row.failure)),
         ])
     }
 }
