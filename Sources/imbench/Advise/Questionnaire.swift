@@ -128,7 +128,7 @@ final class TerminalLines {
         while !Interruption.isRequested {
             switch input.next(timeout: 100) {
             case .line(let line): return line
-            case .tooLong: return ""
+            case .tooLong: writeAll(STDERR_FILENO, "This line is too long.\n\(text)")
             case .nothing: continue
             case .end: return nil
             }
