@@ -1,0 +1,66 @@
+import Foundation
+import Testing
+
+@testable import imbench
+
+/// Runs over real network namespaces.
+@Suite("Runs over an emulated network")
+struct NetworkRunTests {
+    /// The report of a run; `nil` where the system refuses namespaces, which the run must say in one line.
+    private func report(_ line: String) async throws -> [String: Any]? {
+        let words = "run --quiet --format json \(line)".split(separator: " ").map(String.init)
+        let outcome = try await BuiltProgram.run(words)
+        if outcome.status != ExitStatus.good, outcome.output.isEmpty {
+            #expect(outcome.errorLines.count == 1 && outcome.errors.contains("--network"), "\(outcome.errors)")
+            return nil
+        }
+        #expect(outcome.status == ExitStatus.good, "\(outcome.errors)")
+        return try JSONSerialization.jsonObject(with: Data(outcome.output.utf8)) as? [String: Any]
+    }
+
+    /// The packets of a direction, and the numbers of the lost ones.
+    private func losses(_ report: [String: Any], _ direction: String) throws -> (packets: Int, lost: [Int]) {
+        let network = try #require((report["networks"] as? [[String: Any]])?.first)
+        let counts = try #require(network[direction] as? [String: Any])
+        return (try #require(counts["packets"] as? Int), try #require(counts["lost_numbers"] as? [Int]))
+    }
+
+    @Test("The same seed loses packets with the same numbers, and as many as the share that was asked for")
+    func seeded() async throws {
+        let line =
+            "--network delay=1ms,loss=5% --transport udp --codec protobuf --size 32 --connections 4 --rate 100 "
+            + "--duration 1500ms --repeat 1 --seed 7"
+        guard let first = try await report(line), let second = try await report(line) else { return }
+        for direction in ["to_server", "to_client"] {
+            let (a, b) = (try losses(first, direction), try losses(second, direction))
+            let common = min(a.packets, b.packets)
+            #expect(common > 300)
+            #expect(a.lost.filter { $0 <= common } == b.lost.filter { $0 <= common })
+            // Five standard deviations of the binomial distribution. The seed is fixed, so this never fails by chance.
+            let expected = 0.05 * Double(a.packets)
+            #expect(
+                abs(Double(a.lost.count) - expected) < 5 * (expected * 0.95).squareRoot(),
+                "\(a.lost.count) of \(a.packets)"
+            )
+        }
+    }
+
+    @Test("Another seed loses other packets")
+    func otherSeed() async throws {
+        func line(_ seed: Int) -> String {
+            "--network delay=1ms,loss=20% --transport udp --codec protobuf --size 32 --rate 100 --duration 300ms --repeat 1 "
+                + "--seed \(seed)"
+        }
+        guard let first = try await report(line(1)), let second = try await report(line(2)) else { return }
+        #expect(try losses(first, "to_server").lost != losses(second, "to_server").lost)
+    }
+
+    @Test("No connection has more than the rate of the network")
+    func rate() async throws {
+        let line = "--mix picture=64KiB --network rate=1mbit --transport tcp --duration 100ms --repeat 1 --warmup 1ms"
+        guard let report = try await report(line) else { return }
+        let rows = try #require(report["results"] as? [[String: Any]])
+        let rates = rows.compactMap { $0["picture_mbit_per_s"] as? Double }
+        #expect(rates.count == 2 && rates.allSatisfy { $0 > 0 && $0 < 1 }, "\(rates)")
+    }
+}
