@@ -18,8 +18,8 @@ extension HeartbeatResults {
         let measured = trial.filter { $0.seen != nil }
         if differing.isEmpty, !measured.isEmpty {
             sentences.append(
-                "Behind a NAT that really forgets, \(counted(measured.count, "client")) of \(measured.count) had the verdict "
-                    + "that is calculated."
+                "Behind a NAT that really forgets, \(measured.count == 1 ? "the client" : "all \(measured.count) clients") "
+                    + "had the verdict that is calculated."
             )
         } else if !differing.isEmpty {
             let cases = differing.map { row in

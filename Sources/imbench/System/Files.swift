@@ -1,4 +1,5 @@
 import Foundation
+import Synchronization
 
 /// An operation that the system refused, as a sentence.
 struct SystemFailure: Error, Sendable, Hashable {
@@ -68,6 +69,7 @@ struct ReportTarget: ~Copyable {
     private let descriptor: Int32
     private let path: String?
     private let isNew: Bool
+    private let hasReport = Atomic<Bool>(false)
 
     /// - Parameter path: the file, or `nil` for standard output.
     init(path: String? = nil) throws(SystemFailure) {
@@ -85,7 +87,7 @@ struct ReportTarget: ~Copyable {
 
     deinit {
         guard let path else { return }
-        if isNew, lseek(descriptor, 0, SEEK_END) == 0 { unlink(path) }
+        if isNew, !hasReport.load(ordering: .relaxed) { unlink(path) }
         close(descriptor)
     }
 
@@ -96,6 +98,7 @@ struct ReportTarget: ~Copyable {
 
     /// Writes the whole text. If the reader of a pipe has closed it, the process ends by SIGPIPE.
     func write(_ text: String) throws(SystemFailure) {
+        hasReport.store(true, ordering: .relaxed)
         // A pipe or a device cannot be truncated, and need not be.
         if path != nil { _ = ftruncate(descriptor, 0) }
         guard writeAll(descriptor, text) else {
