@@ -64,6 +64,7 @@ func sampleReports(hostile: String) throws -> [Report] {
         CrowdResults(run: results, isHostile: true, rows: [attack, stopped]).report,
         CrowdResults(run: results, isHostile: false, rows: [idle, failed]).report,
         storm.report(isUnicode: true), sampleFanout(hostile: hostile).report, heartbeat.report,
+        sampleOpen(hostile: hostile).report,
         try advice(Workload.game.usual, on: results, hostile: hostile).report,
         SimulateResults(run: results, options: SimulateOptions(), result: simulation, seconds: 1).report,
     ]
