@@ -44,11 +44,13 @@ func runOverNetworks(_ options: Options) throws -> Int32 {
     if let remark { results.remarks.append("--placement \(options.placement.rawValue): \(remark)") }
     results.placement = placement
     let spinners = AwakeSpinners.start(options, &results)
+    let plan = RepeatPlan(options)
+    results.remarks += [plan.remark].compactMap { $0 }
     let lab = try NetworkLab()
     defer { lab.stop() }
     var progress = Progress(
         total: options.networks.count * options.rowTransports.count * options.codecs.count * options.sizes.count
-            * options.picturePlaces.count * options.repeats,
+            * options.picturePlaces.count * plan.messages.count,
         isQuiet: options.quiet
     )
     let stage = try Stage(
@@ -68,7 +70,7 @@ func runOverNetworks(_ options: Options) throws -> Int32 {
             measuresKeepalive: false
         )
         let rows = EchoBench(options, stage: stage, seed: EchoBench.textSeed, limits: limits)
-        measure(rows, options, network, seed, &progress)
+        measure(rows, plan, network, seed, &progress)
         results.networks.append(NetworkUse(network, seed, lab))
         for var row in rows.results() {
             row.network = network.name
@@ -89,21 +91,16 @@ func runOverNetworks(_ options: Options) throws -> Int32 {
 /// Measures all repeats of the rows in an order drawn from the seed.
 private func measure(
     _ rows: EchoBench,
-    _ options: Options,
+    _ plan: RepeatPlan,
     _ network: Network,
     _ seed: UInt64,
     _ progress: inout Progress
 ) {
     var generator = RandomSource.seeded(seed)
-    let (duration, messages): (Duration, Int) =
-        switch options.extent {
-        case .duration(let duration): (duration / options.repeats, .max)
-        case .messages(let count): (.seconds(3600), max(1, count / options.repeats))
-        }
-    for _ in 0..<options.repeats {
+    for messages in plan.messages {
         for key in rows.keys.shuffled(using: &generator) where !Interruption.isRequested {
             progress.step("\(network.name) \(key.name)")
-            rows.measure(key, duration: duration, messages: messages)
+            rows.measure(key, duration: plan.duration, messages: messages)
         }
     }
 }
