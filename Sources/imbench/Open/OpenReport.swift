@@ -91,6 +91,7 @@ extension OpenResults {
                 .number("open ms", "open_ms", "median time until the connection is open, in ms"),
                 .number("answer ms", "answer_ms", "median time until the first message has its answer, in ms"),
                 .number("±%", "answer_spread_percent", "half the spread of that time, in %"),
+                .text(nil, "failure"),
             ],
             rows: rows.map { row in
                 Table.Row(
@@ -98,7 +99,7 @@ extension OpenResults {
                         Table.Cell(row.kind.transport), Table.Cell(row.kind.security), Table.Cell(row.network ?? ""),
                         Table.Cell(row.roundTrips), Table.Cell(row.bytes, row.bytes.map { fixed($0, 0) } ?? "-"),
                         Table.Cell(row.opened?.median), Table.Cell(row.answered?.median),
-                        Table.Cell(row.answered?.relativeSpread.map { $0 * 100 }),
+                        Table.Cell(row.answered?.relativeSpread.map { $0 * 100 }), Table.Cell(row.failure ?? ""),
                     ],
                     note: row.failure,
                     isFailure: row.failure != nil
