@@ -63,7 +63,12 @@ struct OpenLoopTests {
         var options = try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
         options.transports = TransportRegistry.available.transports.map(\.name)
         let stage = try Stage(registry: .standard, outside: [], seed: 1, placement: nil)
-        let bench = EchoBench(options, stage: stage, seed: 1, limits: .init(answer: Self.answerTimeout))
+        let bench = EchoBench(
+            options,
+            stage: stage,
+            seed: 1,
+            limits: .init(connect: .seconds(60), answer: Self.answerTimeout)
+        )
         for key in bench.keys { bench.measure(key, duration: .seconds(3600), messages: 101) }
         let rows = bench.results(FloorBench(kinds: [], sizes: []))
         bench.close()

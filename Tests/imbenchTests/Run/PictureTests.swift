@@ -24,7 +24,12 @@ private func run(_ line: String) async throws -> RunResults {
     let options = try parse(line)
     return try await apart {
         let stage = try Stage(registry: .withSessions, outside: options.urls, seed: 1, placement: nil)
-        let bench = EchoBench(options, stage: stage, seed: 1, limits: .init(answer: 60_000_000_000))
+        let bench = EchoBench(
+            options,
+            stage: stage,
+            seed: 1,
+            limits: .init(connect: .seconds(60), answer: 60_000_000_000)
+        )
         let messages = if case .messages(let count) = options.extent { count / options.repeats } else { 0 }
         for _ in 0..<options.repeats {
             for key in bench.keys { bench.measure(key, duration: .seconds(3600), messages: messages) }
@@ -141,7 +146,12 @@ struct PictureTests {
         let options = try parse("run --mix picture=4MiB --transport tcp --warmup 0s --repeat 1")
         let rows = try await apart {
             let stage = try Stage(registry: .measured, outside: [], seed: 1, placement: nil)
-            let bench = EchoBench(options, stage: stage, seed: 1, limits: .init(answer: 60_000_000_000))
+            let bench = EchoBench(
+                options,
+                stage: stage,
+                seed: 1,
+                limits: .init(connect: .seconds(60), answer: 60_000_000_000)
+            )
             for key in bench.keys { bench.measure(key, duration: .nanoseconds(1), messages: .max) }
             let rows = bench.results()
             bench.close()

@@ -27,7 +27,12 @@ struct SessionTransportTests {
         )
         let rows = try await apart {
             let stage = try Stage(registry: .withSessions, outside: [], seed: 1, placement: nil)
-            let bench = EchoBench(options, stage: stage, seed: 1, limits: .init(answer: 60_000_000_000))
+            let bench = EchoBench(
+                options,
+                stage: stage,
+                seed: 1,
+                limits: .init(connect: .seconds(60), answer: 60_000_000_000)
+            )
             for key in bench.keys { bench.measure(key, duration: .seconds(3600), messages: 50) }
             let rows = bench.results(FloorBench(kinds: [], sizes: []))
             bench.close()

@@ -15,7 +15,12 @@ struct TransportModesTests {
         (options.transports, options.codecs, options.sizes) = (names, ["protobuf"], [32])
         (options.warmup, options.repeats) = (.zero, 1)
         let stage = try Stage(registry: .measured, outside: [], seed: 1, placement: nil)
-        let bench = EchoBench(options, stage: stage, seed: 1, limits: .init(answer: 30_000_000_000))
+        let bench = EchoBench(
+            options,
+            stage: stage,
+            seed: 1,
+            limits: .init(connect: .seconds(60), answer: 30_000_000_000)
+        )
         for key in bench.keys { bench.measure(key, duration: .seconds(3600), messages: Self.messages) }
         let rows = bench.results(FloorBench(kinds: [], sizes: []))
         bench.close()
