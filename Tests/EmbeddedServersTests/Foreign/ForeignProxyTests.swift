@@ -232,6 +232,7 @@ struct ForeignProxyTests {
         try await proxy.echo("socks5://")
         let blocked = await proxy.failure(endpoint, "socks5://")
         #expect(blocked?.code == .forbidden && blocked?.detail == 2)
+        withExtendedLifetime(reserved) {}
     }
 
     @Test("A proxy that is down, or that never answers, ends the attempt", .enabled(if: Peers.microsocks != nil))
@@ -247,9 +248,10 @@ struct ForeignProxyTests {
         #expect(await proxy.failure(endpoint, "socks5://ann:secret@")?.detail == 5)
         proxy.freeze()
         for scheme in ["http", "socks5"] {
-            let error = await proxy.failure(endpoint, "\(scheme)://ann:secret@", timeout: .milliseconds(50))
+            let error = await proxy.failure(endpoint, "\(scheme)://ann:secret@", timeout: .seconds(5))
             #expect(error?.code == .timedOut && error?.reason == "the proxy did not answer in time")
         }
+        withExtendedLifetime(reserved) {}
     }
 
     @Test(

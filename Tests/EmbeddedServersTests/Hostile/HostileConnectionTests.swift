@@ -12,7 +12,7 @@ struct HostileConnectionTests {
         arguments: ["ws", "mqtt", "mqtt+ws"]
     )
     func slowHandshake(transport: String) async throws {
-        let attacked = try await Attacked(transport, "handshake-timeout=3s")
+        let attacked = try await Attacked(transport, "handshake-timeout=10s")
         let slow = try HostileClient(attacked.server)
         await slow.send(transport == "mqtt" ? [0x10, 40, 0, 4] : Array("GET / HTTP/1.1\r\nX-Slow: ".utf8))
         let event = try await attacked.event()

@@ -6,7 +6,7 @@ import TransportAPI
 
 @Suite("Misspelt words")
 struct SpellingTests {
-    /// `word` without its last letter but one, or with a letter more if it is too short for that.
+    /// `word` with the two letters before its last one swapped, or with a letter more if that changes nothing.
     private func misspelt(_ word: String) -> String {
         guard word.count > 3 else { return word + "x" }
         var letters = Array(word)

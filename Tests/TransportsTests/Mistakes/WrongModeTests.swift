@@ -81,7 +81,7 @@ struct WrongModeTests {
         let outcome = try await MistakeOutcome.of(
             try Endpoint("tcp://127.0.0.1:\(raw.port)"),
             .session,
-            within: .milliseconds(500)
+            within: .seconds(5)
         )
         #expect(outcome.error.code == .timedOut && outcome.isRetried)
         #expect(outcome.error.reason.contains("set the delivery mode to plain"))

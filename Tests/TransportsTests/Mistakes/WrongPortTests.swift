@@ -163,7 +163,7 @@ struct SilentPortTests {
         let raw = try RawServer(.silent)
         var endpoint = try Endpoint("\(name)://127.0.0.1:\(raw.port)")
         endpoint.options = try TransportRegistry.standard.transport(named: name).loopback("silent")
-        let outcome = try await MistakeOutcome.of(endpoint, within: .milliseconds(200))
+        let outcome = try await MistakeOutcome.of(endpoint, within: .seconds(5))
         #expect(
             outcome.isRetried && outcome.error.code == .timedOut && outcome.error.reason.contains("another protocol")
         )

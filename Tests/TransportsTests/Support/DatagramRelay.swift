@@ -9,12 +9,16 @@ final class DatagramRelay: Sendable {
     /// Returns the datagrams that pass in place of one: none, itself, a changed one, or several.
     typealias Rule = @Sendable (_ number: Int, _ sender: Side, _ datagram: [UInt8]) -> [[UInt8]]
 
+    /// The datagrams that have arrived, each with its sender.
+    typealias Seen = [(sender: Side, datagram: [UInt8])]
+
     private struct State: Sendable {
         var client = sockaddr_in()
         var target: UInt16
         var counts: [Side: Int] = [:]
         var rule: Rule
-        var seen: [(sender: Side, datagram: [UInt8])] = []
+        var seen: Seen = []
+        var waiters: [AsyncStream<Void>.Continuation] = []
         var isStopped = false
     }
 
@@ -33,7 +37,15 @@ final class DatagramRelay: Sendable {
     }
 
     /// The datagrams that have arrived at the relay.
-    var seen: [(sender: Side, datagram: [UInt8])] { state.withLock { $0.seen } }
+    var seen: Seen { state.withLock { $0.seen } }
+
+    /// Waits until the datagrams that have arrived fulfil a condition, or the task is cancelled.
+    func wait(until isReached: (Seen) -> Bool) async {
+        let (arrivals, continuation) = AsyncStream.makeStream(of: Void.self)
+        state.withLock { $0.waiters.append(continuation) }
+        continuation.yield()
+        for await _ in arrivals where isReached(seen) { return }
+    }
 
     func set(_ rule: @escaping Rule) { state.withLock { $0.rule = rule } }
 
@@ -82,13 +94,14 @@ final class DatagramRelay: Sendable {
     }
 
     private func pass(_ datagram: [UInt8], from side: Side, _ sender: sockaddr_in) {
-        let (rule, number) = state.withLock { state in
+        let (rule, number, waiters) = state.withLock { state in
             if side == .client { state.client = sender }
             let number = state.counts[side, default: 0]
             state.counts[side] = number + 1
             state.seen.append((side, datagram))
-            return (state.rule, number)
+            return (state.rule, number, state.waiters)
         }
+        for waiter in waiters { waiter.yield() }
         for passed in rule(number, side, datagram) { send(passed, to: side == .client ? .server : .client) }
     }
 

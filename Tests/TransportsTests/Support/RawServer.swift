@@ -17,6 +17,7 @@ final class RawServer: Sendable {
 
     private let listener: RawListener
     private let held = Locked<[Int32]>([])
+    private let silences = AsyncStream<Void>.makeStream()
     private let requests = Locked<[String]>([])
     /// The requests of the HTTP answers, each up to its empty line.
     var heads: [String] { requests.withLock { $0 } }
@@ -30,7 +31,10 @@ final class RawServer: Sendable {
 
     private func answer(_ answer: Answer, _ connection: Int32) {
         switch answer {
-        case .silent: return held.withLock { $0.append(connection) }
+        case .silent:
+            held.withLock { $0.append(connection) }
+            silences.continuation.yield()
+            return
         case .reset:
             var lingering = linger(l_onoff: 1, l_linger: 0)
             setsockopt(connection, SOL_SOCKET, SO_LINGER, &lingering, socklen_t(MemoryLayout<linger>.size))
@@ -46,6 +50,11 @@ final class RawServer: Sendable {
             }
         }
         close(connection)
+    }
+
+    /// Waits until the next connection is accepted that gets no answer, or the task is cancelled.
+    func nextSilentConnection() async {
+        for await _ in silences.stream { return }
     }
 
     /// Stops the server and closes its open connections.

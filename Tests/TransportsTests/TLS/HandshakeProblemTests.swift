@@ -285,12 +285,18 @@ struct HandshakeProblemTests {
 
     @Test("A client ends its attempt if the server sends nothing")
     func silentServer() async throws {
+        let certificates = try TestCertificates()
+        let options: EndpointOptions = ["ca": certificates.authority]
+        // From now on the authority is loaded.
+        let host = try await TLSHost(certificates.server)
+        await (try await host.connect(options)).close()
+        await host.stop()
         let server = try RawServer(.silent)
         defer { server.stop() }
         let error = await #expect(throws: TransportError.self) {
             try await TransportRegistry.standard.connect(
-                tlsEndpoint("wss", port: server.port),
-                timeout: .milliseconds(200)
+                tlsEndpoint("wss", port: server.port, options),
+                timeout: .seconds(5)
             )
         }
         #expect(error?.code == .timedOut && error?.phase == .secure && error?.isRetryable == true)

@@ -11,7 +11,7 @@ import Transports
     "OpenSSL's tool over DTLS",
     .enabled(if: Peers.openssl != nil && hasOpenSSL),
     .serialized,
-    .timeLimit(.minutes(2)),
+    .timeLimit(.minutes(5)),
     .ownThread
 )
 struct DatagramPeerTests {
@@ -34,7 +34,8 @@ struct DatagramPeerTests {
     @Test("A client exchanges plain datagrams with s_server", arguments: [false, true])
     func server(hasCookies: Bool) async throws {
         let files = try Files()
-        let port = try ReservedPort(isDatagram: true).address.port
+        let reserved = try ReservedPort(isDatagram: true)
+        let port = reserved.port
         let arguments = [
             "s_server", "-dtls1_2", "-accept", "127.0.0.1:\(port)", "-cert", files.certificate, "-key", files.key,
         ]
@@ -50,6 +51,7 @@ struct DatagramPeerTests {
         #expect(try await client.receive()?.bytes == Array("from the tool\n".utf8))
         await client.close()
         try await aside { peer.destroy() }
+        withExtendedLifetime(reserved) {}
     }
 
     @Test("s_client exchanges plain datagrams with a server")

@@ -6,7 +6,7 @@ import TransportAPI
 @testable import Transports
 
 /// Connections over DTLS between a client and a server of this package.
-@Suite("Encrypted datagrams", .enabled(if: hasOpenSSL), .timeLimit(.minutes(2)), .ownThread)
+@Suite("Encrypted datagrams", .enabled(if: hasOpenSSL), .timeLimit(.minutes(5)), .ownThread)
 struct DTLSConnectionTests {
     static let modes: [EndpointOptions] = [[:], ["reliable": "ordered"], ["reliable": "unordered"]]
 
