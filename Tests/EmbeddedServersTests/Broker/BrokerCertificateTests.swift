@@ -5,7 +5,7 @@ import TransportAPI
 import Transports
 
 /// Clients of a broker that has asked for their certificates.
-@Suite("Certificates of a broker's clients", .enabled(if: hasOpenSSL), .timeLimit(.minutes(2)), .ownThread)
+@Suite("Certificates of a broker's clients", .enabled(if: hasOpenSSL), .timeLimit(.minutes(5)), .ownThread)
 struct BrokerCertificateTests {
     @Test("The decision about a client sees its certificate", arguments: ["mqtts", "mqtt+wss"])
     func authentication(scheme: String) async throws {

@@ -5,7 +5,7 @@ import TransportAPI
 import Transports
 
 /// Tests `early-publish=on` with the embedded broker, over all transports of MQTT.
-@Suite("A client that publishes before CONNACK", .timeLimit(.minutes(2)), .ownThread)
+@Suite("A client that publishes before CONNACK", .timeLimit(.minutes(5)), .ownThread)
 struct EarlyPublishTests {
     private static let schemes = ["mqtt", "mqtt+ws"] + (hasOpenSSL ? ["mqtts", "mqtt+wss"] : [])
 

@@ -5,7 +5,7 @@ import Testing
 @testable import SocketIO
 
 /// TLS streams over OpenSSL, with peers that behave badly.
-@Suite("TLS streams of OpenSSL", .enabled(if: hasOpenSSL), .timeLimit(.minutes(2)))
+@Suite("TLS streams of OpenSSL", .enabled(if: hasOpenSSL), .timeLimit(.minutes(5)))
 struct OpenSSLStreamTests {
     private let loop = SteppedPoller.loop()
 

@@ -6,7 +6,7 @@ import TransportAPI
 
 @testable import Transports
 
-@Suite("An app that waits for a send in its receive loop", .timeLimit(.minutes(1)), .ownThread)
+@Suite("An app that waits for a send in its receive loop", .timeLimit(.minutes(5)), .ownThread)
 struct AnsweringTests {
     @Test(
         "A connection receives PUBACK behind more messages than its inbox holds",

@@ -3,7 +3,7 @@ import Testing
 import TransportAPI
 import Transports
 
-@Suite("Errors of listening", .timeLimit(.minutes(1)), .ownThread)
+@Suite("Errors of listening", .timeLimit(.minutes(5)), .ownThread)
 struct ListeningErrorTests {
     @Test("The error for a port in use names the endpoint", arguments: ["tcp", "ws", "mqtt", "udp"])
     func portInUse(scheme: String) async throws {

@@ -6,7 +6,7 @@ import TransportAPI
 @testable import Transports
 
 /// The limits of a server on clients in their handshake.
-@Suite("Limits of TLS handshakes", .enabled(if: hasOpenSSL), .timeLimit(.minutes(2)))
+@Suite("Limits of TLS handshakes", .enabled(if: hasOpenSSL), .timeLimit(.minutes(5)))
 struct HandshakeLimitTests {
     @Test("Clients that never begin a handshake take no place of a client that only listens")
     func silentClients() async throws {

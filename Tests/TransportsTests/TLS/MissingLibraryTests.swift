@@ -6,7 +6,7 @@ import TransportAPI
 @testable import Transports
 
 /// A machine without a TLS library.
-@Suite("A missing TLS library", .timeLimit(.minutes(2)), .ownThread)
+@Suite("A missing TLS library", .timeLimit(.minutes(5)), .ownThread)
 struct MissingLibraryTests {
     private let registry = TransportRegistry.over(OpenSSL.provider(["libnothere.so"]))
 

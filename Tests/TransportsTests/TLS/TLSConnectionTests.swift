@@ -5,7 +5,7 @@ import TransportAPI
 
 @testable import Transports
 
-@Suite("Encrypted connections", .enabled(if: hasOpenSSL), .timeLimit(.minutes(2)))
+@Suite("Encrypted connections", .enabled(if: hasOpenSSL), .timeLimit(.minutes(5)))
 struct TLSConnectionTests {
     static let schemes = ["wss", "tls", "mqtts", "mqtt+wss"]
 

@@ -7,7 +7,7 @@ import TransportAPI
 @testable import Protocols
 @testable import Transports
 
-@Suite("A connection that its user closes", .timeLimit(.minutes(1)), .ownThread)
+@Suite("A connection that its user closes", .timeLimit(.minutes(5)), .ownThread)
 struct ClosingTests {
     /// More bytes than the buffers of both kernels take.
     private static let size = 16 << 20

@@ -93,7 +93,7 @@ struct ProxyEnvironmentTests {
         }
     }
 
-    @Test("A connection goes through the proxy of the environment", .timeLimit(.minutes(1)), .ownThread)
+    @Test("A connection goes through the proxy of the environment", .timeLimit(.minutes(5)), .ownThread)
     func connection() async throws {
         let server = try await TransportRegistry.standard.listen("tcp://127.0.0.1:0")
         let proxy = try ProxyServer(.socks5(user: "ann", password: "secret"))
