@@ -7,7 +7,7 @@ import TransportAPI
 @testable import Transports
 
 /// Servers whose certificate is replaced while they run.
-@Suite("Replaced certificates", .enabled(if: hasOpenSSL), .timeLimit(.minutes(2)), .ownThread)
+@Suite("Replaced certificates", .enabled(if: hasOpenSSL), .timeLimit(.minutes(5)), .ownThread)
 struct CertificateRotationTests {
     /// OpenSSL, and how often it has loaded certificates.
     private final class CountingTLS: TLSProvider {
@@ -23,7 +23,17 @@ struct CertificateRotationTests {
         }
     }
 
-    private let folder = FileManager.default.temporaryDirectory.appending(path: "tls-\(UUID().uuidString)")
+    /// A folder with private keys, which ends with its last reference.
+    private final class Folder: Sendable {
+        let url = FileManager.default.temporaryDirectory.appending(path: "tls-\(UUID().uuidString)")
+
+        init() throws { try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true) }
+
+        deinit { try? FileManager.default.removeItem(at: url) }
+    }
+
+    private let owned: Folder
+    private var folder: URL { owned.url }
     private let authority: ThrowAwayAuthority
     private let provider = CountingTLS()
     private let registry: TransportRegistry
@@ -33,7 +43,7 @@ struct CertificateRotationTests {
     init() throws {
         authority = try ThrowAwayAuthority("Test authority")
         registry = .over(provider, checkInterval: .zero)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        owned = try Folder()
     }
 
     private func issue(_ name: String) throws -> ThrowAwayAuthority.Issued {
@@ -93,7 +103,6 @@ struct CertificateRotationTests {
         await old.close()
         await listener.close()
         try await accepting.value
-        try FileManager.default.removeItem(at: folder)
     }
 
     @Test("A replaced file that is broken keeps the old certificate, and is reported once")
@@ -133,7 +142,6 @@ struct CertificateRotationTests {
         #expect(events.all.count(where: { $0.reason.error != nil }) == 2)
         await listener.close()
         try await accepting.value
-        try FileManager.default.removeItem(at: folder)
     }
 
     @Test("Certificate and key that are replaced one after the other are used when they belong together")
@@ -159,7 +167,6 @@ struct CertificateRotationTests {
         try await wait(for: "second", at: listener)
         await listener.close()
         try await accepting.value
-        try FileManager.default.removeItem(at: folder)
     }
 
     @Test("The list of revoked clients is replaced too")
@@ -196,7 +203,6 @@ struct CertificateRotationTests {
         #expect(try await events.firstError().tlsProblem == .revoked)
         await listener.close()
         try await accepting.value
-        try FileManager.default.removeItem(at: folder)
     }
 
     @Test("Files that have not changed are not loaded again")
@@ -213,6 +219,5 @@ struct CertificateRotationTests {
         await other.close()
         await listener.close()
         try await accepting.value
-        try FileManager.default.removeItem(at: folder)
     }
 }

@@ -90,13 +90,9 @@ struct ClientCertificateTests {
         await host.stop()
     }
 
-    @Test(
-        "The decision about a handshake sees the certificate and can replace the identity",
-        arguments: ["wss", "mqtt+wss"]
-    )
-    func decision(scheme: String) async throws {
-        guard try TransportRegistry.standard.transport(named: scheme).decidesHandshakes else { return }
-        let host = try await host(scheme, "optional") { request in
+    @Test("The decision about a handshake sees the certificate and can replace the identity")
+    func decision() async throws {
+        let host = try await host("wss", "optional") { request in
             guard let certificate = request.clientCertificate else { return .refuse(status: 403) }
             return .acceptAs(Identity("user \(certificate.commonName ?? "")", claims: ["issuer": certificate.issuer]))
         }
