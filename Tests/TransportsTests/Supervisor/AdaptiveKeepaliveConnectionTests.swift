@@ -21,12 +21,18 @@ struct AdaptiveKeepaliveConnectionTests {
         return configuration
     }
 
-    /// Waits until the connection has the longest interval.
+    /// Waits until the connection has the longest interval, and counts the connections that were opened.
     private final class Watch: SupervisorObserver {
         private let intervals = AsyncStream<Duration>.makeStream()
+        private let opened = Locked(0)
+        var connections: Int { opened.withLock { $0 } }
 
         func note(_ note: SupervisorEvent, at _: Instant) {
-            if case .keepaliveInterval(let interval) = note { intervals.continuation.yield(interval) }
+            switch note {
+            case .keepaliveInterval(let interval): intervals.continuation.yield(interval)
+            case .state(let state) where state.isOpen: opened.withLock { $0 += 1 }
+            default: break
+            }
         }
 
         func longest() async {
@@ -57,7 +63,7 @@ struct AdaptiveKeepaliveConnectionTests {
         let supervisor = try Supervisor(configuration) { $0.observer = watch }
         supervisor.connect()
         await watch.longest()
-        #expect(count.withLock { $0 } == 1)
+        #expect(count.withLock { $0 } == 1 && watch.connections == 1)
         await supervisor.close()
         await listener.close()
         await server.close()

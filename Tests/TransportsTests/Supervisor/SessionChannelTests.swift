@@ -4,7 +4,7 @@ import Testing
 import TransportAPI
 import Transports
 
-@Suite("The channel of a session", .timeLimit(.minutes(1)), .ownThread)
+@Suite("The channel of a session", .timeLimit(.minutes(5)), .ownThread)
 struct SessionChannelTests {
     @Test("Submitted messages arrive in order, and messages that the codec cannot read are events")
     func submit() async throws {

@@ -48,9 +48,13 @@ struct SupervisorHandshakeTests {
             await supervisor.close()
         } else {
             await supervisor.closed()
-            guard case .closed(let reason) = await supervisor.state() else { return }
-            #expect(reason.initiator == .authentication)
-            #expect(reason.error?.detail == 401)
+            let state = await supervisor.state()
+            if case .closed(let reason) = state {
+                #expect(reason.initiator == .authentication)
+                #expect(reason.error?.detail == 401)
+            } else {
+                Issue.record("state: \(state)")
+            }
         }
         #expect(asked.withLock { $0 } == [false, true])
         strict.stop()
@@ -84,7 +88,10 @@ struct SupervisorHandshakeTests {
         let (lost, recorder) = try Supervisor.recorded([endpoint(wrong)])
         lost.connect()
         await lost.closed()
-        guard case .closed(let reason) = recorder.states.last else { return }
+        guard case .closed(let reason) = recorder.states.last else {
+            Issue.record("last state: \(String(describing: recorder.states.last))")
+            return
+        }
         #expect(reason.error?.code == .notFound)
 
         let server = try await PlainServer("tcp")

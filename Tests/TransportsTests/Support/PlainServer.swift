@@ -52,6 +52,11 @@ final class PlainServer: Sendable {
         await texts.wait(for: count)
     }
 
+    /// Waits until a message that fits has arrived, or the task is cancelled.
+    func wait(forText fits: (String) -> Bool) async {
+        await texts.wait(forText: fits)
+    }
+
     /// Closes all connections.
     func dropConnections() async {
         let connections = state.withLock { state in

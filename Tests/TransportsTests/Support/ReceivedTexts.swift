@@ -5,7 +5,7 @@ import TransportAPI
 final class ReceivedTexts: Sendable {
     private struct State: Sendable {
         var texts: [String] = []
-        var waiters: [(Int, UnsafeContinuation<Void, Never>)] = []
+        var waiters: [AsyncStream<Void>.Continuation] = []
     }
 
     private let state = Locked(State())
@@ -14,24 +14,27 @@ final class ReceivedTexts: Sendable {
     var all: [String] { state.withLock { $0.texts } }
 
     func note(_ payload: Payload) {
-        let ready = state.withLock { state in
+        let waiters = state.withLock { state in
             state.texts.append(payload.string)
-            let count = state.texts.count
-            defer { state.waiters.removeAll { $0.0 <= count } }
-            return state.waiters.filter { $0.0 <= count }
+            return state.waiters
         }
-        for (_, continuation) in ready { continuation.resume() }
+        for waiter in waiters { waiter.yield() }
     }
 
-    /// Waits until `count` messages have arrived in total.
+    /// Waits until `count` messages have arrived in total, or the task is cancelled.
     func wait(for count: Int) async {
-        await withUnsafeContinuation { continuation in
-            let isReady = state.withLock { state in
-                if state.texts.count >= count { return true }
-                state.waiters.append((count, continuation))
-                return false
-            }
-            if isReady { continuation.resume() }
-        }
+        await wait { state.withLock { $0.texts.count } >= count }
+    }
+
+    /// Waits until a message that fits has arrived, or the task is cancelled.
+    func wait(forText fits: (String) -> Bool) async {
+        await wait { all.contains(where: fits) }
+    }
+
+    private func wait(until isReached: () -> Bool) async {
+        let (arrivals, continuation) = AsyncStream.makeStream(of: Void.self)
+        state.withLock { $0.waiters.append(continuation) }
+        continuation.yield()
+        for await _ in arrivals where isReached() { return }
     }
 }

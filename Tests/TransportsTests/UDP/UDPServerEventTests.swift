@@ -167,6 +167,7 @@ struct UDPServerEventTests {
         while !isReported, let event = await events.next() {
             isReported = event.wasOpen && event.reason.error?.code == .tooManyRequests
         }
+        #expect(isReported)
         await legitimate.close()
         await connection.close()
         await server.server.stop()

@@ -44,7 +44,7 @@ struct HTMLRendererTests {
             #expect(page.text.hasPrefix("<!doctype html>\n"))
             #expect(page.text.contains("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-\(hash)'"))
             #expect(page.text.contains("<script>\(HTMLRenderer.script)</script>"))
-            for loader in ["src=", "@import", "url(", "<connection", " onclick"] {
+            for loader in ["src=", "@import", "url(", "<link", " onclick"] {
                 #expect(!page.text.contains(loader), "\(page.name)")
             }
             // In preformatted text, such as a configuration file, a URL loads nothing.

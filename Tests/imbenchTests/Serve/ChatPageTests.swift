@@ -1,7 +1,7 @@
-import Protocols
 import Testing
 import TransportAPI
 
+@testable import Protocols
 @testable import imbench
 
 @Suite("The page of a chat server")
@@ -33,6 +33,13 @@ struct ChatPageTests {
 
     @Test("The page is complete, whatever the path of the WebSocket")
     func complete() throws {
-        for path in ["/", "/a&\"<b"] { #expect(try ChatPage.page(socketPath: path).path == "/") }
+        for (path, escaped) in [("/", "/"), ("/a&\"<b", "/a&amp;&quot;&lt;b")] {
+            let page = try ChatPage.page(socketPath: path)
+            #expect(page.path == "/")
+            let text = String(decoding: page.response, as: UTF8.self)
+            #expect(text.contains("<meta name=\"socket\" content=\"\(escaped)\">"))
+            #expect(text.hasSuffix("</html>\n"))
+            for place in ["{socket}", "{style}", "{script}"] { #expect(!text.contains(place), "\(place)") }
+        }
     }
 }
