@@ -60,7 +60,7 @@ struct CloseAndExitTests {
             let (line, status) = try await sent
             #expect(received == Self.bytes && status == 0 && line == "0")
             // When the broker has seen the end of the connection, it would publish a will before this message.
-            while await proxy.statistics().openConnections > 0 { await Task.yield() }
+            try await Task.yield(while: await proxy.statistics().openConnections > 0)
             #expect(await heir.send(Payload(text: "no will")) == .written)
             #expect(try await heir.receive()?.bytes.elementsEqual("no will".utf8) == true)
             for connection in [reader, heir] { await connection.close() }

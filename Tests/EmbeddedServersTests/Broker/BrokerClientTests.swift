@@ -110,7 +110,7 @@ struct BrokerClientTests {
         await proxy.set(PathFaults(blackHoleToClient: true))
         let sent = await connection.statistics().controlFrames
         let cancelled = Task { try await client.subscribe("a") }
-        while await connection.statistics().controlFrames == sent { await Task.yield() }
+        try await Task.yield(while: await connection.statistics().controlFrames == sent)
         cancelled.cancel()
         let first = await #expect(throws: TransportError.self) { _ = try await cancelled.value }
         #expect(first?.code == .cancelled)

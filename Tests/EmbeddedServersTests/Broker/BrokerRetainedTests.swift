@@ -96,11 +96,11 @@ struct BrokerRetainedTests {
         async let ended: Void = client.unsubscribe("r/#")
         for try await _ in all {}
         try await ended
-        while await server.brokerStatistics()?.pendingRetained != 0 { await Task.yield() }
+        try await Task.yield(while: await server.brokerStatistics()?.pendingRetained != 0)
         let again = try await client.subscribe("r/#")
         await client.close()
         for try await _ in again {}
-        while await server.brokerStatistics()?.pendingRetained != 0 { await Task.yield() }
+        try await Task.yield(while: await server.brokerStatistics()?.pendingRetained != 0)
         await server.stop()
     }
 

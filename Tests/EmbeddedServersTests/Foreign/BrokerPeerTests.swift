@@ -1,4 +1,5 @@
 import EmbeddedServers
+import TestSupport
 import Testing
 import TransportAPI
 
@@ -24,7 +25,7 @@ extension PeerTests {
             await proxy.set(PathFaults(blackHoleToClient: true))
             let first = await connection.statistics().messagesSent
             let sends = (0..<10).map { _ in Task { await connection.send(Payload(text: "in flight")) } }
-            while await connection.statistics().messagesSent < first + 10 { await Task.yield() }
+            try await Task.yield(while: await connection.statistics().messagesSent < first + 10)
             // In every other round, the messages have time to reach the broker, whose answers are lost.
             if round.isMultiple(of: 2) { for _ in 0..<10 { _ = try await reader.ping() } }
             await proxy.cut(.reset)

@@ -40,7 +40,7 @@ struct FairnessTests {
         let quiet = try HostileClient(port: try #require(listener.endpoint.port))
         let single: [UInt8] = [0, 0, 0, 1, 2]
         #expect(quiet.sendWhatFits(single, atMost: single.count) == single.count)
-        while received.withLock({ $0 }) != [2] { await Task.yield() }
+        try await Task.yield(while: received.withLock({ $0 }) != [2])
 
         // Both clients send all their messages while the loop is blocked.
         let gate = await halt(loop)
@@ -49,9 +49,9 @@ struct FairnessTests {
             flooding.sendWhatFits(Array(repeatElement(message, count: 1000).joined()), atMost: 500_000) / message.count
         #expect(count > 10_000)
         #expect(quiet.sendWhatFits(single, atMost: single.count) == single.count)
-        while !quiet.isDelivered { await Task.yield() }
+        try await Task.yield(while: !quiet.isDelivered)
         gate.signal()
-        while received.withLock({ $0.count }) < count + 2 { await Task.yield() }
+        try await Task.yield(while: received.withLock({ $0.count }) < count + 2)
         let place = received.withLock { $0.lastIndex(of: 2) }
         #expect(try #require(place) < count / 2)
         await listener.close()
@@ -79,18 +79,18 @@ struct FairnessTests {
         let quiet = try await client()
         let single = message(2)
         #expect(quiet.sendWhatFits(single, atMost: single.count) == single.count)
-        while received.withLock({ $0 }) != [2] { await Task.yield() }
+        try await Task.yield(while: received.withLock({ $0 }) != [2])
 
         var newClients: [HostileClient] = []
         for _ in 0..<50 { newClients.append(try await client()) }
-        while clients.withLock({ $0 }) < 51 { await Task.yield() }
+        try await Task.yield(while: clients.withLock({ $0 }) < 51)
         let gate = await halt(loop)
         let flood = Array(repeatElement(message(1), count: 1000).joined())
         for client in newClients { #expect(client.sendWhatFits(flood, atMost: flood.count) == flood.count) }
         #expect(quiet.sendWhatFits(single, atMost: single.count) == single.count)
-        while !(newClients + [quiet]).allSatisfy(\.isDelivered) { await Task.yield() }
+        try await Task.yield(while: !(newClients + [quiet]).allSatisfy(\.isDelivered))
         gate.signal()
-        while received.withLock({ $0.count }) < 50_002 { await Task.yield() }
+        try await Task.yield(while: received.withLock({ $0.count }) < 50_002)
         // At most one of the new clients, which may be in progress already, is served before.
         let place = try #require(received.withLock { $0.lastIndex(of: 2) })
         #expect(place <= 1001)
@@ -110,7 +110,7 @@ struct FairnessTests {
         }
         // The timer ran although none of the three workers had finished.
         #expect(soFar < 3 * Worker.steps)
-        while order.withLock({ $0.count }) < 3 * Worker.steps { await Task.yield() }
+        try await Task.yield(while: order.withLock({ $0.count }) < 3 * Worker.steps)
         let first = order.withLock { Array($0.prefix(6)) }
         #expect(first == [0, 1, 2, 0, 1, 2])
     }

@@ -179,7 +179,7 @@ struct KilledBrokerTests {
 
     /// Waits for an answer of the broker.
     private static func roundTrip(_ control: Supervisor) async {
-        while await control.send(Payload(text: "?")) != .acknowledged {}
+        while await control.send(Payload(text: "?")) != .acknowledged, !Task.isCancelled {}
     }
 }
 

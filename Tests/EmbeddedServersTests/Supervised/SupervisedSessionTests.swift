@@ -40,7 +40,7 @@ struct SupervisedSessionTests {
         for send in sends {
             if case .rejected(let error) = await send.value { Issue.record(error) }
         }
-        while await publisher.send(Payload(text: "end")) != .acknowledged {}
+        while await publisher.send(Payload(text: "end")) != .acknowledged, !Task.isCancelled {}
 
         var numbers: [Int] = []
         while let message = try await reader.receive(), let number = Int(String(decoding: message.bytes, as: UTF8.self))

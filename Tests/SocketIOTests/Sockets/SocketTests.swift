@@ -1,5 +1,6 @@
 import Foundation
 import Primitives
+import TestSupport
 import Testing
 
 @testable import SocketIO
@@ -201,7 +202,7 @@ struct SocketTests {
                 deadline: MonotonicClock.now() + 600 * second
             )
         }
-        while try !isConnecting(to: port), !Task.isCancelled { await Task.yield() }
+        try await Task.yield(while: try !isConnecting(to: port))
         attempt.cancel()
         let error = await #expect(throws: ConnectError.self) { _ = try await attempt.value }
         #expect(error == .cancelled)

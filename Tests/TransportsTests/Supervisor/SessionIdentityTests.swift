@@ -123,7 +123,7 @@ struct SessionIdentityTests {
         var states = session.states.makeAsyncIterator()
         #expect(await supervisor.send(bytes("hello")) == .acknowledged)
         var state = await states.next()
-        while state != .connected { state = await states.next() }
+        while state != nil, state != .connected { state = await states.next() }
 
         supervisor.suspend()
         guard case .disconnected(let time, let reason) = await states.next() else {
@@ -133,7 +133,7 @@ struct SessionIdentityTests {
         #expect(time >= .zero)
         #expect(reason.initiator == .peer)
         let outcome = Task { await session.send(bytes("while away")) }
-        while await session.unacknowledged().isEmpty { await Task.yield() }
+        try await Task.yield(while: await session.unacknowledged().isEmpty)
         #expect(await session.unacknowledged() == [bytes("while away")])
 
         supervisor.resume()

@@ -51,7 +51,7 @@ struct UDPServiceTests {
         for number in 0..<flood { flooding.send([0x49, 0x4d, 1, 5] + other + [0, 0, 0, number, 2]) }
         if !isQuietFirst { quiet.send(message) }
         gate.signal()
-        while order.withLock({ $0.count }) < Int(flood) + 2 { await Task.yield() }
+        try await Task.yield(while: order.withLock({ $0.count }) < Int(flood) + 2)
         await listener.close()
         return order.withLock { $0 }
     }

@@ -78,7 +78,7 @@ private final class Probe: @unchecked Sendable {
         let before = looks.count
         due = .zero
         driver.armTimer()
-        while looks.count == before { await Task.yield() }
+        while looks.count == before, !Task.isCancelled { await Task.yield() }
     }
 }
 
@@ -143,7 +143,7 @@ private final class SlowChannel: ByteChannel {
     func flushed(by driver: ConnectionDriver) async {
         let before = flushes
         driver.ready(.write)
-        while flushes == before { await Task.yield() }
+        while flushes == before, !Task.isCancelled { await Task.yield() }
     }
 
     let isDatagram = false

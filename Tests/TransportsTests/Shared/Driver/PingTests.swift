@@ -22,9 +22,9 @@ struct PingTests {
         let driver = connection.driver
         let face = CoreConnection(driver, capabilities: driver.core.capabilities)
         let first = Task(executorPreference: loop) { try await face.ping() }
-        while driver.waiting.pings.isEmpty { await Task.yield() }
+        while driver.waiting.pings.isEmpty, !Task.isCancelled { await Task.yield() }
         let second = Task(executorPreference: loop) { try await face.ping() }
-        while driver.waiting.pings.count < 2 { await Task.yield() }
+        while driver.waiting.pings.count < 2, !Task.isCancelled { await Task.yield() }
         for _ in 2..<16 { #expect(Self.refusal(driver) == nil) }
         #expect(Self.refusal(driver) == .busy)
 

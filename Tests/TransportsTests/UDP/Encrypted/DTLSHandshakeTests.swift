@@ -262,13 +262,14 @@ struct DTLSHandshakeTests {
         #expect(host.events.all.allSatisfy { $0.reason.error == nil }, "\(host.events.all)")
     }
 
-    /// Begins a handshake, and waits for the server's part of it.
-    private func beginHandshake(_ hello: [UInt8], at host: TLSHost) throws {
+    /// Begins a handshake, and waits for the server's part of it. The client keeps its address as long as it lives.
+    private func beginHandshake(_ hello: [UInt8], at host: TLSHost) throws -> RawDatagramClient {
         let client = try RawDatagramClient(port: host.port)
         client.send(hello)
         let cookie = Array(client.receiveAny().suffix(8))
         client.send(Self.hello(hello, with: cookie))
         #expect(client.receiveAny().dropFirst(13).first == 2)
+        return client
     }
 
     @Test("The oldest handshake is ended when there are too many")
@@ -276,20 +277,22 @@ struct DTLSHandshakeTests {
         let certificates = try TestCertificates()
         let host = try await TLSHost("dtls", certificates.server, ["max-handshakes": "1", "tls-timeout": "240s"])
         let hello = try await recordedHello()
-        for _ in 0..<2 { try beginHandshake(hello, at: host) }
+        let clients = try (0..<2).map { _ in try beginHandshake(hello, at: host) }
         let displaced = await host.events.first { $0.reason.error?.code == .tooManyRequests }
         #expect(displaced.reason.error?.reason.contains("more than 1 clients are in their handshake") == true)
         await host.stop()
+        withExtendedLifetime(clients) {}
     }
 
     @Test("A handshake has a time limit")
     func handshakeTime() async throws {
         let host = try await TLSHost("dtls", try TestCertificates().server, ["tls-timeout": "300ms"])
-        try beginHandshake(try await recordedHello(), at: host)
+        let client = try beginHandshake(try await recordedHello(), at: host)
         let late = await host.events.first { $0.reason.error?.code == .timedOut }
         #expect(late.reason.error?.phase == .secure)
         #expect(late.reason.error?.reason == "the DTLS handshake was not complete in time")
         await host.stop()
+        withExtendedLifetime(client) {}
     }
 
     /// A ClientHello with a cookie, and with the next numbers of the record and of the message.
@@ -384,7 +387,7 @@ struct DTLSHandshakeTests {
         #expect(isAnswered(relay.seen))
         // The time limit of another handshake is the clock of this test. It is longer than that of the pings.
         let clock = try await TLSHost("dtls", certificates.server, ["tls-timeout": "4s"])
-        try beginHandshake(try await recordedHello(), at: clock)
+        let silent = try beginHandshake(try await recordedHello(), at: clock)
         _ = await clock.events.first { $0.reason.error?.code == .timedOut }
         #expect(await client.send(Payload(text: "still here")).isSuccess)
         #expect(try await server.receive()?.bytes == Array("still here".utf8))
@@ -392,6 +395,7 @@ struct DTLSHandshakeTests {
         relay.stop()
         await clock.stop()
         await host.stop()
+        withExtendedLifetime(silent) {}
     }
 
     @Test("A client without a session is ended after the time limit, and both sides report it")
