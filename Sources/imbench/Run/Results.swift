@@ -216,3 +216,18 @@ struct WakeUpRegime: Sendable, Hashable {
             : "\(cost): cores may sleep between messages, as on an idle device; --awake compares the code alone"
     }
 }
+
+extension AwakeSpinners {
+    /// Starts the threads for `--awake`, and records in the results whether they run.
+    static func start(_ options: Options, _ results: inout RunResults) -> AwakeSpinners? {
+        guard options.awake else { return nil }
+        do throws(SystemFailure) {
+            let spinners = try AwakeSpinners()
+            results.wereCoresAwake = true
+            return spinners
+        } catch {
+            results.remarks.append(error.message)
+            return nil
+        }
+    }
+}

@@ -18,19 +18,6 @@ final class AwakeSpinners: Sendable {
     /// How many cores are kept awake.
     var cores: Int { threads.count }
 
-    /// Starts the threads for `--awake`, and records in the results whether they run.
-    static func start(_ options: Options, _ results: inout RunResults) -> AwakeSpinners? {
-        guard options.awake else { return nil }
-        do throws(SystemFailure) {
-            let spinners = try AwakeSpinners()
-            results.wereCoresAwake = true
-            return spinners
-        } catch {
-            results.remarks.append(error.message)
-            return nil
-        }
-    }
-
     /// Starts the threads, and returns when all of them spin.
     ///
     /// - Throws: if the system refuses. No thread is then left running.
