@@ -302,7 +302,10 @@ extension RunResults {
         let sentences = roundTripSentences + costSentences + floorSentences
         return envelope(
             results: rows.map(Self.data),
-            more: [("floors", .array(floors.map(Self.data))), ("sentences", .array(sentences.map(JSONValue.string)))]
+            more: [
+                ("floors", .array(floors.map(Self.data))), ("sentences", .array(sentences.map(JSONValue.string))),
+                ("warnings", .array(warnings.map(JSONValue.string))),
+            ]
         )
     }
 
