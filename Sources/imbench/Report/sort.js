@@ -1,13 +1,16 @@
 "use strict";
-// A click on a heading sorts its table: ascending first, then descending. Rows without a value stay last.
+// A click on a heading sorts its table: ascending first, then descending. Rows without a value stay last. Hexadecimal digits
+// are text, even if they look like a number.
 const isNumber = (text) => text !== "" && Number.isFinite(Number(text));
-const compare = (a, b) =>
-  isNumber(a) && isNumber(b) ? Number(a) - Number(b) : isNumber(a) ? -1 : isNumber(b) ? 1 : a.localeCompare(b);
+const compareTexts = (a, b) => a.localeCompare(b);
+const compareNumbers = (a, b) =>
+  isNumber(a) && isNumber(b) ? Number(a) - Number(b) : isNumber(a) ? -1 : isNumber(b) ? 1 : compareTexts(a, b);
 for (const head of document.querySelectorAll("thead th")) {
   const button = document.createElement("button");
   button.type = "button";
   button.append(...head.childNodes);
   head.append(button);
+  const compare = head.classList.contains("hex") ? compareTexts : compareNumbers;
   button.addEventListener("click", () => {
     const sign = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
     for (const other of head.parentNode.children) other.removeAttribute("aria-sort");
