@@ -2,10 +2,10 @@
 enum ChartStyle {
     private static let rules = String(decoding: PackageResources.charts_css, as: UTF8.self)
 
-    /// The style of charts in a page, whose own rules may use the same colours.
+    /// The style of charts in a page, whose own rules may use the same colours. Paper is light.
     static let page = """
         :root { color-scheme: light dark; \(variables(\.light)) }
-        @media (prefers-color-scheme: dark) {
+        @media screen and (prefers-color-scheme: dark) {
           :root { \(variables(\.dark)) }
         }
         \(rules)
