@@ -11,6 +11,8 @@ struct BarChart: Chart {
         case interval
         /// A vertical line: a single value for comparison.
         case mark
+        /// One of the lines that cross all rows, for the legend.
+        case reference
         case better, worse, noise
         /// The states of a connection in a timeline. They differ in height too.
         case connected, undetected, reconnecting
@@ -61,10 +63,13 @@ struct BarChart: Chart {
             drawing.text(row.value, at: (width, textBase), "value", anchor: .end, within: layout.valueWidth)
             let box = Box(left: layout.left, right: layout.right, top: top, height: layout.barHeight, name: row.label)
             for span in row.spans { box.draw(span, on: axis, &drawing) }
+            box.drawClipMarks(row.spans, on: axis, &drawing)
         }
         for value in lines {
             guard let place = axis.place(value), (0...1).contains(place) else { continue }
             let x = layout.left + place * (layout.right - layout.left)
+            // The dots are visible on bars too.
+            drawing.line((x, 0), (x, layout.bottom), "under")
             drawing.line((x, 0), (x, layout.bottom), "reference")
         }
         return drawing
@@ -126,10 +131,9 @@ struct BarChart: Chart {
         let height: Double
         let name: String
 
-        /// Draws the part of a span that is on the axis, and marks the ends that are not. Numbers that are not finite are
-        /// not drawn.
+        /// Draws the part of a span that is on the axis. Numbers that are not finite are not drawn.
         func draw(_ span: Span, on axis: FittedAxis, _ drawing: inout SVGDrawing) {
-            guard span.from <= span.to, let from = axis.place(span.from), let to = axis.place(span.to) else { return }
+            guard let (from, to) = places(span, axis) else { return }
             let (start, end) = (x(from), x(to))
             let middle = top + height / 2
             switch span.kind {
@@ -138,9 +142,9 @@ struct BarChart: Chart {
                 for (place, x) in [(from, start), (to, end)] where (0...1).contains(place) {
                     drawing.line((x, middle - 3), (x, middle + 3), "interval")
                 }
-            case .mark where (0...1).contains(from):
+            case .mark, .reference:
+                guard (0...1).contains(from) else { return }
                 drawing.rectangle(x: start - 1, y: top - 1, width: 2, height: height + 2, "mark")
-            case .mark: break
             default:
                 let inset = inset(of: span.kind)
                 // A small difference is still visible.
@@ -153,12 +157,25 @@ struct BarChart: Chart {
                     span.kind.rawValue
                 )
             }
-            if to > 1 {
-                drawing.clipMark(at: (right, middle), towards: .right, title: "\(name): up to \(shown(span.to))")
+        }
+
+        /// Marks the ends of the axis beyond which a span continues.
+        func drawClipMarks(_ spans: [Span], on axis: FittedAxis, _ drawing: inout SVGDrawing) {
+            let middle = top + height / 2
+            let drawn = spans.filter { places($0, axis) != nil }
+            if let most = drawn.map(\.to).max(), axis.place(most).map({ $0 > 1 }) == true {
+                drawing.clipMark(at: (right, middle), towards: .right, title: "\(name): up to \(shown(most))")
             }
-            if from < 0 {
-                drawing.clipMark(at: (left, middle), towards: .left, title: "\(name): from \(shown(span.from))")
+            if let least = drawn.map(\.from).min(), axis.place(least).map({ $0 < 0 }) == true {
+                drawing.clipMark(at: (left, middle), towards: .left, title: "\(name): from \(shown(least))")
             }
+        }
+
+        private func places(_ span: Span, _ axis: FittedAxis) -> (from: Double, to: Double)? {
+            guard span.from <= span.to, let from = axis.place(span.from), let to = axis.place(span.to) else {
+                return nil
+            }
+            return (from, to)
         }
 
         private func x(_ place: Double) -> Double { left + min(max(place, 0), 1) * (right - left) }

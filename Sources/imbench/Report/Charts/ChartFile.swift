@@ -63,6 +63,7 @@ extension Chart {
             let middle = y + 4
             switch key.swatch {
             case .bar(.mark): page.rectangle(x: x + 5, y: middle - 6, width: 2, height: 12, "mark")
+            case .bar(.reference): page.line((x + 6, middle - 6), (x + 6, middle + 6), "reference")
             case .bar(.interval): page.line((x, middle), (x + swatch, middle), "interval")
             case .bar(.reconnecting):
                 page.rectangle(x: x, y: middle - 2, width: swatch, height: 4, BarChart.Kind.reconnecting.rawValue)
