@@ -212,10 +212,10 @@ extension Comparison {
 
     /// For one number, the interval of its change in every row around the line of no change.
     private func chart(_ metric: RepeatedMetric) -> BarChart {
-        let changes = rows.flatMap(\.differences).filter { $0.metric == metric && $0.interval != nil }
-            .compactMap(\.ratio).map { abs($0 - 1) * 100 }.sorted()
-        // A few very large or very uncertain changes would hide the others.
-        let reach = changes.isEmpty ? 5 : min(max(5, changes[(changes.count - 1) * 9 / 10] * 2), 1e6)
+        let ends = rows.flatMap(\.differences).filter { $0.metric == metric }.compactMap(\.interval)
+            .map { max(abs($0.low - 1), abs($0.high - 1)) * 100 }.filter(\.isFinite).sorted()
+        // The axis has nine of ten intervals whole. A few very uncertain changes would hide the others.
+        let reach = ends.isEmpty ? 5 : min(max(5, ends[(ends.count - 1) * 9 / 10]), 1e6)
         return BarChart(
             title: "Change of \(metric.title) in %: \(metric.isBetterWhenLarger ? "more" : "less") is better",
             legend: [(.better, "better"), (.worse, "worse"), (.noise, "within noise")],
