@@ -75,7 +75,7 @@ enum MarkdownRenderer {
         var text = line(columns.map { $0.title ?? "" })
         text += "|" + columns.map { $0.alignedRight ? "---:|" : "---|" }.joined() + "\n"
         for row in table.rows {
-            let cells = table.texts(row) + (row.note.map { [$0] } ?? [])
+            let cells = table.texts(row) + (row.shortNote.map { [$0] } ?? [])
             text += line(cells + Array(repeating: "", count: max(0, columns.count - cells.count)))
         }
         return text

@@ -44,8 +44,13 @@ struct Table: Sendable {
         var cells: [Cell]
         /// A sentence for people in place of all cells but the labels.
         var note: String?
+        /// Whether an earlier row has the same note.
+        var repeatsNote = false
         /// Whether the row is a failure, which is coloured.
         var isFailure = false
+
+        /// The note in formats whose rows keep their order.
+        var shortNote: String? { repeatsNote ? "as above" : note }
     }
 
     /// The number of leading columns that name a row.
@@ -114,7 +119,7 @@ struct Table: Sendable {
             text += lines(block.map { columns[$0].title ?? "" }, block, widths).map { style.bold($0) + "\n" }.joined()
             for (row, cells) in zip(rows, texts) where row.note == nil || number == 0 {
                 var drawn: [String]
-                if let note = row.note {
+                if let note = row.shortNote {
                     let used = cells.indices.reduce(0) { $0 + widths[$1] + Self.gap.count }
                     let wrapped = note.wrapped(to: max(1, width - used))
                     drawn = lines(cells, Array(cells.indices), widths, rest: wrapped)

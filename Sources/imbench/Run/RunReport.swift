@@ -142,13 +142,13 @@ extension RunResults {
 
     // MARK: For people
 
-    /// All numbers of the rows, and the accounts as a text. If rows of a transport share a failure, only the first of them has
-    /// its reason.
+    /// All numbers of the rows, and the accounts as a text.
     static func table(_ rows: [ResultRow]) -> Table {
         var explained: Set<[String]> = []
-        func note(_ row: ResultRow) -> String? {
-            guard let reason = row.reason, row.hasFailed else { return row.reason }
-            return explained.insert([row.transport, reason]).inserted ? reason : "as above"
+        /// Whether an earlier row of the transport has failed for the same reason.
+        func isExplained(_ row: ResultRow) -> Bool {
+            guard let reason = row.reason, row.hasFailed else { return false }
+            return !explained.insert([row.transport, reason]).inserted
         }
         return Table(
             labels: 3,
@@ -165,7 +165,8 @@ extension RunResults {
                 return Table.Row(
                     cells: labels + Metric.all.map { $0.cell(row) }
                         + [Table.Cell(accounts(of: row)), Table.Cell(row.guarantee ?? "-")],
-                    note: note(row),
+                    note: row.reason,
+                    repeatsNote: isExplained(row),
                     isFailure: row.hasFailed
                 )
             }
@@ -250,15 +251,17 @@ extension RunResults {
                     value: shown(p50) + (p99.map { " / " + shown($0) } ?? "")
                 )
             },
-            range: 0...max(p50, min(p99, p50 * 3)),
-            unit: .microseconds
+            range: 0...max(p50, min(p99, p50 * 3))
         )
     }
 
     private static func ratios(_ size: Int, _ rows: [ResultRow]) -> BarChart {
-        BarChart(
+        // A very wide spread would hide the ratios.
+        let median = rows.compactMap { $0.ratioToFloor?.median }.max() ?? 1
+        let high = rows.compactMap { $0.ratioToFloor?.high }.max() ?? 1
+        return BarChart(
             title: "\(size) bytes of text: p50 over its floor",
-            legend: [(.second, "×floor"), (.interval, "its spread"), (.mark, "the floor itself")],
+            legend: [(.second, "×floor"), (.interval, "its spread"), (.reference, "the floor itself")],
             rows: rows.compactMap { row in
                 guard let ratio = row.ratioToFloor else { return nil }
                 return BarChart.Row(
@@ -270,6 +273,7 @@ extension RunResults {
                     value: "×" + shown(ratio.median)
                 )
             },
+            range: 0...max(1, median, min(high, median * 3)),
             lines: [1]
         )
     }
