@@ -107,27 +107,30 @@ struct SimulateResults: Sendable {
     var report: Report {
         let table = Table(
             columns: [
-                .number("seed", "seed", "the seed of the world"),
-                .text("broken rule", "failure", "the first rule that the world breaks"),
+                .number("seed", "seed", "the seed of the \(name)"),
+                .text("broken rule", "failure", "the first rule that the \(name) breaks"),
             ],
             rows: result.failures.map { failure in
                 let cells = [Table.Cell(Int(clamping: failure.seed)), Table.Cell(failure.text)]
                 return Table.Row(cells: cells, isFailure: true)
             }
         )
-        var notes = [verdict]
+        var notes: [String] = []
         if seed == nil, let seed = result.failures.first?.seed {
             let mode = (options.isStack ? " --stack" : "") + (options.defect.map { " --defect \($0.rawValue)" } ?? "")
-            notes.insert("imbench simulate\(mode) --seed \(seed) --verbose", at: 0)
+            notes.append("imbench simulate\(mode) --seed \(seed) --verbose")
         }
+        let hasContent = !result.failures.isEmpty || !log.isEmpty
         return Report(
             name: "imbench simulate",
             title: options.isStack
-                ? "The whole stack in simulated worlds full of faults"
+                ? "The whole stack in simulated schedules full of faults"
                 : "The supervisor in simulated worlds full of faults",
             warnings: run.cutShort,
+            verdict: [verdict],
             facts: run.facts + facts,
-            sections: [Report.Section(table: result.failures.isEmpty ? nil : table, drawing: log, notes: notes)],
+            sections: hasContent
+                ? [Report.Section(table: result.failures.isEmpty ? nil : table, drawing: log, notes: notes)] : [],
             records: table,
             data: run.envelope(
                 results: table.members.map(JSONValue.object),
@@ -135,7 +138,6 @@ struct SimulateResults: Sendable {
                     ("seeds", .integer(result.seeds)), ("repeated", .integer(result.repeated)),
                     ("events", .integer(result.events)), ("hash", .string(String(result.hash, radix: 16))),
                     ("failed", .integer(result.failed)), ("seconds", .rounded(seconds)),
-                    ("verdict", .array([.string(verdict)])),
                 ] + (log.isEmpty ? [] : [("log", .array(log.map(JSONValue.string)))])
             )
         )
@@ -147,17 +149,18 @@ struct SimulateResults: Sendable {
             return (plan.map { [("plan", $0)] } ?? []) + [("events", String(result.events)), hash]
         }
         let seeds = Double(max(1, result.seeds))
-        let repeated = result.repeated > 0 ? ", \(result.repeated) twice" : ""
+        let repeated = "\(counted(result.repeated, name)) ran twice, to compare both traces"
         return [
-            ("seeds", "\(result.seeds), from \(options.first)\(repeated)"),
+            ("seeds", "\(result.seeds), from seed \(options.first) on"),
             ("events", "\(result.events), \(fixed(Double(result.events) / seeds, 0)) per seed"),
             ("speed", "\(fixed(Double(result.seeds) / seconds, 0)) seeds per second, threads: \(options.threads)"),
-            hash,
-        ]
+        ] + (result.repeated > 0 ? [("repeated", repeated)] : []) + [hash]
     }
 
+    /// The run of one seed.
+    private var name: String { options.isStack ? "schedule" : "world" }
+
     private var verdict: String {
-        let name = options.isStack ? "schedule" : "world"
         let worlds = seed.map { "the \(name) of seed \($0)" } ?? "\(result.seeds) \(name)s"
         if let defect = options.defect {
             guard result.failed > 0 else { return "The checks do not find the defect \(defect.rawValue) in \(worlds)." }
