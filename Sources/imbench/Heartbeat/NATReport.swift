@@ -56,7 +56,8 @@ extension HeartbeatResults {
                 reading:
                     "Each bar is a client in a session. A wide part is the time in which the NAT has forgotten the mapping, and the "
                     + "client does not know it. The number is the time until the server could reach the client again, in s. "
-                    + "Without a number, it always could."
+                    + "Without a number, it always could. The table has the longer time of two clients, one of them in a "
+                    + "session, so it can differ a little."
             )
         ]
     }
@@ -83,8 +84,16 @@ extension HeartbeatResults {
                 .text("transport", nil, "the protocol, as in the scheme of its URL"),
                 .text("interval", nil, "silence before a ping of the client, or before one of the server"),
                 .text("seen", nil, "the effect on the connection, as in the calculated table"),
-                .number("detect s", nil, "from the last packet until the supervisor ended the dead connection"),
-                .number("back s", nil, "from the last packet until the server could reach the client again"),
+                .number(
+                    "detect s",
+                    nil,
+                    "from the last packet until the supervisor ended the dead connection; the longer time of both clients"
+                ),
+                .number(
+                    "back s",
+                    nil,
+                    "from the last packet until the server could reach the client again; the longer time of both clients"
+                ),
                 .text(
                     "plain",
                     nil,
