@@ -33,6 +33,12 @@ func overhead(_ options: Options) throws -> Int32 {
 extension RunResults {
     var overheadReport: Report {
         let sizes = rows.map(\.size).distinct
+        let encrypted = TransportRegistry.withSessions.transports.filter(\.isEncrypted).map(\.name)
+        let isEncrypted = rows.contains { encrypted.contains($0.transport) }
+        var next = [
+            Report.NextCommand("To see how soon each transport detects a dead connection", "imbench outage")
+        ]
+        if !isEncrypted { next.append(.init("To add encryption", "imbench overhead --tls")) }
         var table = Self.table(rows)
         for (index, row) in rows.enumerated() where row.reason == nil && row.bytesPerMessage == nil {
             table.rows[index].note = "nothing was counted"
@@ -60,10 +66,7 @@ extension RunResults {
                     heading: "One connection",
                     question: "What does a connection need before the first message, and while it is idle?",
                     table: table.withoutNotes.selecting(["open B", "open RTTs", "keepalive B/day", "guarantees"]),
-                    next: [
-                        .init("To see how soon each transport detects a dead connection", "imbench outage"),
-                        .init("To add encryption", "imbench overhead --tls"),
-                    ]
+                    next: next
                 ),
             ],
             records: records,
