@@ -117,8 +117,9 @@ struct CrowdResults: Sendable {
                         charts: charts,
                         table: table.selecting(["p50 µs", "p50 att.", "×p50", "p99 µs", "p99 att.", "×p99"]),
                         reading:
-                            "Shorter is better. The first part of a bar is the 99th percentile without the attack. The rest "
-                            + "is what the attack adds, or saves by chance.",
+                            "Shorter is better. The first part of a bar is the shorter of two 99th percentiles: that without "
+                            + "the attack, and that during it. The rest is what the attack adds, or what is missing during "
+                            + "it by chance.",
                         next: [.init("To tell an effect from chance", "imbench crowd --hostile --repeat 3")]
                     ),
                     Report.Section(
@@ -129,7 +130,7 @@ struct CrowdResults: Sendable {
                     Report.Section(
                         heading: "Endings",
                         question: "How does the server end hostile clients?",
-                        table: table.withoutNotes.selecting(["ended", "expected"])
+                        table: table.withoutNotes.selecting(["ended", "required"])
                     ),
                 ]
                 : [
@@ -212,7 +213,7 @@ struct CrowdResults: Sendable {
         if isHostile {
             columns += [
                 .text("ended", nil, "how often the server ended clients, by the error's code"),
-                .text("expected", nil, "endings that the server's limits require"),
+                .text("required", nil, "endings that the limits of the server require; others are allowed too"),
             ]
         }
         return Table(
@@ -223,9 +224,10 @@ struct CrowdResults: Sendable {
                 var cells = [Table.Cell(row.transport), Table.Cell(value: JSONValue(attack), text: attack ?? "")]
                 cells += metrics.map { Self.cell($0.name.flatMap(row.value)) }
                 if isHostile {
-                    let endings = row.endings.map { "\($0.count) \($0.code)" }.joined(separator: ", ")
-                    let expected = row.expected.isEmpty ? "nothing" : row.expected.joined(separator: ", ")
-                    cells += [Table.Cell(endings), Table.Cell(expected)]
+                    let endings = row.endings.map { "\($0.count) \($0.code)" }
+                    cells += [endings, row.expected].map { words in
+                        Table.Cell(words.isEmpty ? "none" : words.joined(separator: ", "))
+                    }
                 }
                 cells.append(Table.Cell(value: JSONValue(row.failure), text: ""))
                 return Table.Row(
@@ -254,21 +256,31 @@ struct CrowdResults: Sendable {
 
     /// The 99th percentile on one transport, without each attack and during it.
     private func attacks(_ transport: String) -> BarChart {
-        BarChart(
+        let own = rows.filter { $0.transport == transport }.compactMap {
+            row -> (name: String, before: Double, during: Double)? in
+            guard let attack = row.attack, let before = row.value(of: "quiet_p99_us"),
+                let during = row.value(of: "attacked_p99_us")
+            else { return nil }
+            return (attack.rawValue, before, during)
+        }
+        let unit = Axis.TimeUnit(own.flatMap { [$0.before, $0.during] }.max() ?? 0)
+        let meanings: [(kind: BarChart.Kind, meaning: String, isUsed: Bool)] = [
+            (.first, "with and without the attack", true),
+            (.worse, "during the attack only", own.contains { $0.during > $0.before }),
+            (.tail, "without it only", own.contains { $0.during < $0.before }),
+        ]
+        return BarChart(
             title: "\(transport): p99 of honest clients",
-            legend: [(.first, "before and after"), (.worse, "during the attack")],
-            rows: rows.filter { $0.transport == transport }.compactMap { row in
-                guard let attack = row.attack, let before = row.value(of: "quiet_p99_us"),
-                    let during = row.value(of: "attacked_p99_us")
-                else { return nil }
+            legend: meanings.filter(\.isUsed).map { ($0.kind, $0.meaning) },
+            rows: own.map { name, before, during in
                 let (low, high) = (min(before, during), max(before, during))
                 return BarChart.Row(
-                    label: attack.rawValue,
+                    label: name,
                     spans: [
-                        .init(kind: .first, from: 0, to: before),
-                        .init(kind: during > before ? .worse : .better, from: low, to: high),
+                        .init(kind: .first, from: 0, to: low),
+                        .init(kind: during > before ? .worse : .tail, from: low, to: high),
                     ],
-                    value: "\(shown(before)) → \(shown(during)) µs"
+                    value: "\(unit.number(before)) → \(unit.number(during)) \(unit.name)"
                 )
             },
             unit: .microseconds

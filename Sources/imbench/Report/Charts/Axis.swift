@@ -56,16 +56,33 @@ struct Axis: Sendable {
         }
     }
 
+    /// The unit of a time in microseconds.
+    struct TimeUnit: Sendable {
+        var name: String
+        private var microseconds: Double
+
+        /// The unit that fits a number of microseconds.
+        init(_ value: Double) {
+            (name, microseconds) =
+                value.magnitude >= 1e6 ? ("s", 1e6) : value.magnitude >= 1000 ? ("ms", 1000) : ("µs", 1)
+        }
+
+        /// A number of microseconds in this unit, with about three digits, as in tables.
+        func number(_ value: Double) -> String { shown(value / microseconds) }
+
+        fileprivate func label(_ value: Double) -> String {
+            value == 0 ? "0" : fixed(value / microseconds, 3, trimmed: true) + " " + name
+        }
+    }
+
     /// The text of a tick.
-    func label(_ value: Double) -> String {
+    ///
+    /// - Parameter largest: the time whose unit it has, so that all ticks of an axis have one; `nil` for its own unit.
+    func label(_ value: Double, inUnitOf largest: Double? = nil) -> String {
         switch unit {
         case .plain: Self.short(value)
         case .percent: fixed(value, 6, trimmed: true) + " %"
-        case .microseconds:
-            value.magnitude >= 1e6
-                ? fixed(value / 1e6, 3, trimmed: true) + " s"
-                : value.magnitude >= 1000
-                    ? fixed(value / 1000, 3, trimmed: true) + " ms" : fixed(value, 3, trimmed: true) + " µs"
+        case .microseconds: TimeUnit(largest ?? value).label(value)
         }
     }
 
@@ -111,7 +128,10 @@ struct FittedAxis: Sendable {
         let values = candidates.first { $0.count <= limit } ?? Array(candidates.last?.prefix(limit) ?? [])
         // Within one decade, the ticks of a linear axis are the better ones.
         let isShort = axis.scale == .logarithmic && values.count < 3
-        return (isShort ? linearTicks(limit) : values).map { Tick(value: $0, label: axis.label($0)) }
+        let largest = axis.scale == .linear ? range.upperBound : nil
+        return (isShort ? linearTicks(limit) : values).map {
+            Tick(value: $0, label: axis.label($0, inUnitOf: largest))
+        }
     }
 
     private func linear(_ value: Double) -> Double? {

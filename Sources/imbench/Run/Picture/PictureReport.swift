@@ -34,6 +34,14 @@ extension RunResults {
         let place = use.map { " over \($0.network.name)" } ?? ""
         var shape = ["\(rows.map(\.codec).distinct.joined(separator: ", ")) messages"]
         if let size = rows.first?.size, rows.allSatisfy({ $0.size == size }) { shape.append("\(size) bytes of text") }
+        let hasTails = measured.contains { $0.rtt?.p90 != nil }
+        let size = pictureBytes == 100 << 10 ? "1MB" : "100KiB"
+        var next = [Report.NextCommand("To see another size", "imbench run --mix picture=\(size)")]
+        if let use {
+            next[0].line += " --network '\(use.network.name)'"
+        } else {
+            next.append(.init("To see it over a mobile network", "imbench run --mix picture=1MB --network 4g"))
+        }
         let charts = rows.map(\.size).distinct.flatMap { size in
             rows.map(\.codec).distinct.map { codec in
                 Self.chart(measured.filter { $0.size == size && $0.codec == codec }, "\(size) bytes, \(codec)")
@@ -46,13 +54,11 @@ extension RunResults {
             charts: charts,
             table: pictureTable(inMilliseconds: use != nil),
             notes: pictureSentences + pictureExplanation + sessionExplanation + [use?.sentence].compactMap { $0 },
-            reading:
-                "Shorter is better. The dark bar is the median of the messages, and the light bar behind it is their 90th "
-                + "percentile.",
-            next: [
-                .init("To see another size", "imbench run --mix picture=100KiB"),
-                .init("To see it over a mobile network", "imbench run --mix picture=1MB --network 4g"),
-            ]
+            reading: hasTails
+                ? "Shorter is better. The bar in front is the median of the messages, and the bar behind it is their 90th "
+                    + "percentile."
+                : "Shorter is better. Each bar is the median of the messages.",
+            next: next
         )
     }
 
@@ -100,10 +106,11 @@ extension RunResults {
                     Table.Cell(row.rtt.flatMap(time.value).map { isSlow ? $0 / 1000 : $0 })
                 }
                 let numbers = metrics.map { $0.cell(row) }
-                let note = row.reason.map { explained.insert(row.transport + $0).inserted ? $0 : "as above" }
+                let isExplained = row.reason.map { !explained.insert(row.transport + $0).inserted } ?? false
                 return Table.Row(
                     cells: labels.map { $0.cell(row) } + latencies + numbers + [Table.Cell(Self.accounts(of: row))],
-                    note: note,
+                    note: row.reason,
+                    repeatsNote: isExplained,
                     isFailure: row.hasFailed
                 )
             }
@@ -111,9 +118,12 @@ extension RunResults {
     }
 
     private static func chart(_ rows: [ResultRow], _ subject: String) -> BarChart {
-        BarChart(
-            title: "\(subject): round trip of the messages in µs",
-            legend: [(.first, "p50"), (.tail, "p90")],
+        let hasTails = rows.contains { $0.rtt?.p90 != nil }
+        let tail: [(kind: BarChart.Kind, meaning: String)] = hasTails ? [(.tail, "p90")] : []
+        let unit = Axis.TimeUnit(rows.compactMap { $0.rtt?.p90 ?? $0.rtt?.p50 }.max() ?? 0)
+        return BarChart(
+            title: "\(subject): round trip of the messages",
+            legend: [(.first, "p50")] + tail,
             rows: rows.compactMap { row in
                 guard let p50 = row.rtt?.p50 else { return nil }
                 let p90 = row.rtt?.p90
@@ -121,7 +131,7 @@ extension RunResults {
                 return BarChart.Row(
                     label: place == .none ? "\(row.transport), no picture" : "\(row.transport), \(place.words)",
                     spans: [.init(kind: .tail, from: 0, to: p90 ?? p50), .init(kind: .first, from: 0, to: p50)],
-                    value: shown(p50) + (p90.map { " / " + shown($0) } ?? "")
+                    value: unit.number(p50) + (p90.map { " / " + unit.number($0) } ?? "") + " \(unit.name)"
                 )
             },
             unit: .microseconds
