@@ -130,7 +130,7 @@ struct CrowdResults: Sendable {
                     Report.Section(
                         heading: "Endings",
                         question: "How does the server end hostile clients?",
-                        table: table.withoutNotes.selecting(["ended", "required"])
+                        table: table.withoutNotes.selecting(["ended", "expected"])
                     ),
                 ]
                 : [
@@ -213,7 +213,7 @@ struct CrowdResults: Sendable {
         if isHostile {
             columns += [
                 .text("ended", nil, "how often the server ended clients, by the error's code"),
-                .text("required", nil, "endings that the limits of the server require; others are allowed too"),
+                .text("expected", nil, "endings that the limits of the server require; others are allowed too"),
             ]
         }
         return Table(

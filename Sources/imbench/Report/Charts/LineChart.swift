@@ -33,7 +33,7 @@ struct LineChart: Chart {
     enum Labels: Sendable {
         /// Behind the last points, for lines that end at different heights.
         case atEnd
-        /// Within the chart, for lines that end at the same height.
+        /// Within the chart, for lines that end at the same height. A name for which no place is free is in the legend only.
         case along
     }
 
@@ -65,7 +65,7 @@ struct LineChart: Chart {
         plot.draw(references, &drawing)
         switch labels {
         case .atEnd: plot.drawLabelsAtEnd(series, &drawing)
-        case .along: plot.drawLabelsAlong(series, &drawing)
+        case .along: plot.drawLabelsAlong(series, besides: verticals, &drawing)
         }
         return drawing
     }
@@ -117,28 +117,27 @@ extension LineChart {
             drawing.text(x.axis.title, at: (right, bottom + 33), "axis", anchor: .end, within: right)
         }
 
-        /// Lines across the chart. The names of horizontal ones stand side by side, because such lines can be close together.
+        /// Lines across the chart. The names of horizontal ones stand at their right ends, where rising lines are high, and
+        /// above each other, because such lines can be close together.
         func draw(_ references: [Reference], _ drawing: inout SVGDrawing) {
-            var start = left + 5
-            for reference in references {
+            var names: [(label: String, height: Double)] = []
+            for reference in references.sorted(by: { $0.value < $1.value }) {
                 switch reference.direction {
                 case .horizontal:
                     guard let place = y.place(reference.value), (0...1).contains(place) else { continue }
                     let height = bottom - place * (bottom - top)
                     drawing.line((left, height), (right, height), "reference")
-                    drawing.text(
-                        reference.label,
-                        at: (start, height - 4),
-                        "halo",
-                        within: max(20, drawing.width - start)
-                    )
-                    start += SVGDrawing.width(of: reference.label) + 8
+                    let below = names.last?.height ?? .infinity
+                    names.append((reference.label, max(top + 11, min(height - 4, below - Self.lineHeight))))
                 case .vertical:
                     guard let place = x.place(reference.value), (0...1).contains(place) else { continue }
                     let side = left + place * (right - left)
                     drawing.line((side, top), (side, bottom), "reference")
                     drawText(reference.label, beside: (side, top - 4), "", &drawing)
                 }
+            }
+            for (label, height) in names {
+                drawing.text(label, at: (right - 2, height), "halo", anchor: .end, within: right - left - 2)
             }
         }
 
@@ -158,7 +157,10 @@ extension LineChart {
                     drawing.clipMark(at: at, towards: placeY > 1 ? .up : .down, title: text)
                 }
                 wasOutside = isOutside
-                if let interval = point.interval { draw(interval, at, line, &drawing) }
+                if let interval = point.interval {
+                    draw(interval, at, line, &drawing)
+                    if !isOutside { mark(interval, at, "\(line.label): ", &drawing) }
+                }
                 if line.hasMarks, !isOutside {
                     drawing.circle(at, radius: 3, "point \(line.style.classes)", title: text)
                 }
@@ -179,6 +181,23 @@ extension LineChart {
             drawing.line((at.x, from), (at.x, to), style)
             for (place, height) in [(low, from), (high, to)] where (0...1).contains(place) {
                 drawing.line((at.x - 3, height), (at.x + 3, height), style)
+            }
+        }
+
+        /// Marks the ends of the axis beyond which an interval continues.
+        private func mark(
+            _ interval: ClosedRange<Double>,
+            _ at: SVGDrawing.Point,
+            _ name: String,
+            _ drawing: inout SVGDrawing
+        ) {
+            if let high = y.place(interval.upperBound), high > 1 {
+                let title = name + "up to " + y.axis.label(interval.upperBound)
+                drawing.clipMark(at: (at.x, top), towards: .up, title: title)
+            }
+            if let low = y.place(interval.lowerBound), low < 0 {
+                let title = name + "from " + y.axis.label(interval.lowerBound)
+                drawing.clipMark(at: (at.x, bottom), towards: .down, title: title)
             }
         }
 
@@ -226,30 +245,60 @@ extension LineChart {
             }
         }
 
-        /// Names beside the lines, each at a height of its own, so that they do not overlap.
-        func drawLabelsAlong(_ series: [Series], _ drawing: inout SVGDrawing) {
-            /// The first place at which a line is at least as high as a share of the chart.
-            func crossing(_ line: Series, _ share: Double) -> SVGDrawing.Point? {
-                for point in line.points {
-                    guard let placeX = x.place(point.x), let placeY = y.place(point.y), (0...1).contains(placeX),
-                        placeY >= share
-                    else { continue }
-                    return position(placeX, share)
+        /// Names beside the lines, where they cover neither a line nor another name. The first line to rise has the highest
+        /// name, because the other lines are still low there.
+        func drawLabelsAlong(_ series: [Series], besides verticals: [Double], _ drawing: inout SVGDrawing) {
+            let lines = series.map { line in
+                line.points.compactMap { point -> SVGDrawing.Point? in
+                    guard let placeX = x.place(point.x), let placeY = y.place(point.y), (0...1).contains(placeX)
+                    else { return nil }
+                    return position(placeX, placeY)
                 }
-                return nil
             }
-            let ordered = series.compactMap { line in crossing(line, 0.5).map { (line, $0.x) } }.sorted { $0.1 < $1.1 }
-            // A line that stays low has its name above its end.
-            for line in series where crossing(line, 0.5) == nil {
-                guard let end = end(of: line) else { continue }
-                drawText(line.label, beside: (end.x, end.y - 5), "name halo \(line.style.classes)", &drawing)
+            let walls = verticals.compactMap { value in
+                x.place(value).map { [position($0, 0), position($0, 1)] }
             }
-            for (index, entry) in ordered.enumerated() {
-                // The first line to rise has the highest name, because the other lines are still low there.
-                let share = 0.92 - 0.8 * Double(index) / Double(max(1, ordered.count))
-                guard let at = crossing(entry.0, share) else { continue }
-                let style = "name halo \(entry.0.style.classes)"
-                drawText(entry.0.label, beside: (at.x, at.y + 4), style, &drawing)
+            var taken = (lines + walls).flatMap(Self.dots)
+            let named = zip(series, lines).compactMap { series, line in
+                line.last.map { (label: series.label, style: series.style, line: line, end: $0) }
+            }
+            func rise(_ line: [SVGDrawing.Point]) -> Double {
+                Self.crossing(line, at: (top + bottom) / 2)?.x ?? .infinity
+            }
+            for (label, style, line, end) in named.sorted(by: { rise($0.line) < rise($1.line) }) {
+                let width = SVGDrawing.width(of: label) * 1.1
+                let heights = stride(from: top + 12, to: bottom, by: 8)
+                let places = heights.compactMap { Self.crossing(line, at: $0) } + [end]
+                // Beside the line, or below it.
+                let starts = places.flatMap { [($0.x + 6, $0.y + 4), ($0.x + 6, $0.y + 13)] }
+                let free = starts.first { start in
+                    let (columns, rows) = (start.0 - 3...start.0 + width, start.1 - 11...start.1 + 4)
+                    return columns.upperBound <= drawing.width && rows.lowerBound >= top
+                        && rows.upperBound <= bottom
+                        && !taken.contains { columns.contains($0.x) && rows.contains($0.y) }
+                }
+                guard let free else { continue }
+                drawing.text(label, at: free, "name halo \(style.classes)")
+                taken += Self.dots([(free.0, free.1 - 4), (free.0 + width, free.1 - 4)])
+            }
+        }
+
+        /// Where a line that goes up crosses a height.
+        private static func crossing(_ line: [SVGDrawing.Point], at height: Double) -> SVGDrawing.Point? {
+            for (from, to) in zip(line, line.dropFirst()) where from.y > height && to.y <= height {
+                return (from.x + (to.x - from.x) * (from.y - height) / (from.y - to.y), height)
+            }
+            return nil
+        }
+
+        /// Places along a line, so close to each other that no text fits between them.
+        private static func dots(_ line: [SVGDrawing.Point]) -> [SVGDrawing.Point] {
+            zip(line, line.dropFirst()).flatMap { from, to in
+                let count = max(1, Int(max(abs(to.x - from.x), abs(to.y - from.y)) / 3))
+                return (0...count).map { step -> SVGDrawing.Point in
+                    let share = Double(step) / Double(count)
+                    return (from.x + (to.x - from.x) * share, from.y + (to.y - from.y) * share)
+                }
             }
         }
 
