@@ -292,6 +292,19 @@ struct ComparisonReportTests {
         #expect(text.contains("&lt;script"))
     }
 
+    @Test("The axis of a chart has the intervals of the changes, and not the changes alone")
+    func axis() throws {
+        let report = try compared(run(calm), run([60, 103, 104, 105, 160])).report
+        let charts = report.sections.flatMap(\.charts).compactMap { $0 as? BarChart }.filter { !$0.isEmpty }
+        #expect(!charts.isEmpty)
+        for chart in charts {
+            let range = try #require(chart.range)
+            for span in chart.rows.flatMap(\.spans) {
+                #expect(range.contains(span.from) && range.contains(span.to), "\(chart.title)")
+            }
+        }
+    }
+
     @Test("The command writes the report, and its status is that of its assertions")
     func command() throws {
         let folder = try Folder()

@@ -15,8 +15,26 @@ struct CrowdTests {
         (row.expected, row.breaches) = (["tooManyRequests"], ["no client was ended with tooManyRequests"])
         let run = RunResults(environment: .current(), options: [], seed: 0)
         let report = CrowdResults(run: run, isHostile: true, rows: [row]).report
-        #expect(report.text(.table, .none).contains("tooManyRequests"))
+        #expect(report.text(.table, .none).contains("none   tooManyRequests"))
         #expect(report.text(.json, .none).contains("no client was ended with tooManyRequests"))
+    }
+
+    @Test("A chart shows what an attack adds or saves, in the unit of its axis, and its legend has only what it shows")
+    func chart() throws {
+        func chart(_ before: Double, _ during: Double) throws -> BarChart {
+            var row = CrowdRow(transport: "ws", attack: .halfOpen)
+            row.metrics = [("quiet_p99_us", before), ("attacked_p99_us", during)]
+            let run = RunResults(environment: .current(), options: [], seed: 0)
+            let report = CrowdResults(run: run, isHostile: true, rows: [row]).report
+            return try #require(report.sections.flatMap(\.charts).first as? BarChart)
+        }
+        let saved = try chart(10_000, 4000)
+        #expect(saved.rows.map(\.value) == ["10.0 → 4.00 ms"])
+        #expect(saved.rows[0].spans.map(\.kind) == [.first, .tail] && saved.rows[0].spans[1].from == 4000)
+        #expect(saved.legend.map(\.meaning) == ["with and without the attack", "without it only"])
+        let added = try chart(40, 90)
+        #expect(added.rows.map(\.value) == ["40.0 → 90.0 µs"])
+        #expect(added.rows[0].spans.map(\.kind) == [.first, .worse] && added.rows[0].spans[1].to == 90)
     }
 
     @Test("Every option is read and recorded")

@@ -101,6 +101,51 @@ struct HTMLRendererTests {
         }
     }
 
+    /// The page of a section.
+    private func page(_ section: Report.Section) -> String {
+        Report(name: "n", title: "t", sections: [section], records: Table(columns: []), data: .object([]))
+            .text(.html, .none)
+    }
+
+    @Test("A column with sentences is wrapped, and columns of numbers and of short texts are not")
+    func sentences() {
+        let table = Table(
+            columns: [.text("name"), .text("meaning"), .number("count")],
+            rows: [.init(cells: [.init("tcp"), .init("the field in which a sender writes a length"), .init(1)])]
+        )
+        let page = page(Report.Section(heading: "Fields", question: "Which?", table: table))
+        for part in [
+            "<th scope=\"col\">name</th><th class=\"prose\" scope=\"col\">meaning</th>",
+            "<td>tcp</td><td class=\"prose\">the field", "<td class=\"number\">1</td>",
+            "<caption><span>Fields</span></caption>",
+        ] { #expect(page.contains(part), "\(part)") }
+    }
+
+    @Test("No line end splits an option, or a short word of a command")
+    func options() {
+        let section = Report.Section(
+            notes: ["after --connect-timeout=5s, and --\(String(repeating: "x", count: 50))"],
+            next: [.init("To see more", "imbench run --tls")]
+        )
+        let page = page(section)
+        #expect(page.contains("after <span class=\"word\">--connect-timeout=5s,</span> and --x"))
+        let words = ["imbench", "run", "--tls"].map { "<span class=\"word\">\($0)</span>" }
+        #expect(page.contains("<code>\(words.joined(separator: " "))</code>"))
+    }
+
+    @Test("Each row has its reason, because a reader can sort them")
+    func reasons() {
+        var results = sampleResults()
+        results.rows = ["json", "protobuf"].map { codec in
+            var row = ResultRow(transport: "ws", codec: codec, size: 32)
+            row.outcome = .failed("Connection refused (111)")
+            return row
+        }
+        let page = results.report.text(.html, .none)
+        #expect(page.ranges(of: "<span>Connection refused (111)</span>").count == 2)
+        #expect(!page.contains("as above"))
+    }
+
     @Test("A number that its text rounds is sorted by its value, and hexadecimal digits have one width")
     func cells() throws {
         let page = try #require(try pages().first).text

@@ -349,6 +349,14 @@ struct PictureReportTests {
         #expect(!sampleResults().report.text(.csv, .none).contains("picture"))
     }
 
+    @Test("The chart has its values with the unit of its axis")
+    func chart() throws {
+        let chart = try #require(results().report.sections.flatMap(\.charts).first as? BarChart)
+        #expect(chart.title == "128 bytes, protobuf: round trip of the messages")
+        #expect(chart.rows.map(\.value).first == "100.0 / 180.1 µs")
+        #expect(chart.legend.map(\.meaning) == ["p50", "p90"])
+    }
+
     @Test("Pieces that are unaccounted for fail the row, and the table says so")
     func brokenAccounts() {
         var results = results()

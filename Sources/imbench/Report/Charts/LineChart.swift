@@ -270,16 +270,21 @@ extension LineChart {
                 let heights = stride(from: top + 12, to: bottom, by: 8)
                 let places = heights.compactMap { Self.crossing(line, at: $0) } + [end]
                 // Beside the line, or below it.
-                let starts = places.flatMap { [($0.x + 6, $0.y + 4), ($0.x + 6, $0.y + 13)] }
+                let starts = places.flatMap { place -> [SVGDrawing.Point] in
+                    [(place.x + 6, place.y + 4), (place.x + 6, place.y + 13)]
+                }
+                let room = drawing.width
                 let free = starts.first { start in
-                    let (columns, rows) = (start.0 - 3...start.0 + width, start.1 - 11...start.1 + 4)
-                    return columns.upperBound <= drawing.width && rows.lowerBound >= top
-                        && rows.upperBound <= bottom
-                        && !taken.contains { columns.contains($0.x) && rows.contains($0.y) }
+                    let columns = (start.x - 3)...(start.x + width)
+                    let rows = (start.y - 11)...(start.y + 4)
+                    guard columns.upperBound <= room, rows.lowerBound >= top, rows.upperBound <= bottom else {
+                        return false
+                    }
+                    return !taken.contains { columns.contains($0.x) && rows.contains($0.y) }
                 }
                 guard let free else { continue }
                 drawing.text(label, at: free, "name halo \(style.classes)")
-                taken += Self.dots([(free.0, free.1 - 4), (free.0 + width, free.1 - 4)])
+                taken += Self.dots([(free.x, free.y - 4), (free.x + width, free.y - 4)])
             }
         }
 

@@ -30,6 +30,13 @@ import Testing
         #expect(axis.place(43.5) == 0.5)
     }
 
+    @Test("All ticks of a linear axis of times have the unit of its end")
+    func times() {
+        let axis = Axis(unit: .microseconds).fitted(to: [2400])
+        #expect(axis.ticks(atMost: 6).map(\.label) == ["0", "0.5 ms", "1 ms", "1.5 ms", "2 ms"])
+        #expect(Axis.TimeUnit(2400).number(71) == "0.07" && Axis.TimeUnit(71).name == "µs")
+    }
+
     @Test("On a logarithmic axis equal ratios have equal lengths, and 0 has no place")
     func logarithmic() throws {
         let axis = Axis(scale: .logarithmic, unit: .microseconds).fitted(to: [10, 100_000])

@@ -138,6 +138,17 @@ private func charts() -> [any Chart] {
         }
     }
 
+    @Test("A row has one mark at each end, above its spans")
+    func marks() throws {
+        let spans: [BarChart.Span] = [
+            .init(kind: .tail, from: 0, to: 400), .init(kind: .interval, from: -20, to: 300),
+        ]
+        let elements = try drawn(chart(spans, range: 0...100))
+        #expect(elements.filter { $0.name == "title" }.map(\.text) == ["l: up to 400.0", "l: from -20.0"])
+        let span = try #require(elements.lastIndex { $0.classes == ["interval"] })
+        #expect(try #require(elements.firstIndex { $0.classes == ["clip"] }) > span)
+    }
+
     @Test("Rows without spans, and spans of zeros, do not trap")
     func empty() throws {
         #expect(try drawn(chart([])).contains { $0.text == "v" })
@@ -186,6 +197,58 @@ private func charts() -> [any Chart] {
         let line = try #require(elements.first { $0.name == "polyline" }?.attributes["points"])
         #expect(line.split(separator: " ").count == 5)
         #expect(!line.contains("nan"))
+    }
+
+    @Test("An interval that is cut is marked at that end")
+    func cutIntervals() throws {
+        let points: [LineChart.Point] = [.init(0, 5, interval: 4...20), .init(1, 5, interval: -1...6)]
+        let elements = try drawn(chart(points, y: Axis(range: 0...10)))
+        #expect(elements.filter { $0.classes == ["clip"] }.count == 2)
+        #expect(elements.contains { $0.name == "title" && $0.text == "ws: up to 20" })
+    }
+
+    @Test("Names of horizontal lines stand at their right ends, and above each other")
+    func references() throws {
+        var chart = chart([.init(0, 1), .init(1, 100)])
+        chart.references = [("upper", 3.0), ("lower", 2)].map { .init(direction: .horizontal, value: $1, label: $0) }
+        let names = try drawn(chart).filter { $0.classes == ["halo"] }
+        #expect(names.map(\.text) == ["lower", "upper"])
+        let (lower, upper) = (try #require(names[0].number("y")), try #require(names[1].number("y")))
+        #expect(lower - upper >= 13.9)
+        #expect(names.allSatisfy { $0.attributes["text-anchor"] == "end" })
+    }
+
+    @Test("Names along lines cover no line and no other name", arguments: [330.0, 560])
+    func namesAlong(_ width: Double) throws {
+        let slopes = [20.0, 18, 3, 2, 1, 0.1]
+        let series = slopes.enumerated().map { index, slope in
+            let points = (0...100).map { LineChart.Point(Double($0), min(100, Double($0 / 5 * 5) * slope)) }
+            return LineChart.Series(label: "policy \(index)", style: SeriesStyle(index), points: points)
+        }
+        let chart = LineChart(title: "t", x: Axis(), y: Axis(range: 0...100), series: series, labels: .along)
+        let elements = try drawn(chart, width: width)
+        var dots: [SVGDrawing.Point] = []
+        for line in elements where line.name == "polyline" {
+            let numbers = (line.attributes["points"] ?? "").split { " ,".contains($0) }.compactMap { Double($0) }
+            let corners = stride(from: 0, to: numbers.count, by: 2).map { (x: numbers[$0], y: numbers[$0 + 1]) }
+            for (from, to) in zip(corners, corners.dropFirst()) {
+                for share in stride(from: 0.0, through: 1, by: 0.05) {
+                    dots.append((from.x + (to.x - from.x) * share, from.y + (to.y - from.y) * share))
+                }
+            }
+        }
+        #expect(dots.count > 1000)
+        let names = elements.filter { $0.classes.contains("name") }
+        #expect(names.count >= 3)
+        var boxes: [(x: ClosedRange<Double>, y: ClosedRange<Double>)] = []
+        for name in names {
+            let (x, y) = (try #require(name.number("x")), try #require(name.number("y")))
+            let box = (x: x...(x + SVGDrawing.width(of: name.text)), y: (y - 9)...(y + 2))
+            #expect(!dots.contains { box.x.contains($0.x) && box.y.contains($0.y) }, "\(name.text)")
+            #expect(!boxes.contains { $0.x.overlaps(box.x) && $0.y.overlaps(box.y) }, "\(name.text)")
+            #expect(box.x.upperBound <= width)
+            boxes.append(box)
+        }
     }
 
     @Test("Names beside the ends of lines do not overlap, and stay within the drawing", arguments: [1, 5, 30])
