@@ -233,9 +233,10 @@ extension RunResults {
         // A very long tail would hide the medians.
         let p50 = measured.compactMap { $0.rtt?.p50 }.max() ?? 0
         let p99 = measured.compactMap { $0.rtt?.p99 }.max() ?? 0
+        let tail: [(kind: BarChart.Kind, meaning: String)] = p99 > 0 ? [(.tail, "p99")] : []
         return BarChart(
             title: "\(size) bytes of text: round trip in µs",
-            legend: [(.first, "p50"), (.tail, "p99"), (.interval, "spread of p50"), (.mark, "floor")],
+            legend: [(.first, "p50")] + tail + [(.interval, "spread of p50"), (.mark, "floor")],
             rows: measured.map { row in
                 let (p50, p99) = (row.rtt?.p50 ?? 0, row.rtt?.p99)
                 var spans: [BarChart.Span] = []

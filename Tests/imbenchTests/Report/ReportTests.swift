@@ -196,7 +196,7 @@ func sampleResults() -> RunResults {
         for format in [.table, .markdown, .html] as [Format] {
             let text = results.report.text(format, .none, width: .max)
             #expect(text.contains(why))
-            #expect(text.contains("Try --awake"))
+            #expect(text.contains("Try ") && text.contains("--awake"))
         }
         let json = results.report.text(.json, .none)
         #expect(
