@@ -84,8 +84,16 @@ extension HeartbeatResults {
                 .text("transport", nil, "the protocol, as in the scheme of its URL"),
                 .text("interval", nil, "silence before a ping of the client, or before one of the server"),
                 .text("seen", nil, "the effect on the connection, as in the calculated table"),
-                .number("detect s", nil, "from the last packet until the supervisor ended the connection; longer of both"),
-                .number("back s", nil, "from the last packet until the server reached the client again; longer of both"),
+                .number(
+                    "detect s",
+                    nil,
+                    "from the last packet until the supervisor ended the connection; longer of both"
+                ),
+                .number(
+                    "back s",
+                    nil,
+                    "from the last packet until the server reached the client again; longer of both"
+                ),
                 .text(
                     "plain",
                     nil,
