@@ -49,7 +49,7 @@ struct Table: Sendable {
         /// Whether the row is a failure, which is coloured.
         var isFailure = false
 
-        /// The note in formats whose rows keep their order.
+        /// The reason, in formats whose rows keep their order.
         var shortNote: String? { repeatsNote ? "as above" : note }
     }
 

@@ -60,10 +60,7 @@ final class Stage {
             endpoint = try server(name).endpoint
         }
         endpoint.options += options
-        // Topics have the same length in each run, because the report counts their bytes. A random seed has up to 10 digits.
-        let digits = String(seed)
-        let name = String(repeating: "0", count: max(0, 10 - digits.count)) + digits + "-" + unique
-        for option in descriptor.loopback(name)
+        for option in descriptor.loopback("\(seed)-\(unique)")
         where !endpoint.options.contains(where: { $0.name == option.name }) {
             endpoint.options.append(option)
         }
