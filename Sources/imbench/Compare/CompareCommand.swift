@@ -71,7 +71,7 @@ extension Comparison {
         let faster = count { $0.isReal && ($0.ratio ?? 1) < 1 }
         let unknown = count { $0.verdict.reason != nil }
         let same = count { $0.verdict == .noise }
-        var text = "of \(main.count) \(main.count == 1 ? "row" : "rows"), \(faster) \(Self.are(faster)) faster and "
+        var text = "of \(counted(main.count, "row")), \(faster) \(Self.are(faster)) faster and "
         text += "\(slower) slower; \(same) \(same == 1 ? "shows" : "show") no difference beyond noise"
         if unknown > 0 { text += ", and \(unknown) \(Self.are(unknown)) unknown" }
         let resolutions = main.compactMap(\.resolution)

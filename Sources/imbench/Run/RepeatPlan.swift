@@ -21,8 +21,8 @@ struct RepeatPlan: Sendable {
             messages = Self.shares(of: total, among: repeats)
             guard repeats < options.repeats || total > wanted else { return }
             remark =
-                "--messages \(wanted): each row has \(total) message\(total == 1 ? "" : "s") in \(repeats) "
-                + "repeat\(repeats == 1 ? "" : "s"), because each connection sends at least one in a repeat"
+                "--messages \(wanted): each row has \(counted(total, "message")) in \(counted(repeats, "repeat")), "
+                + "because each connection sends at least one in a repeat"
         }
     }
 
