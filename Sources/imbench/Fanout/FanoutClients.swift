@@ -156,8 +156,8 @@ final class FanoutClients: Sendable {
                 guard held.failure == nil, !Task.isCancelled else { break }
             }
             if let interval = slice.interval {
-                // A message that leaves on time stands for one interval, so a short slice has the right rate too.
-                held.publishingTime = max(Int64(count + 1) * interval, Clocks.monotonic() - start + interval)
+                let time = Clocks.monotonic() - start
+                held.publishingTime = EchoState.scheduleTime(of: count + 1, interval, sentWithin: time)
             }
             let number = held.counts.send(intended: due)
             held.isSending = true
