@@ -112,7 +112,7 @@ struct FanoutTests {
         delivery: Duration = .seconds(60),
         slice: FanoutClients.Slice = .init(end: .max),
         meanwhile: @escaping @Sendable () async -> Void = {}
-    ) async throws -> (accounts: DeliveryCounts, messages: Int, failure: String?) {
+    ) async throws -> (accounts: DeliveryCounts, messages: Int, failure: String?, elapsed: Int64) {
         let loop = try QuietLoop.get()
         let transport = try TransportRegistry.measured.transport(named: server.endpoint.scheme)
         let message = try FanoutMessage(size: 32, codec: .json, seed: 1)
@@ -128,8 +128,9 @@ struct FanoutTests {
             )
         }.value
         async let run = Task(executorPreference: loop) {
-            _ = await clients.run(slice)
-            return clients.summary
+            let outcome = await clients.run(slice)
+            let (accounts, messages, failure) = clients.summary
+            return (accounts, messages, failure, outcome.elapsed)
         }.value
         await meanwhile()
         let summary = await run
@@ -141,7 +142,7 @@ struct FanoutTests {
     func silent() async throws {
         // An echo server answers the publisher alone.
         let server = try await EmbeddedServer.start("tcp://127.0.0.1:0", .echo, on: try QuietLoop.get())
-        let (accounts, messages, failure) = try await run(server, delivery: .milliseconds(100))
+        let (accounts, messages, failure, _) = try await run(server, delivery: .milliseconds(100))
         #expect(
             failure == "3 subscribers did not receive message 0, and nothing has arrived for 100ms"
         )
@@ -149,10 +150,20 @@ struct FanoutTests {
         await server.stop()
     }
 
+    @Test("One message of an open loop stands for its whole interval, so that its rate is not that of one delivery")
+    func shortSlice() async throws {
+        let server = try await EmbeddedServer.start("tcp://127.0.0.1:0", .fanOut, on: try QuietLoop.get())
+        let slice = FanoutClients.Slice(end: .max, messages: 1, interval: 200_000_000)
+        let summary = try await run(server, slice: slice)
+        #expect(summary.messages == 1 && summary.accounts.acked == 3 && summary.failure == nil)
+        #expect(summary.elapsed >= 200_000_000)
+        await server.stop()
+    }
+
     @Test("A server that closes its connections fails the row, and the accounts close")
     func closed() async throws {
         let server = try await EmbeddedServer.start("ws://127.0.0.1:0", .fanOut, on: try QuietLoop.get())
-        let (accounts, messages, failure) = try await run(server) { await server.stop() }
+        let (accounts, messages, failure, _) = try await run(server) { await server.stop() }
         #expect(failure != nil)
         #expect(accounts.closes && accounts.sent == 3 * messages && accounts.inFlight == 0)
     }
@@ -161,7 +172,7 @@ struct FanoutTests {
     func unreliable() async throws {
         let server = try await EmbeddedServer.start("udp://127.0.0.1:0", .echo, on: try QuietLoop.get())
         let slice = FanoutClients.Slice(end: .max, messages: 2)
-        let (accounts, messages, failure) = try await run(server, delivery: .milliseconds(50), slice: slice)
+        let (accounts, messages, failure, _) = try await run(server, delivery: .milliseconds(50), slice: slice)
         #expect(failure == nil && messages == 2)
         #expect(accounts == DeliveryCounts(sent: 6, lost: 6))
         await server.stop()
