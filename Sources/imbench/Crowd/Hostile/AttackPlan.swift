@@ -176,10 +176,10 @@ struct AttackPlan: Sendable {
             expect("resourcesExhausted", "max-buffered=8388608")
             roomSessions = 1000 + others
             heapEach = 1 << 20
-        case .messageFlood:
-            // A client that gets little processor time reads its answers late. They wait in the write buffer.
+        case .messageFlood, .poisonedIdentity:
+            // A client that gets little processor time reads its messages late. They wait in the write buffer.
             options = ["write-buffer=65536"]
-        case .poisonedIdentity, .helloFlood: break
+        case .helloFlood: break
         }
     }
 
