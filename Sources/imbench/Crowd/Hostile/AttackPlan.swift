@@ -176,9 +176,14 @@ struct AttackPlan: Sendable {
             expect("resourcesExhausted", "max-buffered=8388608")
             roomSessions = 1000 + others
             heapEach = 1 << 20
-        case .messageFlood, .poisonedIdentity:
-            // A client that gets little processor time reads its messages late. They wait in the write buffer.
+        case .messageFlood:
+            // A client that gets little processor time reads its answers late. They wait in the write buffer.
             options = ["write-buffer=65536"]
+        case .poisonedIdentity:
+            // Each client also receives what all others send, so its write buffer can be as full as that of a client that
+            // never reads.
+            options = ["write-buffer=65536"]
+            heapEach = 256 << 10
         case .helloFlood: break
         }
     }
