@@ -99,9 +99,12 @@ extension RunResults {
             ],
             rows: rows.compactMap { row in
                 guard let bytes = row.bytesPerMessage else { return nil }
+                // What compression saves shortens the text and the bytes of the codec.
+                let encoded = bytes.payload + bytes.codec
+                let share = encoded > 0 ? max(0, 1 + min(0, bytes.framing) / encoded) : 1
                 let layers: [(BarChart.Kind, Double)] = [
-                    (.first, bytes.payload), (.second, bytes.codec), (.third, bytes.framing + bytes.tls),
-                    (.fourth, bytes.transportIP ?? 0),
+                    (.first, bytes.payload * share), (.second, bytes.codec * share),
+                    (.third, max(0, bytes.framing) + bytes.tls), (.fourth, bytes.transportIP ?? 0),
                 ]
                 var end = 0.0
                 let spans = layers.map { kind, count in

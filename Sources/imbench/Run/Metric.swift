@@ -130,7 +130,7 @@ struct Metric: Sendable {
             name: "bytes.framing",
             key: "bytes_per_msg.framing",
             title: "framing and topic",
-            meaning: "bytes that the transport's framing adds, the topic included",
+            meaning: "bytes that the transport's framing adds, the topic included; below 0 if it compresses messages",
             form: .tenth
         ) { $0.bytesPerMessage?.framing },
         Metric(
@@ -138,7 +138,8 @@ struct Metric: Sendable {
             key: "bytes_per_msg.header",
             title: "+framing",
             meaning:
-                "bytes that the framing adds without the topic, acknowledgements of the answer included",
+                "bytes that the framing adds without the topic, acknowledgements of the answer included; below 0 if it "
+                + "compresses messages",
             form: .tenth
         ) { $0.bytesPerMessage?.header },
         Metric(

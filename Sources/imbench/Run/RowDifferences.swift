@@ -31,18 +31,22 @@ struct RowDifferences: Sendable {
         var less: String
         /// For factors from 2, as in "3 to 4 times as long as".
         var times: String
+        /// What is compared, as in "differs in time from".
+        var quantity: String
 
         static let time = Words(
             verb: ("takes", "take"),
             more: "longer than",
             less: "less time than",
-            times: "as long as"
+            times: "as long as",
+            quantity: "time"
         )
         static let processorTime = Words(
             verb: ("uses", "use"),
             more: "more CPU time per message than",
             less: "less CPU time per message than",
-            times: "as much CPU time per message as"
+            times: "as much CPU time per message as",
+            quantity: "CPU time per message"
         )
     }
 
@@ -83,6 +87,10 @@ struct RowDifferences: Sendable {
         var reference: String
         var preposition: String
         var differences: [Difference]
+        /// The places where only the reference has a row.
+        var missing: [Place]
+        /// The places of the reference.
+        var all: [Place]
 
         func places(_ direction: Direction) -> [Place] {
             differences.filter { $0.direction == direction }.map(\.place)
@@ -91,7 +99,9 @@ struct RowDifferences: Sendable {
         /// Whether one sentence can be about both: there are no differences, or those at the same places are sure, and are
         /// similar.
         func isLike(_ other: Subject) -> Bool {
-            guard reference == other.reference, preposition == other.preposition else { return false }
+            guard reference == other.reference, preposition == other.preposition, missing == other.missing else {
+                return false
+            }
             if [self, other].allSatisfy({ $0.differences.allSatisfy { $0.direction == .none } }) { return true }
             return [Direction.none, .unsure].allSatisfy { places($0) == other.places($0) }
                 && [Direction.more, .less].allSatisfy { direction in
@@ -139,13 +149,17 @@ struct RowDifferences: Sendable {
                 if let index {
                     subjects[index].differences.append(difference)
                 } else {
+                    let places = Self.places(reference.subject, axis)
+                    let own = Self.places(row.subject, axis)
                     subjects.append(
                         Subject(
                             axis: number,
                             name: row.subject,
                             reference: reference.subject,
                             preposition: axis.preposition,
-                            differences: [difference]
+                            differences: [difference],
+                            missing: places.filter { !own.contains($0) },
+                            all: places
                         )
                     )
                 }
@@ -181,21 +195,25 @@ struct RowDifferences: Sendable {
         }
     }
 
-    /// The largest factor by which two rows of the first axis may differ at the same place; `nil` without any comparison.
-    /// It is not about ``unknown`` differences.
-    var largestFactor: Double? {
-        factor { intervals in (intervals.map(\.high).max() ?? 1) / (intervals.map(\.low).min() ?? 1) }
+    private static func places(_ subject: String, _ axis: Axis) -> [Place] {
+        axis.rows.filter { $0.subject == subject }.map { Place(group: $0.group, size: $0.size) }
     }
 
-    /// The largest factor by which two rows of the first axis surely differ at the same place; 1 if none do, `nil` without any
+    /// The largest factor by which two rows of an axis may differ at the same place; `nil` without any comparison.
+    /// It is not about ``unknown`` differences.
+    func largestFactor(axis: Int = 0) -> Double? {
+        factor(axis) { intervals in (intervals.map(\.high).max() ?? 1) / (intervals.map(\.low).min() ?? 1) }
+    }
+
+    /// The largest factor by which two rows of an axis surely differ at the same place; 1 if none do, `nil` without any
     /// comparison.
-    var largestSureFactor: Double? {
-        factor { intervals in max(1, (intervals.map(\.low).max() ?? 1) / (intervals.map(\.high).min() ?? 1)) }
+    func largestSureFactor(axis: Int = 0) -> Double? {
+        factor(axis) { intervals in max(1, (intervals.map(\.low).max() ?? 1) / (intervals.map(\.high).min() ?? 1)) }
     }
 
     /// The largest value of `body` over the places, which gets the intervals of all subjects there, and that of the reference.
-    private func factor(_ body: ([(low: Double, high: Double)]) -> Double) -> Double? {
-        let all = subjects.filter { $0.axis == 0 }.flatMap(\.differences)
+    private func factor(_ axis: Int, _ body: ([(low: Double, high: Double)]) -> Double) -> Double? {
+        let all = subjects.filter { $0.axis == axis }.flatMap(\.differences)
         return all.map(\.place).distinct.map { place in
             body([(low: 1, high: 1)] + all.filter { $0.place == place }.map { (low: $0.low, high: $0.high) })
         }.max()
@@ -234,48 +252,52 @@ struct RowDifferences: Sendable {
         }.max() ?? 1
     }
 
-    /// The sentence about subjects whose differences have the same directions at the same places.
+    /// The sentence about subjects whose differences have the same directions at the same places. A range is about each of
+    /// its rows.
     private func sentence(_ subjects: [Subject]) -> String {
         let first = subjects[0]
+        let isOne = subjects.count == 1
         let name = Self.list(subjects.map(\.name))
         let all = first.differences.map(\.place)
+        func location(_ places: [Place]) -> String { Self.location(places, all, first.preposition) }
+        let differences = subjects.flatMap(\.differences)
         let surely = [Direction.more, .less].compactMap { direction -> String? in
             let places = first.places(direction)
             guard !places.isEmpty else { return nil }
-            let differences = subjects.flatMap(\.differences).filter { $0.direction == direction }
-            return amount(differences, direction, first.reference) + Self.location(places, all, first.preposition)
+            return amount(differences.filter { $0.direction == direction }, direction, first.reference)
+                + location(places)
         }
-        let differences = subjects.flatMap(\.differences)
-        let (same, unsure) = (first.places(.none), first.places(.unsure))
-        let bound = Self.bound(differences.filter { $0.direction == .none })
-        let span = Self.span(differences.filter { $0.direction == .unsure })
-        guard surely.isEmpty else {
-            let verb = subjects.count == 1 ? words.verb.one : words.verb.many
-            let isOne = same.isEmpty || unsure.isEmpty
-            return "\(name) \(verb) " + surely.joined(separator: ", and ")
-                + (same.isEmpty ? "" : "; no difference beyond noise in \(Self.rows(same, isRest: isOne)) (\(bound))")
-                + (unsure.isEmpty ? "" : "; not sure in \(Self.rows(unsure, isRest: isOne)): \(span)") + "."
+        let (small, unsure) = (first.places(.none), first.places(.unsure))
+        let bound = "less than \(Self.bound(differences.filter { $0.direction == .none })) %"
+        var parts: [String] = []
+        if !surely.isEmpty {
+            parts.append("\(name) \(isOne ? words.verb.one : words.verb.many) " + surely.joined(separator: ", and "))
+        } else if !small.isEmpty {
+            parts.append(
+                "\(name) \(isOne ? "differs" : "each differ") from \(first.reference) in \(words.quantity) by \(bound)"
+                    + location(small) + ", if at all"
+            )
         }
-        let place = all.count > 1 ? "" : Self.location(all, all, first.preposition)
-        if same.isEmpty { return "\(name): the difference from \(first.reference) is not sure\(place): \(span)." }
-        let none = "\(name): no difference from \(first.reference) beyond noise"
-        if unsure.isEmpty { return none + "\(place) (\(bound))." }
-        return none + Self.location(same, all, first.preposition)
-            + " (\(bound)); not sure in \(Self.rows(unsure, isRest: true)): \(span)."
+        if !unsure.isEmpty {
+            let span = Self.span(differences.filter { $0.direction == .unsure })
+            let subject =
+                parts.isEmpty
+                ? "\(name): the difference from \(first.reference) in \(words.quantity) is not sure" : "not sure"
+            parts.append("\(subject)\(location(unsure)): between \(span)")
+        }
+        if !surely.isEmpty, !small.isEmpty {
+            let rows = small.count == 1 ? "row" : "\(small.count) rows"
+            parts.append("in the other \(rows) the difference is \(bound), if any")
+        }
+        if !first.missing.isEmpty {
+            parts.append("not compared" + Self.location(first.missing, first.all, first.preposition))
+        }
+        return parts.joined(separator: "; ") + "."
     }
 
-    /// Some rows that have no sure difference, in words.
-    ///
-    /// - Parameter isRest: whether they are all rows that the sentence has not named.
-    private static func rows(_ places: [Place], isRest: Bool) -> String {
-        let one = places.count == 1
-        return isRest ? "the other \(one ? "row" : "\(places.count) rows")" : "\(places.count) row\(one ? "" : "s")"
-    }
-
-    /// The most that rows without a difference may differ.
+    /// The most that rows without a sure difference may differ, in percent.
     private static func bound(_ differences: [Difference]) -> String {
-        let factor = differences.map { max($0.high, 1 / $0.low) }.max() ?? 1
-        return "less than \(percentUp(factor)) %"
+        percentUp(max(1.001, differences.map { max($0.high, 1 / $0.low) }.max() ?? 1))
     }
 
     /// From the lowest to the highest end of differences that are not sure.
@@ -286,7 +308,7 @@ struct RowDifferences: Sendable {
         }
         let low = differences.map(\.low).min() ?? 1
         let high = differences.map(\.high).max() ?? 1
-        return "between \(percent(low, .down)) and \(percent(high, .up))"
+        return "\(percent(low, .down)) and \(percent(high, .up))"
     }
 
     /// The range of the differences, which all have the same direction.
@@ -304,7 +326,15 @@ struct RowDifferences: Sendable {
     }
 
     /// A factor as a change in percent, rounded up.
-    static func percentUp(_ factor: Double) -> String { fixed(((factor - 1) * 100).rounded(.up), 0) }
+    static func percentUp(_ factor: Double) -> String { percent(factor, .up) }
+
+    /// A factor as a change in percent, rounded down.
+    static func percentDown(_ factor: Double) -> String { percent(factor, .down) }
+
+    /// The factor may be slightly inexact, so a small part of a percent is no reason to round.
+    private static func percent(_ factor: Double, _ rule: FloatingPointRoundingRule) -> String {
+        fixed((((factor - 1) * 100_000).rounded() / 1000).rounded(rule), 0)
+    }
 
     /// Some of all places, in words.
     private static func location(_ places: [Place], _ all: [Place], _ preposition: String) -> String {

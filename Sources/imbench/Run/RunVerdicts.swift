@@ -94,25 +94,44 @@ extension RunResults {
 
     private var isOutside: Bool { options.contains { ["url", "config", "network"].contains($0.name) } }
 
+    /// How much the transports and the codecs differ, and what to do about it.
     private var speedConclusion: String? {
         let differences = roundTripDifferences
-        guard let most = differences.largestFactor, let sure = differences.largestSureFactor else { return nil }
-        let place = isOutside ? "In this run" : "On this machine"
-        guard sure >= Self.similar else {
-            let isSimilar = most < Self.similar
-            return "\(place) the round trips of the transports differ by at most \(RowDifferences.percentUp(most)) %"
-                + (isSimilar ? ". " : ", noise included. ")
-                + (differences.unknown.isEmpty
-                    ? ""
-                    : "Rows of \(RowDifferences.list(differences.unknown)) are left out, because too few of their repeats "
-                        + "have a median. ")
-                + (isSimilar
-                    ? "Choose by what each guarantees, and by the network."
-                    : "A quiet machine or more --repeat gives a closer bound.")
+        var sentences: [String] = []
+        for (axis, (other, subjects)) in [("codec", "transports"), ("transport", "codecs")].enumerated() {
+            guard let most = differences.largestFactor(axis: axis),
+                let sure = differences.largestSureFactor(axis: axis)
+            else { continue }
+            let place = sentences.isEmpty ? (isOutside ? "In this run, with" : "On this machine, with") : "With"
+            sentences.append(
+                "\(place) the same \(other) and size, the median round trips of "
+                    + (sure >= Self.similar ? Self.far(subjects, sure) : Self.near(subjects, sure, most))
+            )
+            guard axis == 0 else { continue }
+            if !differences.unknown.isEmpty {
+                sentences.append(
+                    "Rows of \(RowDifferences.list(differences.unknown)) are left out, because too few of their repeats "
+                        + "have a median."
+                )
+            }
+            guard sure < Self.similar else { continue }
+            if most >= Self.similar {
+                sentences.append("This includes noise: a quiet machine or more --repeat gives a closer bound.")
+            }
+            sentences.append("Choose the transport by what it guarantees, and by the network.")
         }
-        return
-            "\(place) some transports take at least \(fixed((sure * 10).rounded(.down) / 10, 1)) times as long as others. "
-            + "The sentences under the first table name them."
+        guard !sentences.isEmpty else { return nil }
+        return (sentences + ["The sentences under the first table name the rows."]).joined(separator: " ")
+    }
+
+    private static func far(_ subjects: String, _ sure: Double) -> String {
+        "some \(subjects) are at least \(fixed((sure * 10).rounded(.down) / 10, 1)) times as long as those of others."
+    }
+
+    private static func near(_ subjects: String, _ sure: Double, _ most: Double) -> String {
+        "the \(subjects) differ by at most \(RowDifferences.percentUp(most)) %"
+            + (sure > 1 + RowDifferences.noise
+                ? ", and in some rows by at least \(RowDifferences.percentDown(sure)) %." : ".")
     }
 
     /// The factor below which round trips are called similar.

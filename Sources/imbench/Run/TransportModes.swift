@@ -1,3 +1,4 @@
+import Protocols
 import TransportAPI
 import Transports
 
@@ -13,11 +14,13 @@ struct TransportMode: Sendable {
     ///   - name: The name of the row.
     ///   - base: The transport.
     ///   - options: The options of its URL that choose the mode.
+    ///   - serverOptions: The options that a server needs for the mode.
     ///   - guarantee: A guarantee that ``Capabilities`` do not show.
     private init(
         _ name: String,
         of base: TransportDescriptor,
         _ options: [Endpoint.Option],
+        serverOptions: [Endpoint.Option] = [],
         guarantee: String? = nil
     ) {
         var descriptor = base
@@ -28,6 +31,13 @@ struct TransportMode: Sendable {
             endpoint.options += options
             return try base.make(endpoint, loop)
         }
+        if !serverOptions.isEmpty {
+            descriptor.serve = { (endpoint, loop, serving) async throws(TransportError) in
+                var endpoint = endpoint
+                endpoint.options += serverOptions
+                return try await base.serve(endpoint, loop, serving)
+            }
+        }
         self.descriptor = descriptor
         self.guarantee = guarantee
     }
@@ -35,13 +45,26 @@ struct TransportMode: Sendable {
     /// UDP whose messages all arrive in order.
     static let reliableUDP = TransportMode("udp-reliable", of: .udp, [.init(name: "reliable", value: "ordered")])
 
+    /// WebSocket with compression. All messages of a row have the same text, so a window that keeps earlier ones would
+    /// shorten it to a few bytes. Each message is compressed by itself.
+    private static let compressed = TransportMode(
+        "ws-deflate",
+        of: .webSocket,
+        [
+            .init(name: "deflate", value: "on"), .init(name: "deflate-context", value: "off"),
+            .init(name: "deflate-peer-context", value: "off"),
+        ],
+        serverOptions: [.init(name: "deflate", value: "on")]
+    )
+
     /// The modes that `run`, `overhead`, `open` and `fanout` measure on request. Other commands choose such options themselves.
-    static let measuredOnly = [
-        TransportMode("udp-unordered", of: .udp, [.init(name: "reliable", value: "unordered")]),
-        TransportMode("mqtt-qos1", of: .mqtt, [.init(name: "qos", value: "1")]),
-        TransportMode("mqtt-qos2", of: .mqtt, [.init(name: "qos", value: "2")], guarantee: "none twice"),
-        TransportMode("mqtt-early", of: .mqtt, [.init(name: "early-publish", value: "on")]),
-    ]
+    static let measuredOnly =
+        (ZLib.shared == nil ? [] : [compressed]) + [
+            TransportMode("udp-unordered", of: .udp, [.init(name: "reliable", value: "unordered")]),
+            TransportMode("mqtt-qos1", of: .mqtt, [.init(name: "qos", value: "1")]),
+            TransportMode("mqtt-qos2", of: .mqtt, [.init(name: "qos", value: "2")], guarantee: "none twice"),
+            TransportMode("mqtt-early", of: .mqtt, [.init(name: "early-publish", value: "on")]),
+        ]
 
     /// The names of these modes.
     static var namesOfMeasuredOnly: [String] { measuredOnly.map(\.descriptor.name) }

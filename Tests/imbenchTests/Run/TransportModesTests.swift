@@ -1,3 +1,4 @@
+import Protocols
 import TestSupport
 import Testing
 import TransportAPI
@@ -10,9 +11,9 @@ import Transports
 struct TransportModesTests {
     private static let messages = 40
 
-    private func measure(_ names: [String]) throws -> [ResultRow] {
+    private func measure(_ names: [String], size: Int = 32) throws -> [ResultRow] {
         var options = Options(everything)
-        (options.transports, options.codecs, options.sizes) = (names, ["protobuf"], [32])
+        (options.transports, options.codecs, options.sizes) = (names, ["protobuf"], [size])
         (options.warmup, options.repeats) = (.zero, 1)
         let stage = try Stage(registry: .measured, outside: [], seed: 1, placement: nil)
         let bench = EchoBench(
@@ -73,6 +74,24 @@ struct TransportModesTests {
             #expect(bytes.header >= header - late && bytes.header <= header + 1, "\(row.transport): \(bytes)")
             #expect(abs(bytes.header + bytes.topic - bytes.framing) < 0.001)
         }
+    }
+
+    @Test("Compression makes messages shorter, each by itself, and the parts of its bar are not negative")
+    func compression() throws {
+        guard ZLib.shared != nil else { return }
+        let rows = try measure(["ws", "ws-deflate"], size: 1024)
+        let (plain, compressed) = try (
+            #require(rows[0].bytesPerMessage), #require(rows[1].bytesPerMessage)
+        )
+        // With the window of earlier messages, the same text again would take less than 100 bytes.
+        #expect(compressed.framing < 0 && compressed.wire < plain.wire)
+        #expect(compressed.wire - (compressed.transportIP ?? 0) > 300, "\(compressed)")
+        var results = sampleResults()
+        results.rows = rows
+        let charts = results.overheadReport.sections.flatMap(\.charts).compactMap { $0 as? BarChart }
+        let spans = try #require(charts.first).rows.flatMap(\.spans)
+        #expect(spans.count == 8 && spans.allSatisfy { $0.to >= $0.from && $0.from >= 0 })
+        #expect(abs(spans[7].to - compressed.wire) < 0.001)
     }
 
     @Test("The modes are measured only on request, and the other commands do not offer them")
