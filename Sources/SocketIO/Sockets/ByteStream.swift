@@ -17,6 +17,9 @@ package protocol ByteStream: AnyObject {
     var unacknowledgedBytes: Int { get }
     /// How much memory the stream itself holds for bytes of this connection.
     var bufferedBytes: Int { get }
+    /// Whether the stream has taken output that the kernel has not taken yet. It passes the rest on at
+    /// ``note(_:)``.
+    var holdsOutput: Bool { get }
     /// The kernel's segment counts, if it reports them.
     var segmentCounts: SegmentCounts? { get }
     /// The result of the TLS handshake; `nil` for a plain stream, and before the handshake is complete.
@@ -50,6 +53,8 @@ extension ByteStream {
     package var tlsBytesSent: UInt64 { 0 }
     /// By default, the stream holds no bytes.
     package var bufferedBytes: Int { 0 }
+    /// By default, the kernel has all output that was taken.
+    package var holdsOutput: Bool { false }
     /// By default, the number is unknown.
     package var unacknowledgedBytes: Int { 0 }
     /// The TCP handshake takes one round trip.

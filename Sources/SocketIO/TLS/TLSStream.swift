@@ -111,6 +111,15 @@ package final class TLSStream: ByteStream {
     /// The bytes of close_notify are the last ones. They carry no data, so they do not count.
     package var unacknowledgedBytes: Int { max(0, output.count + lostBytes + inner.unacknowledgedBytes - closingBytes) }
     package var bufferedBytes: Int { input.ownMemory + output.ownMemory + inner.bufferedBytes }
+    /// The records that wait, and close_notify after them. A broken stream passes nothing on.
+    package var holdsOutput: Bool {
+        guard writeError == nil, failure == nil else { return false }
+        switch ending {
+        case .open: return !output.isEmpty || inner.holdsOutput
+        case .requested, .written: return true
+        case .done: return inner.holdsOutput
+        }
+    }
     /// The round trips of the TLS handshake count too.
     package var roundTripsToConnect: Int { inner.roundTripsToConnect + roundTrips }
     package var tlsBytesSent: UInt64 { inner.tlsBytesSent + recordBytes - dataBytes }

@@ -32,10 +32,36 @@ struct CloseNotifyTests {
         }
         #expect(count == 0)
     }
+
+    @Test("A stream holds its records and close_notify until the stream below has taken them")
+    func held() async throws {
+        let loop = try Loops.of(.automatic)
+        let holds = try await on(loop) {
+            let inner = SilentStream()
+            let stream = TLSStream(over: inner, FixedEngine(), .client, on: loop)
+            #expect(stream.advance() == .ready)
+            inner.room = 40
+            #expect([UInt8](repeating: 1, count: 100).withUnsafeBytes { stream.write($0) } == .bytes(100))
+            var holds = [stream.holdsOutput]
+            inner.room = 60
+            stream.note(.write)
+            holds.append(stream.holdsOutput)
+            _ = stream.shutdownWriting()
+            holds.append(stream.holdsOutput)
+            #expect(!inner.hasEnded)
+            inner.room = .max
+            stream.note(.write)
+            #expect(inner.hasEnded)
+            return holds + [stream.holdsOutput]
+        }
+        #expect(holds == [true, false, true, false])
+    }
 }
 
-/// A stream that takes all bytes, to a peer that acknowledges none.
+/// A stream that takes as many bytes as it has room, to a peer that acknowledges none.
 private final class SilentStream: ByteStream {
+    var room = Int.max
+    private(set) var hasEnded = false
     private(set) var unacknowledgedBytes = 0
     var bytesSent: UInt64 { UInt64(unacknowledgedBytes) }
     var bytesReceived: UInt64 { 0 }
@@ -46,10 +72,16 @@ private final class SilentStream: ByteStream {
     func read(into _: UnsafeMutableRawBufferPointer) -> IOResult { .wouldBlock }
     func isDrained(afterReading _: Int, of _: Int) -> Bool { true }
     func write(_ bytes: UnsafeRawBufferPointer) -> IOResult {
-        unacknowledgedBytes += bytes.count
-        return .bytes(bytes.count)
+        let count = min(room, bytes.count)
+        guard count > 0 else { return .wouldBlock }
+        room -= count
+        unacknowledgedBytes += count
+        return .bytes(count)
     }
-    func shutdownWriting() -> Bool { true }
+    func shutdownWriting() -> Bool {
+        hasEnded = true
+        return true
+    }
     func close(abort _: Bool) {}
 }
 

@@ -182,6 +182,25 @@ struct TruncationTests {
         await host.stop()
     }
 
+    @Test("A peer that has ended its side still gets everything that was sent before, and close_notify")
+    func endedSide() async throws {
+        let engines = try RawEngines()
+        // These frames have no close handshake, so the end of the peer's side is the end of the protocol.
+        let host = try await TLSHost("tls", engines.server, ["framing": "u32", "write-buffer": "16MiB"])
+        async let accepted = host.listener.accept()
+        let client = try BlockingTLS(connectingTo: host.port, try engines.engine(.client))
+        try client.handshake()
+        let server = try #require(try await accepted)
+        // More than the kernel takes, so that the last records wait for it.
+        let message = [UInt8](repeating: 7, count: 1 << 20)
+        for _ in 0..<8 { #expect(await server.send(Payload(message)) == .written) }
+        client.notifyClose()
+        #expect(await server.closed().error == nil)
+        #expect(client.readAll().count == 8 * (4 + message.count))
+        #expect(client.hasEnded && client.failure == nil)
+        await host.stop()
+    }
+
     @Test("A path that ends connections by FIN truncates both sides", arguments: TLSConnectionTests.schemes)
     func cutPath(scheme: String) async throws {
         let engines = try RawEngines()

@@ -25,6 +25,8 @@ protocol ByteChannel: AnyObject {
 
     /// How much memory the channel itself holds for bytes of this connection.
     var bufferedBytes: Int { get }
+    /// Whether the channel has taken output that the kernel has not taken yet. It passes the rest on at ``note(_:)``.
+    var holdsOutput: Bool { get }
     /// The result of the TLS handshake; `nil` without TLS, and before the handshake is complete.
     var encryption: TLSDescription? { get }
 
@@ -62,6 +64,8 @@ extension ByteChannel {
     var unacknowledgedBytes: Int { 0 }
     /// The default for channels that hold no bytes.
     var bufferedBytes: Int { 0 }
+    /// The default for channels that hold no bytes.
+    var holdsOutput: Bool { false }
     /// The default for channels without TLS.
     var tlsBytesSent: UInt64 { 0 }
     /// The default for streams, and for datagrams whose protocol checks them itself.
@@ -89,6 +93,7 @@ extension StreamChannel {
     /// A byte stream has no datagrams.
     var isDatagram: Bool { false }
     var bufferedBytes: Int { 0 }
+    var holdsOutput: Bool { false }
     var tlsBytesSent: UInt64 { 0 }
     var encryption: TLSDescription? { nil }
     var unacknowledgedBytes: Int { 0 }

@@ -145,6 +145,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     }
 
     package func ready(_ readiness: Readiness) {
+        let heldOutput = phase == .draining && channel.holdsOutput
         channel.note(readiness)
         if !isSecure, phase == .opening { return loop.add(self, to: .handshake) }
         if readiness.contains(.read) {
@@ -157,6 +158,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
             }
         }
         if readiness.contains(.write), !context.output.isEmpty { requestFlush() }
+        if heldOutput, phase == .draining, context.output.isEmpty, !channel.holdsOutput { finishDraining() }
     }
 
     package func run(_ queue: LoopQueue) {

@@ -254,8 +254,10 @@ extension ConnectionDriver {
     /// Handles the end of the peer's output.
     func inputEnded() {
         if phase == .draining {
-            // The flush that `end` has requested sends the last bytes. Then `finishDraining` reads this end again.
-            return writing.flush == .none && context.output.isEmpty ? close(abort: false) : ()
+            // The flush that `end` has requested sends the last bytes, or TLS does, which has taken them. Then
+            // `finishDraining` reads this end again.
+            let isSent = writing.flush == .none && context.output.isEmpty && !channel.holdsOutput
+            return isSent ? close(abort: false) : ()
         }
         guard phase != .closed else { return }
         enterCore()

@@ -219,6 +219,7 @@ final class ProxyTunnel: StreamChannel, PollHandler, ScheduledHandler {
 
     var unacknowledgedBytes: Int { stream.unacknowledgedBytes }
     var bufferedBytes: Int { input.capacity + stream.bufferedBytes }
+    var holdsOutput: Bool { stream.holdsOutput }
     var segmentCounts: SegmentCounts? { stream.segmentCounts }
 
     /// Bytes exchanged with the proxy count too.
