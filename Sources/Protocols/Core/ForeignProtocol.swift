@@ -160,8 +160,18 @@ package enum ForeignProtocol: Sendable, Hashable {
         case .expected: return error
         case .possiblyForeign:
             return TransportError(error.code, .handshake, "\(error.reason); \(sentence)", detail: error.detail)
-        case .foreign: return TransportError(.handshakeFailed, .handshake, sentence)
+        case .foreign: return foreignError(expected: expected, by: role)
         }
+    }
+
+    /// The error of a connection whose peer certainly speaks this protocol.
+    package func foreignError(expected: Expected, by role: CoreRole) -> TransportError {
+        TransportError(
+            .handshakeFailed,
+            .handshake,
+            sentence(expected: expected, by: role),
+            detail: self == .tls ? TLSProblem.unexpectedTLS.rawValue : nil
+        )
     }
 
     // MARK: For the peer

@@ -285,7 +285,7 @@ extension FramedTCPCore {
         let other = input.withUnsafeReadableBytes { ForeignProtocol($0) }
         guard other.isForeign(to: .framedTCP) else { return nil }
         if role == .server { other.answer(expected: .framedTCP, to: &context.output) }
-        let error = TransportError(.handshakeFailed, .handshake, other.sentence(expected: .framedTCP, by: role))
+        let error = other.foreignError(expected: .framedTCP, by: role)
         reason = CloseReason(error)
         end(.done)
         return error

@@ -88,7 +88,7 @@ extension UDPListenerCore.DropReason {
                 .handshakeFailed,
                 .handshake,
                 "the client speaks DTLS; this listener is plain: use udp://",
-                detail: TLSProblem.plainText.rawValue
+                detail: TLSProblem.unexpectedTLS.rawValue
             )
         case .unknownSession: TransportError(.notFound, .open, "the datagram belongs to no session")
         case .wrongCookie: TransportError(.handshakeFailed, .handshake, "the cookie is forged or too old")

@@ -372,6 +372,7 @@ struct CertificateProblemTests {
             ["ca": authority.certificate, "pin": other],
             .pinMismatch,
             "none of the keys in the certificate chain of chat.example is pinned",
+            Self.facts,
             String(own.dropFirst(7))
         )
     }

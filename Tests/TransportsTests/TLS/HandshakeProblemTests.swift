@@ -183,6 +183,7 @@ struct HandshakeProblemTests {
         expect(try #require(error), .plainText, .secureHandshakeFailed, "use the URL's plain scheme")
         let seen = try await events.firstError()
         #expect(seen.reason == "the client speaks TLS; this listener is plain: use \(server)://")
+        #expect(seen.tlsProblem == .unexpectedTLS)
         await listener.close()
     }
 
@@ -209,6 +210,7 @@ struct HandshakeProblemTests {
         let outcome = try await MistakeOutcome.of(endpoint)
         #expect(!outcome.isRetried)
         #expect(outcome.error.code == .handshakeFailed && outcome.error.phase == .handshake)
+        #expect(outcome.error.tlsProblem == .unexpectedTLS)
         #expect(outcome.error.reason.contains("the server speaks TLS"))
         #expect(outcome.error.reason.contains("use \(server)://, or a port of the server without TLS"))
         expect(

@@ -156,7 +156,8 @@ class OpenSSLConnection {
             certificate.hasExpired
         else { return nil }
         description = nil
-        return TLSFailure(.expired, "the certificate of the client expired on \(certificate.validTo) UTC")
+        let sentence = "the certificate of the client expired on \(certificate.validTo) UTC"
+        return TLSFailure(.expired, sentence + OpenSSLErrors.facts(certificate))
     }
 
     /// Chooses the first protocol of this server that the client offers. Returns the result of OpenSSL's callback.
@@ -223,10 +224,11 @@ class OpenSSLConnection {
         }
         if digests.contains(where: pins.contains) { return true }
         let seen = digests.map { String(decoding: Base64.encode($0), as: UTF8.self) }.joined(separator: ", ")
+        let own = functions.OPENSSL_sk_value(chain, 0).map { OpenSSLCertificate($0, self.functions) }
         rejection = TLSFailure(
             .pinMismatch,
             "none of the keys in the certificate chain of \(server.host.isEmpty ? "the client" : server.host) is pinned; "
-                + "the pins of its keys are \(seen)"
+                + "the pins of its keys are \(seen)" + OpenSSLErrors.facts(own)
         )
         functions.X509_STORE_CTX_set_error(verification, OpenSSLErrors.rejectedByApplication)
         return false

@@ -74,7 +74,8 @@ enum OpenSSLErrors {
         return names.prefix(shownNames).joined(separator: ", ") + (names.count > shownNames ? ", …" : "")
     }
 
-    private static func facts(_ certificate: OpenSSLCertificate?) -> String {
+    /// The subject, the issuer and the dates of a certificate, behind a sentence.
+    static func facts(_ certificate: OpenSSLCertificate?) -> String {
         guard let certificate else { return "" }
         return " (subject '\(certificate.subject)', issuer '\(certificate.issuer)', "
             + "valid from \(certificate.validFrom) to \(certificate.validTo) UTC)"

@@ -242,7 +242,8 @@ extension TransportError {
                 .revoked, .noRevocationList, .weakKey, .pinMismatch, .invalidCertificate:
                 .certificateRejected
             case .certificateRequired, .certificateRefused: .authenticationFailed
-            case .protocolVersion, .noCommonAlgorithm, .noCommonProtocol, .plainText: .secureHandshakeFailed
+            case .protocolVersion, .noCommonAlgorithm, .noCommonProtocol, .plainText, .unexpectedTLS:
+                .secureHandshakeFailed
             case .truncated, .brokenRecord, .other: .connectionLost
             case .tooManyEmptyRecords: .protocolViolation
             }

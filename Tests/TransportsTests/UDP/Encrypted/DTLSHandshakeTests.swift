@@ -216,6 +216,7 @@ struct DTLSHandshakeTests {
         #expect(error?.reason.contains("use udp://") == true, "\(String(describing: error))")
         let seen = try await events.firstError()
         #expect(seen.reason == "the client speaks DTLS; this listener is plain: use udp://")
+        #expect(seen.tlsProblem == .unexpectedTLS)
         await listener.close()
     }
 
