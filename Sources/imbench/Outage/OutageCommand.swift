@@ -20,9 +20,7 @@ func outage(_ options: Options) throws -> Int32 {
         (host, clientLoop, serverLoop) = (stage.host, stage.clientLoop, stage.serverLoop)
         made.use(network, seed: seed)
         lab = made
-        // Otherwise a long delay would look like a dead connection.
-        timing.timeout += network.delay * 4
-        timing.connectTimeout += network.delay * 20
+        timing.adapt(to: network, transports: transports.count)
     }
     defer { lab?.stop() }
     var results = OutageResults(run: RunResults(of: options, seed: seed), timing: timing, rows: [])
@@ -98,6 +96,25 @@ struct OutageTiming: Sendable, Equatable {
     var connectTimeout: Duration = .seconds(2)
     /// The time between messages.
     var pace: Duration = .milliseconds(5)
+    /// How long after the beginning of a fault packets can still arrive that have passed its place before.
+    var inTransit: Duration = .zero
+
+    /// The bytes of a message with its headers, and of its acknowledgement, in one direction.
+    private static let messageBytes = 150.0
+    /// The share of the network's rate that all messages together take at most, so that they do not wait for it.
+    private static let share = 0.25
+
+    /// Changes the times to those of a network, which this many transports use at the same time.
+    mutating func adapt(to network: Network, transports: Int) {
+        // Otherwise a long delay would look like a dead connection.
+        timeout += network.delay * 4
+        connectTimeout += network.delay * 20
+        inTransit = network.delay + network.jitter
+        if let rate = [network.rateToClient, network.rateToServer].compactMap({ $0 }).min() {
+            let seconds = Double(transports) * Self.messageBytes * 8 / (rate * Self.share)
+            pace = max(pace, .milliseconds(Int64((seconds * 1000).rounded(.up))))
+        }
+    }
 
     /// The configuration of a supervisor. Its backoff is short, so that the recovery time is the library's and not that
     /// of a delay.

@@ -134,7 +134,7 @@ struct OutageRun: Sendable {
     /// The longest time to detect that packets are dropped. While the client waits for a pong, the server's own ping may
     /// still arrive, and any received byte is a sign of life.
     private var timeToDetect: Duration {
-        (fault == .blackHoleToServer ? timing.interval : .zero) + timing.interval + timing.timeout
+        (fault == .blackHoleToServer ? timing.interval : .zero) + timing.interval + timing.timeout + timing.inTransit
     }
 
     // MARK: The parts

@@ -49,6 +49,22 @@ struct OutageTests {
         #expect(row.failure == nil || row.failure?.hasPrefix("detected only") == true, "\(row)")
     }
 
+    @Test("Times fit the delay of a network, and all messages together a quarter of its rate")
+    func networks() throws {
+        func adapted(_ network: String, _ transports: Int) throws -> OutageTiming {
+            var timing = OutageTiming()
+            timing.adapt(to: try Network(network), transports: transports)
+            return timing
+        }
+        let slow = try adapted("delay=100ms±20ms,rate=1mbit/200kbit", 4)
+        #expect(slow.timeout == .milliseconds(900) && slow.connectTimeout == .seconds(4))
+        #expect(slow.inTransit == .milliseconds(120))
+        // Four messages of 150 bytes in 96 ms are 50 kbit/s.
+        #expect(slow.pace == .milliseconds(96))
+        #expect(try adapted("4g", 4).pace == .milliseconds(5))
+        #expect(try adapted("delay=25ms", 4).pace == .milliseconds(5))
+    }
+
     @Test("A row that cannot be measured has a reason")
     func skipped() async throws {
         #expect(try await measure("tcp", .rebind).skipped != nil)
