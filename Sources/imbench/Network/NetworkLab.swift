@@ -29,11 +29,11 @@ final class NetworkLab: Sendable {
     /// Moves the process into a network namespace of its own. Call it before any other thread starts.
     static func isolateProcess() throws(SystemFailure) {
         guard let refusal = refusal() else { return }
-        throw SystemFailure(
-            "--network needs \(refusal). Without it, 'imbench serve --proxy URL --delay 25ms --loss 2%' impairs datagrams and "
-                + "delays streams"
-        )
+        throw SystemFailure("--network needs \(refusal). \(alternative)")
     }
+
+    private static let alternative =
+        "Without it, 'imbench serve --proxy URL --delay 25ms --loss 2%' impairs datagrams and delays streams"
 
     /// Moves the process like ``isolateProcess()``. Returns the missing requirement; `nil` if the process has moved.
     static func refusal() -> String? {
@@ -53,7 +53,7 @@ final class NetworkLab: Sendable {
     /// Builds the two namespaces and the link, after ``isolateProcess()``.
     init() throws(SystemFailure) {
         #if os(Linux)
-        guard cnetwork_set_up("lo", 0) == 0 else { throw SystemFailure("cannot set up lo", errno: errno) }
+        try Self.check("set up lo", cnetwork_set_up("lo", 0))
         let client = try Self.makeSpace(.client, address: 0xc612_0001)
         let server = try Self.makeSpace(.server, address: 0xc612_0002)
         spaces = [.client: client.space, .server: server.space]
@@ -73,7 +73,7 @@ final class NetworkLab: Sendable {
         let (outer, inner) = ("to-\(side.rawValue)", "eth0")
         let space = try onOwnThread { () throws(SystemFailure) -> Int32 in
             let space = cnetwork_new_namespace()
-            guard space >= 0 else { throw SystemFailure("cannot make a network namespace", errno: errno) }
+            try check("make a network namespace", space)
             return space
         }
         try check("create the interfaces", cnetwork_add_pair(outer, inner, space))
@@ -91,12 +91,15 @@ final class NetworkLab: Sendable {
         try check("switch offloads off", cnetwork_disable_offloads(outer))
         try check("set up the interface", cnetwork_set_up(outer, 0))
         let packets = cnetwork_open_packets(outer)
-        guard packets >= 0 else { throw SystemFailure("cannot receive the packets of an interface", errno: errno) }
+        try check("receive the packets of an interface", packets)
         return (space, packets)
     }
 
+    /// Throws if the result is below 0.
     private static func check(_ step: String, _ result: Int32) throws(SystemFailure) {
-        guard result == 0 else { throw SystemFailure("--network: cannot \(step)", errno: errno) }
+        guard result < 0 else { return }
+        let reason = String(cString: strerror(errno))
+        throw SystemFailure("--network: this system refuses to \(step) (\(reason)). \(alternative)")
     }
 
     /// Runs `body` on a new thread, which then ends, because a thread cannot leave its namespace in every system.

@@ -14,19 +14,26 @@ import Transports
     .ownThread
 )
 struct CaptureTests {
-    /// The encrypted transports need OpenSSL.
-    static let transports = ["tcp", "ws", "mqtt", "udp"] + (hasOpenSSL ? ["tls", "wss", "mqtts", "dtls"] : [])
+    /// All transports with a port, and the modes that send more than the messages. The encrypted ones need OpenSSL.
+    static let transports =
+        ["tcp", "ws", "mqtt", "mqtt qos=1", "mqtt qos=2", "mqtt+ws", "udp", "udp reliable=ordered"]
+        + (hasOpenSSL ? ["tls", "wss", "mqtts", "mqtt+wss", "dtls", "dtls reliable=ordered"] : [])
 
     @Test("The bytes of a connection with all headers are those of the captured packets", arguments: transports)
     func bytes(transport: String) async throws {
+        let words = transport.split(whereSeparator: { " =".contains($0) }).map(String.init)
+        let option = words.count == 3 ? Endpoint.Option(name: words[1], value: words[2]) : nil
         var counts = (counted: 0, captured: -1)
         // On a busy machine, TCP may repeat segments. The capture alone has their content.
-        for _ in 0..<5 where counts.counted != counts.captured { counts = try await count(transport) }
+        for _ in 0..<5 where counts.counted != counts.captured { counts = try await count(words[0], option) }
         #expect(counts.counted == counts.captured)
     }
 
     /// Exchanges messages over one connection. Returns the bytes that it has counted, and those that were captured.
-    private func count(_ transport: String) async throws -> (counted: Int, captured: Int) {
+    private func count(
+        _ transport: String,
+        _ option: Endpoint.Option?
+    ) async throws -> (counted: Int, captured: Int) {
         let server = try await EmbeddedServer.start("\(transport)://127.0.0.1:0", .echo)
         let port = try #require(server.endpoint.port)
         let python = try #require(Peers.python)
@@ -39,9 +46,11 @@ struct CaptureTests {
         if transport.hasPrefix("mqtt") {
             endpoint.options += [.init(name: "subscribe", value: "t"), .init(name: "publish", value: "t")]
         }
+        endpoint.options += [option].compactMap { $0 }
         let connection = try await TransportRegistry.standard.transport(for: endpoint).connect(timeout: .seconds(20))
         for number in 0..<20 {
-            #expect(await connection.send(Payload([UInt8](repeating: 7, count: 1 + number * 50))) == .written)
+            let outcome = await connection.send(Payload([UInt8](repeating: 7, count: 1 + number * 50)))
+            #expect(outcome == (option?.name == "qos" ? .acknowledged : .written))
             #expect(try await connection.receive()?.bytes.count == 1 + number * 50)
         }
         // The two SYN of TCP have 8 bytes of options more than the segments after them.

@@ -21,6 +21,8 @@ struct PeerTests {
         #expect(Peers.openssl != nil && hasOpenSSL)
         // The command is not installed but built with the tests. Some peers are tested with it.
         #expect(Peers.imbench != nil)
+        // Packets are captured by root only.
+        #expect(geteuid() == 0)
     }
 
     // MARK: mosquitto as the broker

@@ -6,11 +6,13 @@ import Testing
 /// Runs over real network namespaces.
 @Suite("Runs over an emulated network")
 struct NetworkRunTests {
-    /// The report of a run; `nil` where the system refuses namespaces, which the run must say in one line.
+    /// The report of a run; `nil` where the system refuses namespaces, which the run must say in one line. Where all peers
+    /// are required, namespaces are too.
     private func report(_ line: String) async throws -> [String: Any]? {
         let words = "run --quiet --format json \(line)".split(separator: " ").map(String.init)
         let outcome = try await BuiltProgram.run(words)
-        if outcome.status != ExitStatus.good, outcome.output.isEmpty {
+        let isRequired = ProcessInfo.processInfo.environment["IM_REQUIRE_PEERS"] != nil
+        if outcome.status != ExitStatus.good, outcome.output.isEmpty, !isRequired {
             #expect(outcome.errorLines.count == 1 && outcome.errors.contains("--network"), "\(outcome.errors)")
             return nil
         }
@@ -55,12 +57,16 @@ struct NetworkRunTests {
         #expect(try losses(first, "to_server").lost != losses(second, "to_server").lost)
     }
 
-    @Test("No connection has more than the rate of the network")
+    @Test("A connection gets the rate of the network, less the headers")
     func rate() async throws {
-        let line = "--mix picture=64KiB --network rate=1mbit --transport tcp --duration 100ms --repeat 1 --warmup 1ms"
+        let line =
+            "--network rate=1mbit --transport tcp --codec protobuf --size 4096 --in-flight 32 --connections 1 --duration 3s "
+            + "--repeat 1"
         guard let report = try await report(line) else { return }
-        let rows = try #require(report["results"] as? [[String: Any]])
-        let rates = rows.compactMap { $0["picture_mbit_per_s"] as? Double }
-        #expect(rates.count == 2 && rates.allSatisfy { $0 > 0 && $0 < 1 }, "\(rates)")
+        let row = try #require((report["results"] as? [[String: Any]])?.first)
+        let bytes = try #require(row["throughput_msgs_per_s"] as? Double) * 4147
+        // A segment of 1,500 bytes has 1,448 bytes of messages. On a busy machine less arrives; `.ci/run` checks for 90 %.
+        let most = 1_000_000.0 / 8 * 1448 / 1500
+        #expect(bytes > most / 2 && bytes < most * 1.02, "\(bytes) of \(most)")
     }
 }
