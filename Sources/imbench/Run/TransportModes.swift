@@ -28,6 +28,8 @@ struct TransportMode: Sendable {
         (descriptor.cores, descriptor.annotate) = (nil, nil)
         descriptor.make = { (endpoint, loop) throws(TransportError) in
             var endpoint = endpoint
+            // The endpoint of a server has its options.
+            endpoint.options.removeAll { own in options.contains { $0.name == own.name } }
             endpoint.options += options
             return try base.make(endpoint, loop)
         }
