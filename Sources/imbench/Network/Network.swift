@@ -23,32 +23,33 @@ struct Network: Sendable, Hashable {
     /// The source of the figures of a preset.
     var source = ""
 
-    /// The networks with a name.
+    /// The networks with a name. Docs/reference/networks.md has the addresses of the sources.
     static let presets = [
         preset(
             "wifi",
             "delay=1ms,rate=30mbit/15mbit",
-            "Firefox Source Docs, Network Monitor, Throttling: Wi-Fi, 30 Mbit/s and 15 Mbit/s, 2 ms"
+            "Firefox Source Docs, Network Monitor, Throttling, read in 2026: Wi-Fi, 30 Mbit/s and 15 Mbit/s, 2 ms"
         ),
         preset(
             "4g",
             "delay=35ms,rate=12mbit/12mbit",
-            "WebPageTest, connectivity.ini.sample: LTE, 12 Mbit/s, round trip of 70 ms"
+            "WebPageTest, connectivity.ini.sample, read in 2026: LTE, 12 Mbit/s, round trip of 70 ms"
         ),
         preset(
             "3g",
             "delay=150ms,rate=1.6mbit/768kbit",
-            "WebPageTest, connectivity.ini.sample: 3G, 1.6 Mbit/s and 768 kbit/s, round trip of 300 ms"
+            "WebPageTest, connectivity.ini.sample, read in 2026: 3G, 1.6 Mbit/s and 768 kbit/s, round trip of 300 ms"
         ),
         preset(
             "metro",
             "delay=95ms,loss=1%,rate=900kbit/200kbit",
-            "BrowserStack, Simulate network conditions: 3.5g-hspa-lossy, 900 and 200 kbit/s, 190 ms, loss of 1 %"
+            "BrowserStack, Simulate network conditions, read in 2026: 3.5g-hspa-lossy, 900 and 200 kbit/s, 190 ms, "
+                + "loss of 1 %"
         ),
         preset(
             "satellite",
             "delay=279ms",
-            "RFC 2488, section 2: a hop over a geostationary satellite takes up to 279 ms in each direction"
+            "RFC 2488, 1999, section 2: a hop over a geostationary satellite takes up to 279 ms in each direction"
         ),
     ]
 

@@ -23,9 +23,10 @@ struct NetworkTests {
         #expect(network.rateToClient == 1_000_000 && network.rateToServer == 1_000_000 && network.queue == 100)
     }
 
-    @Test("Each preset has a delay and a source", arguments: Network.presets)
+    @Test("Each preset has a delay, and a source with its year", arguments: Network.presets)
     func presets(preset: Network) throws {
-        #expect(preset.delay > .zero && !preset.source.isEmpty)
+        #expect(preset.delay > .zero)
+        #expect(preset.source.contains(#/(19|20)\d\d/#), "\(preset.source)")
         #expect(try Network(preset.name) == preset)
     }
 
