@@ -108,9 +108,24 @@ struct LoopSchedulerTests {
         for _ in 0..<10 { rig.tick() }
         #expect(rig.order == (0..<count).map { "\($0) tickEnd" })
     }
+
+    @Test("One step of a handshake runs in each tick, after the handlers of open connections")
+    func handshakes() {
+        let rig = Rig()
+        let first = Step("first", rig) { rig.scheduler.add($0, to: .handshake) }
+        rig.scheduler.add(first, to: .handshake)
+        rig.scheduler.add(Step("second", rig), to: .handshake)
+        let open = Step("open", rig) { rig.scheduler.add($0, to: .deferred) }
+        rig.scheduler.add(open, to: .deferred)
+        for step in ["first", "second", "first", "first"] {
+            rig.order = []
+            rig.tick()
+            #expect(rig.order == ["open deferred", "\(step) handshake"])
+        }
+    }
 }
 
-/// A scheduler whose clock only its handlers advance.
+/// A scheduler whose clock only its handlers advance. Its ticks have the order of those of a loop.
 private final class Rig {
     var now: Int64 = 1_000_000
     var order: [String] = []
@@ -119,6 +134,7 @@ private final class Rig {
     func tick() {
         scheduler.endTick(since: now)
         scheduler.runDeferred { _ in }
+        scheduler.runHandshake()
     }
 }
 
@@ -141,5 +157,5 @@ private final class Step: ScheduledHandler {
 }
 
 extension LoopQueue {
-    fileprivate static let all: [LoopQueue] = [.tickEnd, .lowPriority, .deferred]
+    fileprivate static let all: [LoopQueue] = [.tickEnd, .lowPriority, .deferred, .handshake]
 }

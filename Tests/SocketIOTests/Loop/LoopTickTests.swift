@@ -60,6 +60,26 @@ struct LoopTickTests {
         }
         #expect(order.withLock { $0 } == ["prompt", "slow", "timer", "next"])
     }
+
+    @Test("One step of a handshake runs at the end of each tick")
+    func handshakes() async throws {
+        let loop = try EventLoop(name: "handshakes")
+        let order = Locked<[String]>([])
+        let (first, second) = (TickWork("first", order), TickWork("second", order))
+        let (prompt, open) = (TickWork("prompt", order), TickWork("open", order))
+        await withCheckedContinuation { continuation in
+            loop.execute {
+                for handler in [first, second] { loop.add(handler, to: .handshake) }
+                loop.add(open, to: .deferred)
+                loop.add(prompt, to: .tickEnd)
+                _ = loop.schedule(at: loop.now) {
+                    order.withLock { $0.append("timer") }
+                    _ = loop.schedule(at: loop.now) { continuation.resume() }
+                }
+            }
+        }
+        #expect(order.withLock { $0 } == ["prompt", "open", "first", "timer", "second"])
+    }
 }
 
 /// Adds itself to both queues again whenever the end of a tick calls it.
