@@ -388,4 +388,25 @@ struct CertificateProblemTests {
         await client.close()
         await host.stop()
     }
+
+    @Test("A supervisor reports for each connection that the certificate was not checked")
+    func uncheckedConnections() async throws {
+        let host = try await TLSHost(try ThrowAwayAuthority.selfSigned(.init("any.example")))
+        let endpoint = tlsEndpoint("wss", port: host.port, ["dangerously-trust-any-certificate": "on"])
+        let (supervisor, recorder) = try Supervisor.recorded([endpoint])
+        supervisor.connect()
+        let first = try #require(try await host.listener.accept())
+        await recorder.waitUntilOpen()
+        await first.close()
+        let second = try #require(try await host.listener.accept())
+        await recorder.waitUntilOpen(2)
+        let events = recorder.events
+        let checks = events.compactMap { event -> Bool? in
+            if case .encrypted(endpoint, let encryption) = event { encryption.isVerified } else { nil }
+        }
+        #expect(checks == [false, false], "\(events)")
+        await supervisor.close()
+        await second.close()
+        await host.stop()
+    }
 }
