@@ -53,9 +53,8 @@ enum OutageFault: String, Sendable, Hashable, CaseIterable {
         case .rebind where transport.isEncrypted: "a connection over DTLS does not outlive its address"
         case .reset where transport.isDatagram, .finish where transport.isDatagram:
             "there is no connection that could end"
-        case .badCredentials where transport.isEncrypted:
-            "the server that refuses credentials does not encrypt; see the plain transport"
-        case .badCredentials where RefusingServer.answers[transport.name] == nil: "the protocol has no credentials"
+        case .badCredentials where transport.broker == nil && !transport.decidesHandshakes:
+            "the protocol has no credentials"
         default: nil
         }
     }

@@ -43,7 +43,7 @@ struct OutageRun: Sendable {
         )
         let refusing = try await refusingServer()
         let watch = OutageWatch()
-        let supervisor = try supervisor(proxy, refusing?.port, watch)
+        let supervisor = try supervisor(proxy, refusing?.endpoint.port, watch)
         let sender = OutageSender(supervisor, timing.pace, on: clientLoop)
 
         if fault == .refused { try await proxy.refuse(true) }
@@ -84,7 +84,7 @@ struct OutageRun: Sendable {
         await supervisor.close()
         await proxy.stop()
         await server.close()
-        await loop.perform { refusing?.server.value.close() }
+        await refusing?.stop()
         _ = try healed.get()
     }
 
@@ -174,17 +174,14 @@ struct OutageRun: Sendable {
         }
     }
 
-    private func refusingServer() async throws(TransportError) -> (server: LoopBound<RefusingServer>, port: UInt16)? {
-        guard fault == .badCredentials, let answer = RefusingServer.answers[transport.name] else { return nil }
-        let made: Result<LoopBound<RefusingServer>, TransportError> = await loop.perform { [loop, host] in
-            do throws(SystemError) {
-                return .success(LoopBound(try RefusingServer(answer, host: host, on: loop), to: loop))
-            } catch {
-                return .failure(TransportError(error, .connect))
-            }
+    /// Starts the server that rejects the credentials of all clients, if the fault needs one.
+    private func refusingServer() async throws(TransportError) -> EmbeddedServer? {
+        guard fault == .badCredentials else { return nil }
+        let url = "\(transport.name)://\(host):0"
+        if transport.broker != nil {
+            return try await EmbeddedServer.startBroker(url, on: loop, authenticate: { _ in .wrongCredentials })
         }
-        let server = try made.get()
-        return (server, await loop.perform { server.value.port } ?? 0)
+        return try await EmbeddedServer.start(url, on: loop, registry: .measured, decide: { _ in .refuse(status: 401) })
     }
 
     /// Waits for a time, or until the program is interrupted.

@@ -32,7 +32,7 @@ struct OutageTests {
         switch fault {
         case .rebind: !["udp", "udp-reliable"].contains(name)
         case .reset, .finish: ["udp", "udp-reliable", "dtls"].contains(name)
-        case .badCredentials: !["ws", "mqtt"].contains(name)
+        case .badCredentials: !["ws", "wss", "mqtt", "mqtts", "mqtt+ws", "mqtt+wss"].contains(name)
         default: false
         }
     }
@@ -71,6 +71,7 @@ struct OutageTests {
         #expect(try await measure("dtls", .rebind).skipped != nil)
         #expect(try await measure("udp", .finish).skipped != nil)
         #expect(try await measure("tcp", .badCredentials).skipped != nil)
+        #expect(try await measure("tls", .badCredentials).skipped != nil)
     }
 
     @Test("The report has every row, and the failure of one, in every format")
