@@ -234,9 +234,11 @@ struct HandshakeMutationTests {
 
     @Test(
         "Two streams fail, or receive the same data, if any byte is flipped or the stream ends there",
-        arguments: [Kind.tls13, .tls12]
+        arguments: Kind.allCases
     )
     func streams(kind: Kind) throws {
+        // The test of engines flips each byte of the handshakes with certificates of clients.
+        let step = kind.hasClientCertificate ? 3 : 1
         let contexts = try kind.contexts(try TestCertificates())
         let loop = SteppedPoller.loop()
         var unchanged = Mutation(.none)
@@ -244,7 +246,7 @@ struct HandshakeMutationTests {
         var cases = 0
         var wrong: [String] = []
         for sender in [TLSSettings.Side.client, .server] {
-            for offset in 0..<(unchanged.passed[sender] ?? 0) {
+            for offset in stride(from: 0, to: unchanged.passed[sender] ?? 0, by: step) {
                 for change in [Mutation.Change.flip, .cut] {
                     var mutation = Mutation(change, sender, offset)
                     if let problem = try connect(contexts, &mutation, on: loop) {
@@ -256,7 +258,7 @@ struct HandshakeMutationTests {
         }
         #expect(wrong.isEmpty)
         print("\(kind): \(cases) handshakes of streams with a change")
-        #expect(cases > 2000)
+        #expect(cases > 2000 / step)
     }
 
     @Test("A handshake arrives in moves of any size", arguments: Kind.allCases, [1, 3, 5, 64, 1000])
