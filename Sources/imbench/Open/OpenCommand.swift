@@ -16,13 +16,20 @@ func openConnections(_ options: Options) throws -> Int32 {
     let stage = try Stage(registry: .measured, outside: [], seed: seed, placement: placement, lab: lab)
     let networks: [Network?] = options.networks.isEmpty ? [nil] : options.networks
     let kinds = OpenKind.all(of: options.transports)
-    var progress = Progress(total: networks.count * kinds.count, isQuiet: options.quiet)
+    var progress = Progress(total: networks.count * kinds.count * (options.repeats + 1), isQuiet: options.quiet)
     for network in networks where !Interruption.isRequested {
         if let network { lab?.use(network, seed: seed) }
-        for kind in kinds where !Interruption.isRequested {
-            progress.step("\(network.map { $0.name + " " } ?? "")\(kind.transport) \(kind.security)")
-            results.rows.append(OpenRow.measure(kind, network, lab, stage, options.repeats))
+        var all = kinds.map { OpenSeries($0, network, lab, stage) }
+        for (place, number) in OpenSeries.order(of: all.count, options.repeats, alternates: network == nil)
+        where !Interruption.isRequested {
+            progress.step(
+                (network.map { $0.name + " " } ?? "") + kinds[place].name,
+                figures: OpenRow.figures(results.rows + all.map(\.row))
+            )
+            // The first connection fills caches, and gets the session that the next one continues.
+            all[place].open(isMeasured: number > 0, isRecorded: number == options.repeats)
         }
+        results.rows += all.map(\.row)
         if let network, let lab { results.run.networks.append(NetworkUse(network, seed, lab)) }
     }
     progress.finish()
@@ -76,55 +83,100 @@ struct OpenRow: Sendable {
     var opened: RepeatStatistics?
     /// The time until the first message has its answer, in milliseconds.
     var answered: RepeatStatistics?
+    /// That time of each connection, in their order.
+    var answers: [Double] = []
     /// The packets of one connection until the answer, if there is a network.
     var packets: [LinkRecord] = []
     var failure: String?
 
+    /// The times until the answer so far, in ms: a line for each kind, and a column for each network.
+    static func figures(_ rows: [OpenRow]) -> Table {
+        let networks = rows.map(\.network).distinct
+        return Table(
+            columns: [.text("answer ms")] + networks.map { .number($0 ?? "loopback") },
+            rows: rows.map(\.kind).distinct.map { kind in
+                let cells = networks.map { network -> Table.Cell in
+                    let row = rows.first { $0.kind == kind && $0.network == network }
+                    guard let row, row.failure == nil else { return Table.Cell("") }
+                    return Table.Cell(row.answered?.median)
+                }
+                return Table.Row(cells: [Table.Cell(kind.name)] + cells)
+            }
+        )
+    }
+}
+
+/// The connections of one kind over one network, which are opened one at a time.
+struct OpenSeries {
+    private var measured: OpenRow
+    private var transport: (any Transport)?
+    private var opened: [Double] = []
+    private let lab: NetworkLab?
+    private let stage: Stage
+    private let limit: Duration
+
     /// The text of the messages.
     private static let message = Payload(Array("A first message, as long as many in a chat.".utf8))
 
-    static func measure(
-        _ kind: OpenKind,
-        _ network: Network?,
-        _ lab: NetworkLab?,
-        _ stage: Stage,
-        _ repeats: Int
-    ) -> OpenRow {
-        var row = OpenRow(network: network?.name, kind: kind)
-        let loop = stage.clientLoop
+    init(_ kind: OpenKind, _ network: Network?, _ lab: NetworkLab?, _ stage: Stage) {
+        measured = OpenRow(network: network?.name, kind: kind)
+        (self.lab, self.stage) = (lab, stage)
+        limit = .seconds(20) + (network?.delay ?? .zero) * 20
         do throws(TransportError) {
-            let transport = try stage.transport(kind.transport, unique: "open", options: kind.options)
-            let limit = Duration.seconds(20) + (network?.delay ?? .zero) * 20
-            var (opened, answered): ([Double], [Double]) = ([], [])
-            // The first connection fills caches, and gets the session that the next one continues.
-            for index in -1..<repeats where !Interruption.isRequested {
-                if index == repeats - 1 { lab?.startRecording() }
-                let result: Result<Sample, TransportError> = runInterruptibly(on: loop) {
-                    do throws(TransportError) {
-                        return .success(try await connectAndSend(transport, lab, limit, on: loop))
-                    } catch {
-                        return .failure(error)
-                    }
-                }
-                // An interruption keeps the samples before it.
-                if Interruption.isRequested, !opened.isEmpty { break }
-                let sample = try result.get()
-                guard index >= 0 else { continue }
-                guard sample.isResumed == kind.isResumed else {
-                    row.failure = "the TLS session was \(sample.isResumed ? "" : "not ")continued"
-                    return row
-                }
-                (row.roundTrips, row.bytes) = (sample.roundTrips, sample.bytes)
-                row.packets = sample.packets
-                opened.append(sample.opened)
-                answered.append(sample.answered)
-            }
-            (row.opened, row.answered) = (RepeatStatistics(opened), RepeatStatistics(answered))
-            if opened.isEmpty { row.failure = Interruption.sentence }
+            transport = try stage.transport(kind.transport, unique: "open", options: kind.options)
         } catch {
-            row.failure = Interruption.isRequested ? Interruption.sentence : stage.failure(error, of: kind.transport)
+            measured.failure = stage.failure(error, of: kind.transport)
         }
+    }
+
+    /// The order of the connections of `count` kinds: the place of the kind, and the number of its connection. Number 0 is
+    /// not measured.
+    ///
+    /// - Parameter alternates: whether the kinds take turns, so that a slow phase of the machine affects all of them. Over a
+    ///   network, its delay is most of each time, and late packets of another kind would be recorded.
+    static func order(of count: Int, _ repeats: Int, alternates: Bool) -> [(place: Int, number: Int)] {
+        alternates
+            ? (0...repeats).flatMap { number in (0..<count).map { (place: $0, number: number) } }
+            : (0..<count).flatMap { place in (0...repeats).map { (place: place, number: $0) } }
+    }
+
+    /// The row of the connections so far.
+    var row: OpenRow {
+        var row = measured
+        guard row.failure == nil else { return row }
+        (row.opened, row.answered) = (RepeatStatistics(opened), RepeatStatistics(row.answers))
+        if opened.isEmpty, Interruption.isRequested { row.failure = Interruption.sentence }
         return row
+    }
+
+    /// Opens a connection, unless one has failed. An interruption keeps the samples before it.
+    mutating func open(isMeasured: Bool, isRecorded: Bool) {
+        guard measured.failure == nil, let transport else { return }
+        if isRecorded { lab?.startRecording() }
+        let (lab, limit, loop) = (lab, limit, stage.clientLoop)
+        let result: Result<Sample, TransportError> = runInterruptibly(on: loop) {
+            do throws(TransportError) {
+                return .success(try await OpenSeries.connectAndSend(transport, lab, limit, on: loop))
+            } catch {
+                return .failure(error)
+            }
+        }
+        guard !Interruption.isRequested else { return }
+        switch result {
+        case .failure(let error): measured.failure = stage.failure(error, of: measured.kind.transport)
+        case .success(let sample): if isMeasured { add(sample) }
+        }
+    }
+
+    private mutating func add(_ sample: Sample) {
+        guard sample.isResumed == measured.kind.isResumed else {
+            measured.failure = "the TLS session was \(sample.isResumed ? "" : "not ")continued"
+            return
+        }
+        (measured.roundTrips, measured.bytes) = (sample.roundTrips, sample.bytes)
+        measured.packets = sample.packets
+        opened.append(sample.opened)
+        measured.answers.append(sample.answered)
     }
 
     private struct Sample: Sendable {

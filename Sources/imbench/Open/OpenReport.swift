@@ -16,7 +16,8 @@ extension OpenResults {
                 question: "How long until the first message has its answer\(network.map { " over \($0)" } ?? "")?",
                 charts: [Self.chart(rows, network)] + (hasLadders ? rows.map { Self.ladder($0) } : []),
                 table: Self.table(rows),
-                notes: run.networks.filter { $0.network.name == network }.map(\.sentence),
+                notes: Self.differences(rows, network)
+                    + run.networks.filter { $0.network.name == network }.map(\.sentence),
                 reading:
                     "Shorter is better. The first part of a bar is the time until the connection is open. The second part is the "
                     + "message and its answer."
@@ -36,10 +37,7 @@ extension OpenResults {
             facts: run.facts,
             sections: sections,
             records: Self.table(rows),
-            data: run.envelope(
-                results: rows.map { Self.data($0) },
-                more: run.networks.isEmpty ? [] : [("networks", .array(run.networks.map(\.data)))]
-            )
+            data: data(groups)
         )
     }
 
@@ -51,6 +49,19 @@ extension OpenResults {
             return network.loss > 0 || network.reordering > 0 || network.delay + network.jitter >= .milliseconds(450)
                 || counts.toServer.overflowed + counts.toClient.overflowed > 0
         }
+    }
+
+    /// The sentences about the differences over one network: each kind beside the first one.
+    private static func differences(_ rows: [OpenRow], _ network: String?) -> [String] {
+        let rows = rows.filter { $0.failure == nil }.map { row in
+            RowDifferences.Row(
+                subject: row.kind.name.replacing(",", with: ""),
+                group: network ?? "loopback",
+                size: 0,
+                values: row.answers
+            )
+        }
+        return RowDifferences([.init(preposition: "over", rows: rows)], .answer).sentences
     }
 
     /// The shortest and the longest beginning over one network.
@@ -146,6 +157,15 @@ extension OpenResults {
         return ladder
     }
 
+    private func data(_ groups: [String?]) -> JSONValue {
+        let sentences = groups.flatMap { network in
+            Self.differences(rows.filter { $0.network == network }, network)
+        }
+        var more: [(String, JSONValue)] = [("sentences", .array(sentences.map(JSONValue.string)))]
+        if !run.networks.isEmpty { more.append(("networks", .array(run.networks.map(\.data)))) }
+        return run.envelope(results: rows.map { Self.data($0) }, more: more)
+    }
+
     private static func data(_ row: OpenRow) -> JSONValue {
         .object([
             ("transport", .string(row.kind.transport)), ("encryption", .string(row.kind.security)),
@@ -154,7 +174,17 @@ extension OpenResults {
             ("answer_ms", .rounded(row.answered?.median)), ("answer_low_ms", .rounded(row.answered?.low)),
             ("answer_high_ms", .rounded(row.answered?.high)),
             ("answer_spread_percent", .rounded(row.answered?.relativeSpread.map { $0 * 100 })),
-            ("failure", JSONValue(row.failure)),
+            ("answer_ms_repeats", .array(row.answers.map(JSONValue.rounded))), ("failure", JSONValue(row.failure)),
         ])
     }
+}
+
+extension RowDifferences.Words {
+    fileprivate static let answer = RowDifferences.Words(
+        verb: ("takes", "take"),
+        more: "longer until the first answer than",
+        less: "less time until the first answer than",
+        times: "as long until the first answer as",
+        quantity: "time until the first answer"
+    )
 }
