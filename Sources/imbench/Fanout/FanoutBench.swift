@@ -18,7 +18,9 @@ final class FanoutBench {
     private struct Entry {
         var row: FanoutRow
         var times = FanoutCounts.Times()
-        var lastP50: [Double] = []
+        /// For each repeat, the median time of the last subscriber, and the processor time per delivery, in microseconds.
+        var lastP50: [Double?] = []
+        var cpuRepeats: [Double?] = []
         var rates: [Double] = []
         var delivered = 0
         /// The deliveries of the repeats whose processor time is known, and that time.
@@ -143,7 +145,8 @@ final class FanoutBench {
         entry.delivered += outcome.delivered
         entry.times.merge(outcome.times)
         entry.rates.append(Double(outcome.delivered) * 1e9 / Double(outcome.elapsed))
-        if let median = outcome.times.last.median { entry.lastP50.append(Double(median) / 1000) }
+        entry.lastP50.append(outcome.times.last.median.map { Double($0) / 1000 })
+        entry.cpuRepeats.append(cpu.map { Double($0) / 1000 / Double(outcome.delivered) })
         if let cpu { entry.cpu = (entry.cpu.deliveries + outcome.delivered, entry.cpu.nanoseconds + cpu) }
     }
 
@@ -167,6 +170,27 @@ final class FanoutBench {
 
     // MARK: Results
 
+    /// The medians so far, in µs: a line for each transport and server, and a column for each number of subscribers and size.
+    var figures: Table {
+        let hasSizes = keys.map(\.size).distinct.count > 1
+        func line(_ key: Key) -> String { "\(key.transport) \(key.server.rawValue)" }
+        func column(_ key: Key) -> String { "\(key.subscribers)" + (hasSizes ? " × \(key.size)" : "") }
+        let (lines, columns) = (keys.map { line($0) }.distinct, keys.map { column($0) }.distinct)
+        return Table(
+            columns: [.text("last p50 µs")] + columns.map { .number("\($0)") },
+            rows: lines.map { name in
+                let cells = columns.map { title -> Table.Cell in
+                    let key = keys.first { line($0) == name && column($0) == title }
+                    guard let key, let entry = entries[key], entry.row.outcome == .measured else {
+                        return Table.Cell("")
+                    }
+                    return Table.Cell(RepeatStatistics(entry.lastP50.compactMap { $0 })?.median)
+                }
+                return Table.Row(cells: [Table.Cell(name)] + cells)
+            }
+        )
+    }
+
     /// The finished rows.
     var results: [FanoutRow] {
         keys.compactMap { key in entries[key].map(finish) }
@@ -183,6 +207,7 @@ final class FanoutBench {
         row.half = Latency(entry.times.half)
         row.last = Latency(entry.times.last)
         row.lastP50Repeats = entry.lastP50
+        row.cpuRepeats = entry.cpuRepeats
         row.deliveryRate = RepeatStatistics(entry.rates)?.median
         if entry.cpu.deliveries > 0 {
             row.cpuPerDelivery = Double(entry.cpu.nanoseconds) / 1000 / Double(entry.cpu.deliveries)

@@ -57,7 +57,7 @@ private func measure(_ bench: FanoutBench, _ options: Options, _ seed: UInt64) -
     var progress = Progress(total: planned, isQuiet: options.quiet)
     for _ in 0..<options.repeats {
         for key in bench.keys.shuffled(using: &generator) where !Interruption.isRequested {
-            progress.step("\(key.transport) \(key.server.rawValue) \(key.subscribers)")
+            progress.step("\(key.transport) \(key.server.rawValue) \(key.subscribers)", figures: bench.figures)
             bench.measure(key, duration: duration / options.repeats)
             if !Interruption.isRequested { measured += 1 }
         }

@@ -14,12 +14,14 @@ struct FanoutRow: Sendable, AssertableRow {
     var half: Latency?
     /// Until all of them have it.
     var last: Latency?
-    /// The median of ``last`` in each repeat, in microseconds.
-    var lastP50Repeats: [Double] = []
+    /// The median of ``last`` in each repeat, in microseconds; `nil` where too few samples support it.
+    var lastP50Repeats: [Double?] = []
     /// Deliveries per second.
     var deliveryRate: Double?
     /// Processor time of the server, in microseconds.
     var cpuPerDelivery: Double?
+    /// ``cpuPerDelivery`` in each repeat; `nil` where it is unknown.
+    var cpuRepeats: [Double?] = []
     /// Published messages.
     var messages = 0
     /// Deliveries, warm-ups included.
@@ -127,27 +129,39 @@ struct FanoutResults: Sendable {
         let isOpen = rows.contains { $0.targetRate != nil }
         var facts = run.facts
         if !facts.contains(where: { $0.name == "placement" }) { facts.append(("placement", run.placement.sentence)) }
+        let (times, costs) = (lastSentences, costSentences)
+        var more: [(String, JSONValue)] = [("sentences", .array((times + costs).map(JSONValue.string)))]
+        if !run.networks.isEmpty { more.append(("networks", .array(run.networks.map(\.data)))) }
         return Report(
             name: "imbench fanout",
             title: "One message to many subscribers: time until they have it, and the cost for the server",
             warnings: run.warnings,
-            verdict: verdicts,
+            verdict: [verdict].compactMap { $0 },
             facts: facts,
             sections: [
                 Report.Section(
                     heading: "Until subscribers have a message, in µs",
+                    question: "How long does it take until all subscribers have a message?",
                     charts: rows.map(\.subscribers).distinct.map(chart),
                     table: table.selecting(["1st p50", "half p50", "last p50", "last p99", "accounts"]),
-                    notes: notes + run.networks.map(\.sentence),
+                    notes: times + notes + run.networks.map(\.sentence),
                     reading:
                         "Shorter is better. Each bar is the time from the intended moment of sending until the last subscriber "
                         + "has the message. All subscribers share one thread here, so it grows with their number."
                 ),
                 Report.Section(
                     heading: "Rate and cost",
+                    question: "How many deliveries does a server make in a second, and what does each cost?",
                     table: table.withoutNotes.selecting(
                         ["deliv/s", "CPU µs", "messages"] + (isOpen ? ["target/s"] : [])
                     ),
+                    notes: costs,
+                    reading:
+                        "More deliveries and less processor time are better. "
+                        + (isOpen
+                            ? "The messages follow a schedule, so the rate only shows whether the server keeps up."
+                            : "A message is sent when all subscribers have the one before, so the rate follows from the "
+                                + "times above."),
                     next: [.init("To see the memory of each subscriber", "imbench crowd --idle 1000")]
                 ),
             ],
@@ -158,10 +172,11 @@ struct FanoutResults: Sendable {
                         members + [
                             ("accounts_close", .bool(row.closes)),
                             ("last_p50_us_repeats", .array(row.lastP50Repeats.map(JSONValue.rounded))),
+                            ("server_cpu_us_per_delivery_repeats", .array(row.cpuRepeats.map(JSONValue.rounded))),
                         ]
                     )
                 },
-                more: run.networks.isEmpty ? [] : [("networks", .array(run.networks.map(\.data)))]
+                more: more
             )
         )
     }
@@ -204,37 +219,57 @@ struct FanoutResults: Sendable {
         return text
     }
 
-    /// For each transport with two servers, whether the last of the most subscribers waits longer with one of them.
-    private var verdicts: [String] {
-        rows.map(\.transport).distinct.flatMap { transport in
-            rows.filter { $0.transport == transport }.map(\.size).distinct.compactMap { size -> String? in
-                let all = rows.filter { $0.transport == transport && $0.size == size && $0.outcome == .measured }
-                let most = all.filter { $0.subscribers == all.map(\.subscribers).max() }
-                guard most.count == 2, let first = most.first, let second = most.last else { return nil }
-                return Self.verdict(first, second)
-            }
-        }
-    }
+    private var measured: [FanoutRow] { rows.filter { $0.outcome == .measured && $0.last?.p50 != nil } }
 
-    /// The ratio of the two medians in words; `nil` if there are too few repeats for one.
-    static func verdict(_ first: FanoutRow, _ second: FanoutRow) -> String? {
-        guard let interval = RatioInterval(before: first.lastP50Repeats, after: second.lastP50Repeats) else {
+    /// The rows with the most subscribers, from the soonest to the latest.
+    private var verdict: String? {
+        guard let most = measured.map(\.subscribers).max() else { return nil }
+        let times = measured.filter { $0.subscribers == most }.compactMap { row in
+            row.last?.p50.map { (row: row, time: $0) }
+        }
+        guard let least = times.min(by: { $0.time < $1.time }), let latest = times.max(by: { $0.time < $1.time }) else {
             return nil
         }
-        let place = "\(first.transport), \(counted(first.subscribers, "subscriber")), \(counted(first.size, "byte"))"
-        let (a, b) = (first.server.rawValue, second.server.rawValue)
-        let noise = 1 + RowDifferences.noise
-        guard interval.low > noise || interval.high < 1 / noise else {
-            return "\(place): no difference beyond noise between \(a) and \(b) until the last subscriber has a message"
+        func text(_ one: (row: FanoutRow, time: Double)) -> String {
+            "\(shown(one.time)) µs over \(one.row.transport) with \(one.row.server.rawValue)"
+                + (hasSizes ? " and \(counted(one.row.size, "byte"))" : "")
         }
-        let isSlower = interval.low > 1
-        let (ratio, low, high) =
-            isSlower
-            ? (interval.middle, interval.low, interval.high)
-            : (1 / interval.middle, 1 / interval.high, 1 / interval.low)
-        return
-            "\(place): until the last subscriber has a message, \(isSlower ? b : a) takes \(shown(ratio)) times as long "
-            + "as \(isSlower ? a : b) (\(shown(low)) to \(shown(high)))"
+        let subject = most == 1 ? "Its one subscriber has" : "The last of \(most) subscribers has"
+        guard times.count > 1 else { return "\(subject) half of the messages within \(text(least))." }
+        return "\(subject) half of the messages within \(text(least)), the soonest, and within \(text(latest)), the latest."
+    }
+
+    // MARK: Differences
+
+    /// The sentences under the table of times.
+    private var lastSentences: [String] { differences(\.lastP50Repeats, .lastSubscriber).sentences }
+
+    /// The sentences under the table of costs.
+    private var costSentences: [String] { differences(\.cpuRepeats, .serverTime).sentences }
+
+    /// Each transport beside the first one with the same server, and each server beside the first one of its transport,
+    /// with as many subscribers.
+    private func differences(
+        _ values: (FanoutRow) -> [Double?],
+        _ words: RowDifferences.Words
+    ) -> RowDifferences {
+        let measured = measured
+        func axis(_ isPart: (FanoutRow) -> Bool) -> RowDifferences.Axis {
+            RowDifferences.Axis(
+                preposition: "with",
+                rows: measured.filter(isPart).map { row in
+                    RowDifferences.Row(
+                        subject: "\(row.transport) \(row.server.rawValue)",
+                        group: counted(row.subscribers, "subscriber"),
+                        size: row.size,
+                        values: values(row)
+                    )
+                }
+            )
+        }
+        let servers = measured.map(\.server).distinct.map { server in axis { $0.server == server } }
+        let transports = measured.map(\.transport).distinct.map { name in axis { $0.transport == name } }
+        return RowDifferences(servers + transports, words)
     }
 
     private var notes: [String] {
@@ -276,4 +311,21 @@ struct FanoutResults: Sendable {
             }
         )
     }
+}
+
+extension RowDifferences.Words {
+    fileprivate static let lastSubscriber = RowDifferences.Words(
+        verb: ("takes", "take"),
+        more: "longer to the last subscriber than",
+        less: "less time to the last subscriber than",
+        times: "as long to the last subscriber as",
+        quantity: "time to the last subscriber"
+    )
+    fileprivate static let serverTime = RowDifferences.Words(
+        verb: ("uses", "use"),
+        more: "more CPU time of the server per delivery than",
+        less: "less CPU time of the server per delivery than",
+        times: "as much CPU time of the server per delivery as",
+        quantity: "CPU time of the server per delivery"
+    )
 }

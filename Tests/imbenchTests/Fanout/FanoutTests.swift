@@ -243,17 +243,50 @@ struct FanoutTests {
         #expect(results.report.text(.table, .none, width: .max).contains("✗ 21 × 100 ≠ 2000"))
     }
 
-    @Test("The verdict names the slower server, or says that there is no difference")
-    func verdicts() throws {
+    @Test("The verdict names the soonest and the latest row with the most subscribers")
+    func verdict() throws {
         var rows = sampleFanout(hostile: "").rows
-        rows[0].lastP50Repeats = [100, 101, 102, 103, 104, 105]
-        rows[1].lastP50Repeats = [200, 202, 204, 206, 208, 210]
-        let slower = try #require(FanoutResults.verdict(rows[0], rows[1]))
-        #expect(slower.contains("mosquitto takes 2.00 times as long as broker (1.9"))
-        #expect(FanoutResults.verdict(rows[1], rows[0])?.contains("mosquitto takes 2.00 times as long") == true)
-        rows[1].lastP50Repeats = [99, 100.5, 102.5, 103, 104, 106]
-        #expect(FanoutResults.verdict(rows[0], rows[1])?.contains("no difference beyond noise") == true)
-        rows[1].lastP50Repeats = [1, 2]
-        #expect(FanoutResults.verdict(rows[0], rows[1]) == nil)
+        var later = try #require(rows[1].last)
+        later.p50 = 2000
+        rows[1].last = later
+        rows[2].outcome = .measured
+        rows[2].last = later
+        let verdict = FanoutResults(run: sampleResults(), rows: rows).report.verdict
+        #expect(verdict.count == 1)
+        #expect(verdict[0].hasPrefix("The last of 100 subscribers has half of the messages within 10"))
+        #expect(verdict[0].contains(" µs over mqtt with broker and 256 bytes, the soonest, and within 2000 µs over mqtt "))
+        let one = FanoutResults(run: sampleResults(), rows: [rows[1]]).report.verdict
+        #expect(
+            one == ["The last of 100 subscribers has half of the messages within 2000 µs over mqtt with mosquitto."]
+        )
+        #expect(FanoutResults(run: sampleResults(), rows: [rows[3]]).report.verdict.isEmpty)
+    }
+
+    @Test("A sentence compares servers of a transport and transports with a server, or says that repeats are too few")
+    func differences() throws {
+        let first = try #require(sampleFanout(hostile: "").rows.first)
+        func lines(_ repeats: Int) -> [String] {
+            let times: [(String, FanoutServerKind, Double)] = [
+                ("tcp", .fanOut, 100), ("tcp", .room, 300), ("ws", .fanOut, 100), ("ws", .room, 300),
+                ("mqtt", .broker, 50),
+            ]
+            let rows = times.map { transport, server, time in
+                var row = first
+                (row.transport, row.server) = (transport, server)
+                row.lastP50Repeats = [Double?](repeating: time, count: repeats)
+                row.cpuRepeats = [Double?](repeating: transport == "ws" ? 6 : 2, count: repeats)
+                return row
+            }
+            let text = FanoutResults(run: sampleResults(), rows: rows).report.text(.table, .none, width: .max)
+            return text.split(separator: "\n").map(String.init)
+        }
+        let many = lines(12)
+        for sentence in [
+            "tcp room takes 3 times as long to the last subscriber as tcp fan-out with 100 subscribers.",
+            "ws fan-out differs from tcp fan-out in time to the last subscriber by less than 1 % with 100 subscribers, if at all.",
+            "ws fan-out uses 3 times as much CPU time of the server per delivery as tcp fan-out with 100 subscribers.",
+        ] { #expect(many.contains(sentence), "\(sentence)") }
+        #expect(!many.contains { $0.hasPrefix("mqtt broker takes") })
+        #expect(lines(3).contains { $0.hasPrefix("3 repeats are too few") })
     }
 }
