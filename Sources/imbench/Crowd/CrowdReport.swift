@@ -107,7 +107,7 @@ struct CrowdResults: Sendable {
                 ? "Honest clients beside hostile ones: round trips during each attack, and before and after it"
                 : "A crowd of idle clients: the cost of each, and their round trips",
             warnings: run.warnings,
-            verdict: isHostile ? verdict : [],
+            verdict: isHostile ? attackVerdict : idleVerdict,
             facts: run.facts,
             sections: isHostile
                 ? [
@@ -151,6 +151,7 @@ struct CrowdResults: Sendable {
                     ),
                     Report.Section(
                         heading: "Memory in the kernel",
+                        question: "How much memory does the kernel take for a connection?",
                         table: table.withoutNotes.selecting(["kernel B", "slab B", "buffers B"]),
                         notes: [KernelMemory.explanation]
                     ),
@@ -175,8 +176,55 @@ struct CrowdResults: Sendable {
         )
     }
 
+    /// The transports with the least and the most memory per connection, and with the most and the fewest connections opened
+    /// per second. A single transport has its figures.
+    private var idleVerdict: [String] {
+        let measured = rows.filter { $0.failure == nil }
+        func figure(_ row: CrowdRow, _ metric: String) -> String? { row.value(of: metric).map { fixed($0, 0) } }
+        func ends(_ metric: String) -> (least: CrowdRow, most: CrowdRow)? {
+            func value(_ row: CrowdRow) -> Double { row.value(of: metric) ?? 0 }
+            let known = measured.filter { $0.value(of: metric) != nil }
+            guard known.count > 1, let least = known.min(by: { value($0) < value($1) }),
+                let most = known.max(by: { value($0) < value($1) })
+            else { return nil }
+            return (least, most)
+        }
+        var sentences: [String] = []
+        if measured.count == 1, let only = measured.first {
+            let parts = [
+                figure(only, "server_bytes").map { "\($0) bytes of heap at the server" },
+                figure(only, "client_bytes").map { "\($0) at the client" },
+                figure(only, "server_kernel_bytes").map { "\($0) bytes of the kernel's memory at each end" },
+            ].compactMap { $0 }
+            if !parts.isEmpty {
+                sentences.append("An idle connection over \(only.transport) takes \(RowDifferences.list(parts)).")
+            }
+            if let rate = figure(only, "connections_per_s") {
+                sentences.append("\(rate) connections were opened per second.")
+            }
+            return sentences
+        }
+        if let (least, most) = ends("server_bytes"), let low = figure(least, "server_bytes"),
+            let high = figure(most, "server_bytes")
+        {
+            sentences.append(
+                "An idle connection takes the least heap at the server over \(least.transport), \(low) bytes, and the most over "
+                    + "\(most.transport), \(high) bytes."
+            )
+        }
+        if let (fewest, most) = ends("connections_per_s"), let low = figure(fewest, "connections_per_s"),
+            let high = figure(most, "connections_per_s")
+        {
+            sentences.append(
+                "Over \(most.transport) the most connections were opened per second, \(high), and over \(fewest.transport) "
+                    + "the fewest, \(low)."
+            )
+        }
+        return sentences
+    }
+
     /// Whether the server kept its limits, and the attack that slowed the others most.
-    private var verdict: [String] {
+    private var attackVerdict: [String] {
         let measured = rows.filter { $0.failure == nil }
         let broken = measured.filter { !$0.breaches.isEmpty }.map(\.name)
         var sentences: [String] = []

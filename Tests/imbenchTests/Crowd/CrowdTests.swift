@@ -114,4 +114,35 @@ struct CrowdTests {
         #expect(format == .csv || text.contains("99"))
         #expect(format != .json || text.contains("\"schema\": \"imbench/1\""))
     }
+
+    @Test("The verdict of idle clients has the most and the least memory and speed, or the figures of the only transport")
+    func idleVerdict() {
+        func row(_ transport: String, _ bytes: Double, _ rate: Double?) -> CrowdRow {
+            var row = CrowdRow(transport: transport)
+            row.metrics = [
+                ("server_bytes", bytes), ("client_bytes", 2 * bytes), ("server_kernel_bytes", nil),
+                ("connections_per_s", rate),
+            ]
+            return row
+        }
+        func verdict(_ rows: [CrowdRow]) -> [String] {
+            let run = RunResults(environment: .current(), options: [], seed: 0)
+            return CrowdResults(run: run, isHostile: false, rows: rows).report.verdict
+        }
+        #expect(
+            verdict([row("tls", 18_000.4, 1200), row("tcp", 2000, 11_000), row("ws", 2700, nil)]) == [
+                "An idle connection takes the least heap at the server over tcp, 2000 bytes, and the most over tls, 18000 bytes.",
+                "Over tcp the most connections were opened per second, 11000, and over tls the fewest, 1200.",
+            ]
+        )
+        var failed = row("ws", 1, 1)
+        failed.failure = "3 of 10 pings were not answered"
+        #expect(
+            verdict([failed, row("tcp", 2000, 11_000)]) == [
+                "An idle connection over tcp takes 2000 bytes of heap at the server and 4000 at the client.",
+                "11000 connections were opened per second.",
+            ]
+        )
+        #expect(verdict([failed]).isEmpty)
+    }
 }
