@@ -86,20 +86,26 @@ struct HeartbeatResults: Sendable {
             name: "imbench heartbeat",
             title: "Keepalive: bytes, radio and detection at each interval, and the NATs that a connection survives",
             warnings: run.cutShort,
-            verdict: trialVerdict,
+            verdict: costVerdict + trialVerdict,
             facts: run.facts,
             sections: [
                 Report.Section(
                     heading: "The costs of an interval",
+                    question: "How much does a shorter interval cost, and how soon does it detect a dead connection?",
                     charts: [awakeChart],
                     table: costs,
                     notes: [options.radio.sentence],
                     reading:
                         "Shorter is better. A bar is the time a day in which pings alone keep the radio awake, by the model. "
-                        + "A longer interval costs less, and detects a dead connection later."
+                        + "A longer interval costs less, and detects a dead connection later.",
+                    next: [
+                        .init("To see the model of another radio", "imbench heartbeat --radio wifi"),
+                        .init("To see what happens after the detection", "imbench outage"),
+                    ]
                 ),
                 Report.Section(
                     heading: "NATs that forget idle mappings: calculated",
+                    question: "Which interval keeps a connection alive behind a NAT?",
                     table: verdicts.withoutNotes,
                     notes: [
                         "A ping must leave before the NAT forgets the mapping. Only the client's pings count here. If the server pings "
@@ -107,12 +113,35 @@ struct HeartbeatResults: Sendable {
                             + "RFC 4787 (2007, REQ-5) allows a NAT to forget a UDP mapping after 2 minutes. RFC 5382 (2008) "
                             + "requires 2 h 4 min for TCP, and mobile operators' NATs keep it for 5 to 30 minutes "
                             + "(High Performance Browser Networking, 2013)."
-                    ]
+                    ],
+                    next: [.init("To see other NATs and intervals", "imbench heartbeat --nat 5m,30m --interval 4m,25m")]
                 ),
             ] + trialSections,
             records: records,
             data: run.envelope(results: rows.map(data), more: [("measured_nat", trialData)])
         )
+    }
+
+    /// The cheapest and the most expensive rows in bytes, and the longest and the shortest interval in time of the radio.
+    private var costVerdict: [String] {
+        let measured = rows.filter { $0.failure == nil }
+        var sentences: [String] = []
+        let costs = measured.compactMap { row in row.bytesPerDay.map { (row: row, bytes: $0) } }
+        if let least = costs.min(by: { $0.bytes < $1.bytes }), let most = costs.max(by: { $0.bytes < $1.bytes }) {
+            func text(_ cost: (row: HeartbeatRow, bytes: Double)) -> String {
+                "\(fixed(cost.bytes, 0)) bytes a day over \(cost.row.transport) at an interval of \(cost.row.interval.settingText)"
+            }
+            let range = most.bytes > least.bytes ? "from \(text(least)) to \(text(most))" : text(least)
+            sentences.append("Without other traffic, pings cost \(range).")
+        }
+        if let longest = measured.map(\.interval).max(), let shortest = measured.map(\.interval).min() {
+            func text(_ interval: Duration) -> String {
+                "\(fixed(options.radio.awakeHoursPerDay(every: interval), 2)) h a day at \(interval.settingText)"
+            }
+            let range = longest > shortest ? "from \(text(longest)) to \(text(shortest))" : text(longest)
+            sentences.append("By the model, they keep the radio (\(options.radio.name)) awake \(range).")
+        }
+        return sentences
     }
 
     private static func labels(_ row: HeartbeatRow) -> [Table.Cell] {

@@ -44,6 +44,7 @@ extension HeartbeatResults {
         return [
             Report.Section(
                 heading: "A NAT that forgets after \(timing.memory.settingText): measured",
+                question: "What happens to a connection behind a NAT that really forgets?",
                 charts: [timeline(timing)],
                 table: trialTable,
                 notes: [

@@ -203,6 +203,20 @@ struct HeartbeatTests {
         }
     }
 
+    @Test("The verdict has the least and the most bytes a day, and the radio time of the longest and the shortest interval")
+    func costs() throws {
+        let verdict = try results().report.verdict
+        // 100 bytes every 120 s, and every 25 s. The radio is awake for 10.26 s each time.
+        #expect(
+            verdict == [
+                "Without other traffic, pings cost from 72000 bytes a day over tcp at an interval of 2m to 345600 bytes a day "
+                    + "over udp at an interval of 25s.",
+                "By the model, they keep the radio (lte) awake from 2.05 h a day at 2m to 9.85 h a day at 25s.",
+            ]
+        )
+        #expect(try results(failure: "the protocol has no ping").report.verdict.isEmpty)
+    }
+
     @Test("Without a network namespace, one sentence says what is missing")
     func refused() throws {
         var results = try results()
