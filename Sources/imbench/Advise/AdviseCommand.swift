@@ -114,11 +114,18 @@ struct Advice: Sendable {
     var report: Report {
         var sections: [Report.Section] = []
         if !exclusions.isEmpty {
-            sections.append(Report.Section(heading: "Excluded, whatever the figures say", table: excluded))
+            sections.append(
+                Report.Section(
+                    heading: "Excluded, whatever the figures say",
+                    question: "Which transports can these clients not use?",
+                    table: excluded
+                )
+            )
         }
         sections += [
             Report.Section(
                 heading: "Ranking",
+                question: "Which transport fits these answers best?",
                 charts: [chart],
                 table: order,
                 notes: unmeasured,
@@ -126,17 +133,23 @@ struct Advice: Sendable {
             ),
             Report.Section(
                 heading: "The arithmetic: figure → points",
+                question: "Where do the points come from?",
                 table: arithmetic,
                 notes: ["points of all = sum of weight × points / sum of the weights. Figures \(origin)."]
             ),
-            Report.Section(heading: "The criteria", table: criteria),
+            Report.Section(heading: "The criteria", question: "What does each criterion mean?", table: criteria),
         ]
         if let configuration {
             sections.append(
                 Report.Section(
                     heading: "The configuration file",
+                    question: "Which configuration file uses the first transport?",
                     drawing: configuration.lines,
-                    notes: configuration.sentences + [next]
+                    notes: configuration.sentences,
+                    next: [
+                        .init("To measure these endpoints", "imbench run --config FILE"),
+                        .init("To compare keepalive intervals", "imbench heartbeat"),
+                    ]
                 )
             )
         }
@@ -152,10 +165,6 @@ struct Advice: Sendable {
 
     private var assumed: String {
         "\(options.assumed); radio \(options.radio.name) (--network, or --round-trip and --loss; --radio)"
-    }
-
-    private var next: String {
-        "Next: 'imbench run --config FILE' measures these endpoints, and 'imbench heartbeat' compares keepalive intervals."
     }
 
     private var unmeasured: [String] { ranking.unmeasured.map { "\($0.name) is not ranked: \($0.reason)" } }
