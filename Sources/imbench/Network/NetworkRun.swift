@@ -99,7 +99,7 @@ private func measure(
     var generator = RandomSource.seeded(seed)
     for messages in plan.messages {
         for key in rows.keys.shuffled(using: &generator) where !Interruption.isRequested {
-            progress.step("\(network.name) \(key.name)")
+            progress.step("\(network.name) \(key.name)", figures: rows.figures)
             rows.measure(key, duration: plan.duration, messages: messages)
         }
     }
