@@ -28,7 +28,12 @@ extension Comparison {
             warnings: warnings,
             facts: facts,
             sections: [
-                Report.Section(heading: "Round trips", table: verdicts, notes: [machine]),
+                Report.Section(
+                    heading: "Round trips",
+                    question: "Which rows became faster or slower?",
+                    table: verdicts,
+                    notes: [machine]
+                ),
                 Report.Section(
                     heading: "All numbers that differ",
                     question: "Which numbers differ for sure?",

@@ -10,12 +10,6 @@ struct NetworkUse: Sendable {
     var congestionControl: String
     var counts: LinkCounts
 
-    /// The use of a network until now.
-    init(_ network: Network, _ seed: UInt64, _ lab: NetworkLab) {
-        (self.network, self.seed) = (network, seed)
-        (congestionControl, counts) = (lab.congestionControlInForce, lab.counts)
-    }
-
     /// One line for the report.
     var sentence: String {
         let losses = network.loss > 0 || counts.toServer.lost + counts.toClient.lost > 0
@@ -32,6 +26,18 @@ struct NetworkUse: Sendable {
             }.joined(separator: ", ")
             + (counts.lostByMachine > 0
                 ? "; this machine was too busy and dropped \(counts.lostByMachine) more" : "")
+    }
+}
+
+extension NetworkUse {
+    /// The use of a network until now.
+    init(_ network: Network, _ seed: UInt64, _ lab: NetworkLab) {
+        self.init(
+            network: network,
+            seed: seed,
+            congestionControl: lab.congestionControlInForce,
+            counts: lab.counts
+        )
     }
 }
 

@@ -90,6 +90,7 @@ struct TraceResults: Sendable {
         Report(
             name: "imbench trace",
             title: "The same chat message on every wire, one line per field",
+            verdict: [verdict].compactMap { $0 },
             facts: run.facts,
             sections: [
                 Report.Section(
@@ -117,6 +118,20 @@ struct TraceResults: Sendable {
             records: Self.table(messages),
             data: run.envelope(results: messages.map(Self.data))
         )
+    }
+
+    /// The messages with the fewest and the most bytes.
+    private var verdict: String? {
+        let known = messages.filter { $0.failure == nil }
+        guard let least = known.min(by: { $0.wire.count < $1.wire.count }),
+            let most = known.max(by: { $0.wire.count < $1.wire.count })
+        else { return nil }
+        func text(_ message: TracedMessage) -> String {
+            "\(counted(message.wire.count, "byte")) over \(message.transport) with \(message.codec)"
+        }
+        let subject = "A text of \(counted(least.text, "byte")) becomes a message of"
+        guard most.wire.count > least.wire.count else { return "\(subject) \(text(least))." }
+        return "\(subject) \(text(least)), the shortest, and of \(text(most)), the longest."
     }
 
     /// The bytes of each message, by layer.

@@ -115,12 +115,23 @@ struct SimulateResults: Sendable {
                 return Table.Row(cells: cells, isFailure: true)
             }
         )
-        var notes: [String] = []
+        var sections: [Report.Section] = []
+        if !result.failures.isEmpty || !log.isEmpty {
+            let hasFailed = !result.failures.isEmpty
+            sections.append(
+                Report.Section(
+                    question: hasFailed ? "Which rules are broken?" : "What happened in this \(name)?",
+                    table: hasFailed ? table : nil,
+                    drawing: log
+                )
+            )
+        }
         if seed == nil, let seed = result.failures.first?.seed {
             let mode = (options.isStack ? " --stack" : "") + (options.defect.map { " --defect \($0.rawValue)" } ?? "")
-            notes.append("imbench simulate\(mode) --seed \(seed) --verbose")
+            let line = "imbench simulate\(mode) --seed \(seed) --verbose"
+            sections[0].next = [.init("To see every event of the first \(name)", line)]
+            sections.append(Report.Section(notes: [line], media: .textOnly))
         }
-        let hasContent = !result.failures.isEmpty || !log.isEmpty
         return Report(
             name: "imbench simulate",
             title: options.isStack
@@ -129,8 +140,7 @@ struct SimulateResults: Sendable {
             warnings: run.cutShort,
             verdict: [verdict],
             facts: run.facts + facts,
-            sections: hasContent
-                ? [Report.Section(table: result.failures.isEmpty ? nil : table, drawing: log, notes: notes)] : [],
+            sections: sections,
             records: table,
             data: run.envelope(
                 results: table.members.map(JSONValue.object),

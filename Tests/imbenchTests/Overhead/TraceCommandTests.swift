@@ -69,6 +69,23 @@ struct TraceTests {
         #expect(fields.map(\.range) == ranges)
     }
 
+    @Test("The verdict has the shortest and the longest message")
+    func verdict() {
+        let run = RunResults(environment: Environment(), options: [], seed: 1)
+        func message(_ transport: String, _ bytes: Int) -> TracedMessage {
+            TracedMessage(transport: transport, codec: "json", wire: [UInt8](repeating: 0, count: bytes), text: 5)
+        }
+        let failed = TracedMessage(transport: "memory", codec: "json", failure: "skipped")
+        let messages = [message("tcp", 70), message("ws", 74), message("mqtt", 90), failed]
+        #expect(
+            TraceResults(run: run, messages: messages).report.verdict == [
+                "A text of 5 bytes becomes a message of 70 bytes over tcp with json, the shortest, and of 90 bytes over mqtt "
+                    + "with json, the longest."
+            ]
+        )
+        #expect(TraceResults(run: run, messages: [failed]).report.verdict.isEmpty)
+    }
+
     @Test("With --tls, each transport is followed by the same one over TLS", .enabled(if: hasOpenSSL))
     func options() throws {
         var vocabulary = everything

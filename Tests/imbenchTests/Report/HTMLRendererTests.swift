@@ -82,13 +82,25 @@ struct HTMLRendererTests {
         #expect(report.text(.markdown, .none).contains("\na &lt;verdict>\n"))
     }
 
-    @Test("Sections with charts say how to read them, and every suggested command is accepted")
+    @Test("Every report has a result and a next command, which is accepted, and its charts and tables have a question")
     func guidance() throws {
         var lines: [String] = []
         for report in try sampleReports(hostile: "hostile") {
-            for section in report.sections {
+            let isResultInTitle = ["imbench compare", "imbench advise"].contains(report.name)
+            #expect(!report.verdict.isEmpty || isResultInTitle, "\(report.name)")
+            #expect(report.sections.contains { !$0.next.isEmpty }, "\(report.name)")
+            // A section without a table can have the question of the tables below it, as for the messages of a trace.
+            var isCovered = false
+            for section in report.parts(isHTML: true).map(\.section) {
+                let place = "\(report.name): \(section.heading ?? "")"
+                let hasQuestion = section.question?.hasSuffix("?") == true
                 if section.charts.contains(where: { !$0.isEmpty }) {
-                    #expect(!section.reading.isEmpty, "\(report.name)")
+                    #expect(hasQuestion && !section.reading.isEmpty, "\(place)")
+                }
+                if section.table == nil {
+                    isCovered = isCovered || hasQuestion
+                } else {
+                    #expect(hasQuestion || isCovered, "\(place)")
                 }
                 for next in section.next { lines.append(next.line) }
             }

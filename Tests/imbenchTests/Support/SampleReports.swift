@@ -57,8 +57,29 @@ func sampleReports(hostile: String) throws -> [Report] {
         try recorded(results, "after.json"),
         noise: 0.01
     )
+    // A second row to compare.
+    var run = results
+    run.rows[0].repeats = [.p50: [Double?](repeating: 100, count: 8)]
+    var other = run.rows[0]
+    other.transport = "tcp"
+    other.repeats = [.p50: [Double?](repeating: 120, count: 8)]
+    other.bytesPerMessage?.framing = 4
+    run.rows.append(other)
+    var overNetwork = results
+    overNetwork.networks = [
+        NetworkUse(network: try Network("4g"), seed: 7, congestionControl: "cubic", counts: LinkCounts())
+    ]
+    for index in overNetwork.rows.indices { overNetwork.rows[index].network = "4g" }
+    var pictures = results
+    pictures.pictureBytes = 1_000_000
+    for place in PicturePlace.allCases {
+        var row = results.rows[0]
+        row.picture = PictureFigures(place: place, bytes: 1_000_000)
+        pictures.rows.append(row)
+    }
+    pictures.rows.removeFirst()
     return [
-        results.report, results.overheadReport, comparison.report,
+        run.report, run.overheadReport, overNetwork.report, pictures.report, comparison.report,
         TraceResults(run: results, messages: [memory, tcp]).report,
         OutageResults(run: results, timing: OutageTiming(), rows: [outage, skipped]).report,
         CrowdResults(run: results, isHostile: true, rows: [attack, stopped]).report,
