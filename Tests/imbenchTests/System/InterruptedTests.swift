@@ -30,12 +30,29 @@ struct InterruptedTests {
             "overhead", "outage --transport tcp --down 100s", "storm --clients 1000000",
             "simulate --seeds 100000000", "serve --listen tcp://127.0.0.1:0",
             "crowd --transport tcp --idle 10 --hold 10s", "fanout --transport tcp --duration 100s",
-            "fanout --transport udp --rate 0.01 --duration 100s",
+            "fanout --transport udp --rate 0.01 --duration 100s", "open --transport tcp,ws,mqtt,udp --repeat 1000",
+            "advise --workload iot --clients servers --path own --messages may-be-lost",
         ]
     )
     func status(line: String) async throws {
         let ending = try await interrupt(line.split(separator: " ").map(String.init)).ending
         #expect(ending == .status(130))
+    }
+
+    @Test(
+        "An interrupted command over an emulated network ends with status 130, or says that the system has none",
+        arguments: [
+            "run --network delay=1ms --duration 100s --repeat 1 --transport tcp --size 32 --codec json",
+            "open --network delay=200ms --transport tcp,ws,mqtt,udp --repeat 1000",
+            "fanout --network delay=1ms --duration 100s --transport tcp", "heartbeat --transport tcp",
+        ]
+    )
+    func statusOverNetwork(line: String) async throws {
+        let words = line.split(separator: " ").map(String.init)
+        let (text, ending) = try await interrupt(words)
+        guard ending != .status(130), !text.contains("No NAT was measured, because that needs") else { return }
+        let errors = try await BuiltProgram.run(words).errors
+        #expect(errors.contains("--network"), "\(ending) \(text)")
     }
 
     @Test("The report of an interrupted run has the number of measurements, and that it was cut short")
