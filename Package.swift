@@ -58,7 +58,7 @@ let package = Package(
         // Helpers that the tests of several modules share. They see no more of a module than the other modules do.
         .target(
             name: "TestSupport",
-            dependencies: ["Protocols", "TransportAPI", "SocketIO"],
+            dependencies: ["Protocols", "TransportAPI", "SocketIO", "Transports"],
             path: "Tests/TestSupport"
         ),
         // Tests/ has the same folders as Sources/.

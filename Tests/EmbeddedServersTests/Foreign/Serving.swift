@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// `imbench serve` as a user starts it: in its own process, on a port that the system chooses.
@@ -42,12 +43,5 @@ enum Foreign {
             let status = try peer.finish()
             return status == 0 ? lines : lines + ["status \(status)"]
         }
-    }
-}
-
-/// Runs blocking work on its own thread, because the tests share only a few threads.
-func aside<Value: Sendable>(_ work: @escaping @Sendable () throws -> Value) async throws -> Value {
-    try await withCheckedThrowingContinuation { continuation in
-        Thread.detachNewThread { continuation.resume(with: Result { try work() }) }
     }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import SocketIO
+import TestSupport
 import Testing
 import TransportAPI
 import Transports

@@ -1,35 +1,35 @@
 import Foundation
 
 /// The real servers and tools on this machine, and how to run them.
-enum Peers {
-    static let mosquitto = path("mosquitto")
-    static let mosquittoPub = path("mosquitto_pub")
-    static let mosquittoSub = path("mosquitto_sub")
-    static let mosquittoPasswd = path("mosquitto_passwd")
-    static let nats = path("nats-server")
+package enum Peers {
+    package static let mosquitto = path("mosquitto")
+    package static let mosquittoPub = path("mosquitto_pub")
+    package static let mosquittoSub = path("mosquitto_sub")
+    package static let mosquittoPasswd = path("mosquitto_passwd")
+    package static let nats = path("nats-server")
     /// The script of the package for Debian that does not change the user.
-    static let rabbitmq = path("rabbitmq-server", in: ["/usr/lib/rabbitmq/bin"])
+    package static let rabbitmq = path("rabbitmq-server", in: ["/usr/lib/rabbitmq/bin"])
     /// The port mapper of Erlang, which RabbitMQ starts.
-    static let epmd = path("epmd")
-    static let protoc = path("protoc")
+    package static let epmd = path("epmd")
+    package static let protoc = path("protoc")
     /// A Python that has the `websockets` package.
-    static let pythonWithWebSockets = python(importing: "websockets")
+    package static let pythonWithWebSockets = python(importing: "websockets")
     /// A Python that has the `paho-mqtt` package.
-    static let pythonWithPaho = python(importing: "paho.mqtt.client")
-    static let chromium = path("chromium")
-    static let nginx = path("nginx")
-    static let tinyproxy = path("tinyproxy")
-    static let squid = path("squid")
-    static let microsocks = path("microsocks")
-    static let danted = path("danted")
-    static let openssl = path("openssl")
+    package static let pythonWithPaho = python(importing: "paho.mqtt.client")
+    package static let chromium = path("chromium")
+    package static let nginx = path("nginx")
+    package static let tinyproxy = path("tinyproxy")
+    package static let squid = path("squid")
+    package static let microsocks = path("microsocks")
+    package static let danted = path("danted")
+    package static let openssl = path("openssl")
     /// The built command, which is in the folder of the tests.
-    static let imbench = beside("imbench")
+    package static let imbench = beside("imbench")
     /// The program of `Tests/CloseAndExit`, which sends, closes and exits. It is in the folder of the tests.
-    static let closeAndExit = beside("CloseAndExit")
-    static let python = python(importing: "socket")
+    package static let closeAndExit = beside("CloseAndExit")
+    package static let python = python(importing: "socket")
     /// A Python that has the `protobuf` package.
-    static let pythonWithProtobuf = python(importing: "google.protobuf")
+    package static let pythonWithProtobuf = python(importing: "google.protobuf")
 
     private static func path(_ name: String) -> String? {
         let folders = (ProcessInfo.processInfo.environment["PATH"] ?? "").components(separatedBy: ":")
@@ -62,7 +62,7 @@ enum Peers {
 
 /// A process that ends with its test. The C library spawns it and waits for it, so its end is noticed without any other
 /// thread. No wait is longer than ``timeLimit``.
-final class Peer: @unchecked Sendable {
+package final class Peer: @unchecked Sendable {
     // Unchecked, because one task at a time has it.
 
     /// In milliseconds. A peer that needs longer hangs.
@@ -76,7 +76,7 @@ final class Peer: @unchecked Sendable {
     private var unread: [UInt8] = []
 
     /// - Parameter leadsGroup: Whether the processes that it starts end with it.
-    init(_ executable: String, _ arguments: [String], leadsGroup: Bool = false) throws {
+    package init(_ executable: String, _ arguments: [String], leadsGroup: Bool = false) throws {
         var (toPeer, fromPeer): ([Int32], [Int32]) = ([0, 0], [0, 0])
         guard pipe(&toPeer) == 0, pipe(&fromPeer) == 0 else { throw POSIXError(.EMFILE) }
         for end in toPeer + fromPeer { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
@@ -116,7 +116,7 @@ final class Peer: @unchecked Sendable {
     }
 
     /// The next line of the output, or `nil` at the end or when none comes.
-    func line() -> String? {
+    package func line() -> String? {
         var chunk = [UInt8](repeating: 0, count: 4096)
         while true {
             if let end = unread.firstIndex(of: 0x0a) {
@@ -132,12 +132,12 @@ final class Peer: @unchecked Sendable {
     }
 
     /// Reads lines up to one that contains `text`.
-    func wait(for text: String) -> Bool {
+    package func wait(for text: String) -> Bool {
         while let line = line() { if line.contains(text) { return true } }
         return false
     }
 
-    func write(_ text: String) throws {
+    package func write(_ text: String) throws {
         var bytes = Array(text.utf8)[...]
         while !bytes.isEmpty {
             let count = Array(bytes).withUnsafeBytes { Foundation.write(input, $0.baseAddress, $0.count) }
@@ -146,12 +146,12 @@ final class Peer: @unchecked Sendable {
         }
     }
 
-    func signal(_ number: Int32) {
+    package func signal(_ number: Int32) {
         if !hasEnded { _ = Foundation.kill(identifier, number) }
     }
 
     /// Kills the process, as a crash would, and waits for its end.
-    func destroy() {
+    package func destroy() {
         guard !hasEnded else { return }
         signal(SIGKILL)
         _ = wait()
@@ -159,7 +159,7 @@ final class Peer: @unchecked Sendable {
 
     /// Closes the input, waits for the end and returns the exit status, which is 255 after a signal. A process that
     /// does not end is killed.
-    func finish() throws -> Int32 {
+    package func finish() throws -> Int32 {
         if isInputOpen { close(input) }
         isInputOpen = false
         return wait()
@@ -180,10 +180,10 @@ final class Peer: @unchecked Sendable {
 }
 
 /// A folder that is removed at the end of the test.
-final class ScratchFolder: Sendable {
-    let path = NSTemporaryDirectory() + "im-transports-" + UUID().uuidString
+package final class ScratchFolder: Sendable {
+    package let path = NSTemporaryDirectory() + "im-transports-" + UUID().uuidString
 
-    init() throws {
+    package init() throws {
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
     }
 
@@ -191,8 +191,15 @@ final class ScratchFolder: Sendable {
         try? FileManager.default.removeItem(atPath: path)
     }
 
-    func write(_ name: String, _ text: String) throws -> String {
+    package func write(_ name: String, _ text: String) throws -> String {
         try text.write(toFile: "\(path)/\(name)", atomically: true, encoding: .utf8)
         return "\(path)/\(name)"
+    }
+}
+
+/// Runs blocking work on its own thread, because the tests share only a few threads.
+package func aside<Value: Sendable>(_ work: @escaping @Sendable () throws -> Value) async throws -> Value {
+    try await withCheckedThrowingContinuation { continuation in
+        Thread.detachNewThread { continuation.resume(with: Result { try work() }) }
     }
 }

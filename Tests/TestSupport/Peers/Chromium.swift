@@ -5,14 +5,14 @@ import TransportAPI
 import Transports
 
 /// A headless Chromium, controlled by its debugging protocol over our own WebSocket client.
-final class Chromium: Sendable {
+package final class Chromium: Sendable {
     private let process: Peer
     private let connection: any Connection
     private let state: Locked<State>
     private let profile: ScratchFolder
 
     /// The browser's error for a call.
-    struct Failure: Error {
+    package struct Failure: Error {
         var sentence: String
     }
 
@@ -24,7 +24,7 @@ final class Chromium: Sendable {
     /// Starts a browser.
     ///
     /// - Parameter options: further words of its command line.
-    static func start(_ options: String...) async throws -> Chromium {
+    package static func start(_ options: String...) async throws -> Chromium {
         let program = try #require(Peers.chromium)
         let profile = try ScratchFolder()
         let words =
@@ -49,15 +49,15 @@ final class Chromium: Sendable {
     }
 
     /// Ends the browser.
-    func stop() {
+    package func stop() {
         process.destroy()
     }
 
     /// The errors of scripts, and violations of pages' policies.
-    var scriptErrors: [String] { state.withLock { $0.scriptErrors } }
+    package var scriptErrors: [String] { state.withLock { $0.scriptErrors } }
 
     /// Opens a page in a window of its own, and returns its session.
-    func open(_ url: String) async throws -> Page {
+    package func open(_ url: String) async throws -> Page {
         let target = try await call("Target.createTarget", ["url": "about:blank", "newWindow": true])
         let session = try await call("Target.attachToTarget", ["targetId": target["targetId"] ?? "", "flatten": true])
         let page = Page(browser: self, session: try #require(session["sessionId"] as? String))
@@ -110,12 +110,12 @@ final class Chromium: Sendable {
     }
 
     /// A page of the browser. One task at a time uses the pages of a browser.
-    struct Page: Sendable {
+    package struct Page: Sendable {
         fileprivate let browser: Chromium
         fileprivate let session: String
 
         /// The value of an expression as a text; `nil` if the page is not loaded, or the expression throws.
-        func value(_ expression: String) async throws -> String? {
+        package func value(_ expression: String) async throws -> String? {
             let source = "Promise.resolve(\(expression)).then(String)"
             do {
                 let parameters: [String: Any] = ["expression": source, "awaitPromise": true]
@@ -128,8 +128,16 @@ final class Chromium: Sendable {
             }
         }
 
+        /// Gives the page a window of this width, and its reader's choice of dark or light colours.
+        package func show(width: Int, isDark: Bool) async throws {
+            let metrics: [String: Any] = ["width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false]
+            _ = try await browser.call("Emulation.setDeviceMetricsOverride", metrics, in: session)
+            let colours = ["name": "prefers-color-scheme", "value": isDark ? "dark" : "light"]
+            _ = try await browser.call("Emulation.setEmulatedMedia", ["features": [colours]], in: session)
+        }
+
         /// Waits until an expression is true. The time limit of the test also limits the wait.
-        func wait(until expression: String) async throws {
+        package func wait(until expression: String) async throws {
             // The page answers after its next timer, so that this loop does not use a whole processor.
             let attempt = "try { done(Boolean(\(expression))) } catch { done(false) }"
             while try await value("new Promise(done => setTimeout(() => { \(attempt) }, 20))") != "true" {}
