@@ -236,7 +236,8 @@ struct FanoutResults: Sendable {
         }
         let subject = most == 1 ? "Its one subscriber has" : "The last of \(most) subscribers has"
         guard times.count > 1 else { return "\(subject) half of the messages within \(text(least))." }
-        return "\(subject) half of the messages within \(text(least)), the soonest, and within \(text(latest)), the latest."
+        return
+            "\(subject) half of the messages within \(text(least)), the soonest, and within \(text(latest)), the latest."
     }
 
     // MARK: Differences

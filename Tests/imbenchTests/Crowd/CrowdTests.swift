@@ -115,7 +115,9 @@ struct CrowdTests {
         #expect(format != .json || text.contains("\"schema\": \"imbench/1\""))
     }
 
-    @Test("The verdict of idle clients has the most and the least memory and speed, or the figures of the only transport")
+    @Test(
+        "The verdict of idle clients has the most and the least memory and speed, or the figures of the only transport"
+    )
     func idleVerdict() {
         func row(_ transport: String, _ bytes: Double, _ rate: Double?) -> CrowdRow {
             var row = CrowdRow(transport: transport)

@@ -203,7 +203,9 @@ struct HeartbeatTests {
         }
     }
 
-    @Test("The verdict has the least and the most bytes a day, and the radio time of the longest and the shortest interval")
+    @Test(
+        "The verdict has the least and the most bytes a day, and the radio time of the longest and the shortest interval"
+    )
     func costs() throws {
         let verdict = try results().report.verdict
         // 100 bytes every 120 s, and every 25 s. The radio is awake for 10.26 s each time.
