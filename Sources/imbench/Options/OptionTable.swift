@@ -267,7 +267,9 @@ enum OptionTable {
         + section(
             .load,
             [.open],
-            Row("repeat", "N", "connections of each row", .integer(1...1000), \.repeats).with(standard: "5"),
+            Row("repeat", "N", "connections of each row", .integer(1...1000), \.repeats).with(
+                standard: "12, and 5 over a network"
+            ),
             Row(
                 "placement",
                 "WORD",

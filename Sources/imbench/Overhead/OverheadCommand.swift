@@ -99,7 +99,7 @@ extension RunResults {
             ],
             rows: rows.compactMap { row in
                 guard let bytes = row.bytesPerMessage else { return nil }
-                // What compression saves shortens the text and the bytes of the codec.
+                // Compression shortens the text and the bytes of the codec.
                 let encoded = bytes.payload + bytes.codec
                 let share = encoded > 0 ? max(0, 1 + min(0, bytes.framing) / encoded) : 1
                 let layers: [(BarChart.Kind, Double)] = [

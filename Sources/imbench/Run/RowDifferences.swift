@@ -31,7 +31,7 @@ struct RowDifferences: Sendable {
         var less: String
         /// For factors from 2, as in "3 to 4 times as long as".
         var times: String
-        /// What is compared, as in "differs in time from".
+        /// The compared quantity, as in "differs from tcp in time".
         var quantity: String
 
         static let time = Words(

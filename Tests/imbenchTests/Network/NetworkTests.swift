@@ -84,7 +84,8 @@ struct NetworkTests {
     @Test("'open' makes five connections for each row by default")
     func openings() throws {
         let parser = OptionParser(vocabulary: everything)
-        #expect(try parser.parse(["open"]).repeats == 5)
+        #expect(try parser.parse(["open"]).repeats == 12)
+        #expect(try parser.parse(["open", "--network", "4g"]).repeats == 5)
         #expect(try parser.parse(["open", "--repeat", "7"]).repeats == 7)
     }
 }

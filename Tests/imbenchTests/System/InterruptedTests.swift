@@ -31,7 +31,6 @@ struct InterruptedTests {
             "simulate --seeds 100000000", "serve --listen tcp://127.0.0.1:0",
             "crowd --transport tcp --idle 10 --hold 10s", "fanout --transport tcp --duration 100s",
             "fanout --transport udp --rate 0.01 --duration 100s", "open --transport tcp,ws,mqtt,udp --repeat 1000",
-            "advise --workload iot --clients servers --path own --messages may-be-lost",
         ]
     )
     func status(line: String) async throws {
