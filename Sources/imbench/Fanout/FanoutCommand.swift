@@ -21,7 +21,7 @@ func fanout(_ options: Options) throws -> Int32 {
     let (placement, remark) = ThreadPlacement.resolve(options.placement, cores: CoreMask.ofThisThread()?.cores)
     if let remark { results.run.remarks.append("--placement \(options.placement.rawValue): \(remark)") }
     results.run.placement = placement
-    let lab = options.networks.isEmpty ? nil : try NetworkLab()
+    let lab = options.networks.isEmpty ? nil : try NetworkLab.forOption()
     defer { lab?.stop() }
     let stage = try Stage(registry: .measured, outside: [], seed: seed, placement: placement, lab: lab)
     if let network = options.networks.first { lab?.use(network, seed: seed) }

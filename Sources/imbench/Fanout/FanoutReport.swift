@@ -234,10 +234,9 @@ struct FanoutResults: Sendable {
             "\(shown(one.time)) µs over \(one.row.transport) with \(one.row.server.rawValue)"
                 + (hasSizes ? " and \(counted(one.row.size, "byte"))" : "")
         }
-        let subject = most == 1 ? "Its one subscriber has" : "The last of \(most) subscribers has"
-        guard times.count > 1 else { return "\(subject) half of the messages within \(text(least))." }
-        return
-            "\(subject) half of the messages within \(text(least)), the soonest, and within \(text(latest)), the latest."
+        let subject = most == 1 ? "the only subscriber has" : "the last of \(most) subscribers has"
+        let start = "In the median, \(subject) a message after \(text(least))"
+        return times.count > 1 ? "\(start), the soonest, and after \(text(latest)), the latest." : start + "."
     }
 
     // MARK: Differences
@@ -270,7 +269,7 @@ struct FanoutResults: Sendable {
         }
         let servers = measured.map(\.server).distinct.map { server in axis { $0.server == server } }
         let transports = measured.map(\.transport).distinct.map { name in axis { $0.transport == name } }
-        return RowDifferences(servers + transports, words)
+        return RowDifferences(servers + transports, words, wasCutShort: run.wasCutShort)
     }
 
     private var notes: [String] {
@@ -320,13 +319,15 @@ extension RowDifferences.Words {
         more: "longer to the last subscriber than",
         less: "less time to the last subscriber than",
         times: "as long to the last subscriber as",
-        quantity: "time to the last subscriber"
+        quantity: "time to the last subscriber",
+        remedy: "use a longer --duration"
     )
     fileprivate static let serverTime = RowDifferences.Words(
         verb: ("uses", "use"),
         more: "more CPU time of the server per delivery than",
         less: "less CPU time of the server per delivery than",
         times: "as much CPU time of the server per delivery as",
-        quantity: "CPU time of the server per delivery"
+        quantity: "CPU time of the server per delivery",
+        remedy: "use a longer --duration"
     )
 }

@@ -32,6 +32,15 @@ final class NetworkLab: Sendable {
         throw SystemFailure("--network needs \(refusal). \(alternative)")
     }
 
+    /// Builds the link for a command whose option `--network` asks for it.
+    static func forOption() throws(SystemFailure) -> NetworkLab {
+        do throws(SystemFailure) {
+            return try NetworkLab()
+        } catch {
+            throw SystemFailure("--network: \(error.message). \(alternative)")
+        }
+    }
+
     private static let alternative =
         "Without it, 'imbench serve --proxy URL --delay 25ms --loss 2%' impairs datagrams and delays streams"
 
@@ -99,7 +108,7 @@ final class NetworkLab: Sendable {
     private static func check(_ step: String, _ result: Int32) throws(SystemFailure) {
         guard result < 0 else { return }
         let reason = String(cString: strerror(errno))
-        throw SystemFailure("--network: this system refuses to \(step) (\(reason)). \(alternative)")
+        throw SystemFailure("this system refuses to \(step) (\(reason))")
     }
 
     /// Runs `body` on a new thread, which then ends, because a thread cannot leave its namespace in every system.

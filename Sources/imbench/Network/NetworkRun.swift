@@ -52,7 +52,7 @@ func runOverNetworks(_ options: Options) throws -> Int32 {
     let spinners = AwakeSpinners.start(options, &results)
     let plan = RepeatPlan(options)
     results.remarks += [plan.remark].compactMap { $0 }
-    let lab = try NetworkLab()
+    let lab = try NetworkLab.forOption()
     defer { lab.stop() }
     var progress = Progress(
         total: options.networks.count * options.rowTransports.count * options.codecs.count * options.sizes.count

@@ -11,7 +11,7 @@ func openConnections(_ options: Options) throws -> Int32 {
     let (placement, remark) = ThreadPlacement.resolve(options.placement, cores: CoreMask.ofThisThread()?.cores)
     if let remark { results.run.remarks.append("--placement \(options.placement.rawValue): \(remark)") }
     results.run.placement = placement
-    let lab = options.networks.isEmpty ? nil : try NetworkLab()
+    let lab = options.networks.isEmpty ? nil : try NetworkLab.forOption()
     defer { lab?.stop() }
     let stage = try Stage(registry: .measured, outside: [], seed: seed, placement: placement, lab: lab)
     let networks: [Network?] = options.networks.isEmpty ? [nil] : options.networks

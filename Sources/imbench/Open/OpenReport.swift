@@ -16,7 +16,7 @@ extension OpenResults {
                 question: "How long until the first message has its answer\(network.map { " over \($0)" } ?? "")?",
                 charts: [Self.chart(rows, network)] + (hasLadders ? rows.map { Self.ladder($0) } : []),
                 table: Self.table(rows),
-                notes: Self.differences(rows, network)
+                notes: differences(rows, network)
                     + run.networks.filter { $0.network.name == network }.map(\.sentence),
                 reading:
                     "Shorter is better. The first part of a bar is the time until the connection is open. The second part is the "
@@ -52,7 +52,7 @@ extension OpenResults {
     }
 
     /// The sentences about the differences over one network: each kind beside the first one.
-    private static func differences(_ rows: [OpenRow], _ network: String?) -> [String] {
+    private func differences(_ rows: [OpenRow], _ network: String?) -> [String] {
         let rows = rows.filter { $0.failure == nil }.map { row in
             RowDifferences.Row(
                 subject: row.kind.name.replacing(",", with: ""),
@@ -61,7 +61,8 @@ extension OpenResults {
                 values: row.answers
             )
         }
-        return RowDifferences([.init(preposition: "over", rows: rows)], .answer).sentences
+        let axis = RowDifferences.Axis(preposition: "over", rows: rows)
+        return RowDifferences([axis], .answer, wasCutShort: run.wasCutShort).sentences
     }
 
     /// The shortest and the longest beginning over one network.
@@ -159,7 +160,7 @@ extension OpenResults {
 
     private func data(_ groups: [String?]) -> JSONValue {
         let sentences = groups.flatMap { network in
-            Self.differences(rows.filter { $0.network == network }, network)
+            differences(rows.filter { $0.network == network }, network)
         }
         var more: [(String, JSONValue)] = [("sentences", .array(sentences.map(JSONValue.string)))]
         if !run.networks.isEmpty { more.append(("networks", .array(run.networks.map(\.data)))) }

@@ -189,8 +189,8 @@ struct OptionParser: Sendable {
             // Connections of other rows are idle meanwhile, and would be forgotten.
             throw UsageError("--network: 'nat' is for 'open' and 'outage', not for '\(options.command.rawValue)'")
         }
-        // The times of a network hardly differ from connection to connection, but each connection takes long.
-        if options.command == .open, !given.contains("repeat") { options.repeats = options.networks.isEmpty ? 12 : 5 }
+        // As few as sentences about the differences of 25 rows need, because connections over a network take long.
+        if options.command == .open, !given.contains("repeat") { options.repeats = 10 }
         if !options.networks.isEmpty {
             try refuseLocal(options)
             if options.command == .run { finishNetworks(&options, given) }

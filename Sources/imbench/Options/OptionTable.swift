@@ -267,9 +267,7 @@ enum OptionTable {
         + section(
             .load,
             [.open],
-            Row("repeat", "N", "connections of each row", .integer(1...1000), \.repeats).with(
-                standard: "12, and 5 over a network"
-            ),
+            Row("repeat", "N", "connections of each row", .integer(1...1000), \.repeats).with(standard: "10"),
             Row(
                 "placement",
                 "WORD",

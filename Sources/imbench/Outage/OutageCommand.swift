@@ -15,7 +15,7 @@ func outage(_ options: Options) throws -> Int32 {
     var (host, clientLoop, serverLoop) = ("127.0.0.1", EventLoop.shared, EventLoop.shared)
     var lab: NetworkLab?
     if let network {
-        let made = try NetworkLab()
+        let made = try NetworkLab.forOption()
         let stage = try Stage(registry: .measured, outside: [], seed: seed, placement: nil, lab: made)
         (host, clientLoop, serverLoop) = (stage.host, stage.clientLoop, stage.serverLoop)
         made.use(network, seed: seed)

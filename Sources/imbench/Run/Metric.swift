@@ -130,7 +130,7 @@ struct Metric: Sendable {
             name: "bytes.framing",
             key: "bytes_per_msg.framing",
             title: "framing and topic",
-            meaning: "bytes that the transport's framing adds, the topic included; below 0 if it compresses messages",
+            meaning: "bytes that framing and topic add; below 0 with compression",
             form: .tenth
         ) { $0.bytesPerMessage?.framing },
         Metric(
@@ -138,8 +138,7 @@ struct Metric: Sendable {
             key: "bytes_per_msg.header",
             title: "+framing",
             meaning:
-                "bytes that the framing adds without the topic, acknowledgements of the answer included; below 0 if it "
-                + "compresses messages",
+                "bytes that the framing adds, with acknowledgements; below 0 with compression",
             form: .tenth
         ) { $0.bytesPerMessage?.header },
         Metric(

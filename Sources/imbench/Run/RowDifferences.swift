@@ -33,6 +33,8 @@ struct RowDifferences: Sendable {
         var times: String
         /// The compared quantity, as in "differs from tcp in time".
         var quantity: String
+        /// The options that give a repeat more values.
+        var remedy = "use a longer --duration or more --messages"
 
         static let time = Words(
             verb: ("takes", "take"),
@@ -87,7 +89,7 @@ struct RowDifferences: Sendable {
         var reference: String
         var preposition: String
         var differences: [Difference]
-        /// The places where only the reference has a row.
+        /// The places of the reference where nothing is known about the subject.
         var missing: [Place]
         /// The places of the reference.
         var all: [Place]
@@ -125,7 +127,8 @@ struct RowDifferences: Sendable {
     /// The subjects of the first axis whose difference is unknown at some place, because its repeats have no interval.
     private(set) var unknown: [String] = []
 
-    init(_ axes: [Axis], _ words: Words) {
+    /// - Parameter wasCutShort: whether the repeats are few because of an interruption, so that no advice helps.
+    init(_ axes: [Axis], _ words: Words, wasCutShort: Bool = false) {
         self.words = words
         let pairs = axes.map(Self.pairs)
         let count = pairs.reduce(0) { $0 + $1.count }
@@ -143,34 +146,38 @@ struct RowDifferences: Sendable {
                 }
                 let place = Place(group: row.group, size: row.size)
                 let difference = Difference(place: place, low: interval.low, high: interval.high)
-                let index = subjects.firstIndex {
+                let places = Self.places(reference.subject, axis)
+                let known = subjects.firstIndex {
                     $0.axis == number && $0.name == row.subject && $0.reference == reference.subject
                 }
-                if let index {
-                    subjects[index].differences.append(difference)
-                } else {
-                    let places = Self.places(reference.subject, axis)
-                    let own = Self.places(row.subject, axis)
+                let index = known ?? subjects.count
+                if known == nil {
                     subjects.append(
                         Subject(
                             axis: number,
                             name: row.subject,
                             reference: reference.subject,
                             preposition: axis.preposition,
-                            differences: [difference],
-                            missing: places.filter { !own.contains($0) },
+                            differences: [],
+                            missing: places,
                             all: places
                         )
                     )
                 }
+                subjects[index].differences.append(difference)
+                subjects[index].missing.removeAll { $0 == place }
             }
         }
         self.subjects = subjects
-        shortage = Self.shortage(repeats, needed: PairedInterval.neededRepeats(target))
+        shortage = wasCutShort ? nil : Self.shortage(repeats, needed: PairedInterval.neededRepeats(target), words)
     }
 
     /// The sentence about too few repeats, or about repeats that are too short to have a value; `nil` if there are enough.
-    private static func shortage(_ repeats: [(given: Int, known: Int)], needed: Int) -> String? {
+    private static func shortage(
+        _ repeats: [(given: Int, known: Int)],
+        needed: Int,
+        _ words: Words
+    ) -> String? {
         if let fewest = repeats.map(\.given).min(), fewest < needed {
             return "\(fewest) repeat\(fewest == 1 ? " is" : "s are") too few to separate some differences from noise. "
                 + "It takes \(needed): --repeat \(needed)."
@@ -183,7 +190,7 @@ struct RowDifferences: Sendable {
             default: "only \(known) of \(given) repeats have"
             }
         return "In some rows \(some) a value, which is too few to separate their differences from noise. "
-            + "It takes \(needed): use a longer --duration or more --messages."
+            + "It takes \(needed): \(words.remedy)."
     }
 
     /// Each row beside that of the reference at the same place.
@@ -259,7 +266,11 @@ struct RowDifferences: Sendable {
         let isOne = subjects.count == 1
         let name = Self.list(subjects.map(\.name))
         let all = first.differences.map(\.place)
-        func location(_ places: [Place]) -> String { Self.location(places, all, first.preposition) }
+        func location(_ places: [Place]) -> String {
+            let isEvery = places.count == all.count && all.count > 1
+            if isEvery { return first.missing.isEmpty ? " in every row" : " in every compared row" }
+            return Self.location(places, all, first.preposition)
+        }
         let differences = subjects.flatMap(\.differences)
         let surely = [Direction.more, .less].compactMap { direction -> String? in
             let places = first.places(direction)
@@ -338,7 +349,6 @@ struct RowDifferences: Sendable {
 
     /// Some of all places, in words.
     private static func location(_ places: [Place], _ all: [Place], _ preposition: String) -> String {
-        if places.count == all.count, all.count > 1 { return " in every row" }
         let groups = all.map(\.group).distinct
         var parts: [(groups: [String], sizes: [Int])] = []
         for group in groups {

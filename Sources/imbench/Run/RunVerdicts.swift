@@ -3,14 +3,17 @@ extension RunResults {
     private var measured: [ResultRow] { rows.filter { $0.outcome == .measured && $0.rtt != nil } }
 
     /// The differences of round trips. The sentences and the conclusion have the same ones, so that they agree.
-    private var roundTripDifferences: RowDifferences { RowDifferences([byTransport(.p50), byCodec(.p50)], .time) }
+    private var roundTripDifferences: RowDifferences {
+        RowDifferences([byTransport(.p50), byCodec(.p50)], .time, wasCutShort: wasCutShort)
+    }
 
     /// The sentences under the table of round trips.
     var roundTripSentences: [String] { roundTripDifferences.sentences }
 
     /// The sentences under the table of costs.
     var costSentences: [String] {
-        let processor = RowDifferences([byTransport(.cpu), byCodec(.cpu)], .processorTime).sentences
+        let axes = [byTransport(.cpu), byCodec(.cpu)]
+        let processor = RowDifferences(axes, .processorTime, wasCutShort: wasCutShort).sentences
         let opening = measured.contains { $0.handshake != nil }
         let notJudged = "\"open ms\" is the median of a few connections in a row, so its differences are not judged."
         return processor + [byteSentence].compactMap { $0 } + (opening ? [notJudged] : [])
@@ -21,7 +24,7 @@ extension RunResults {
         let rows = floors.filter { $0.kind != .wakeUp }.map {
             RowDifferences.Row(subject: $0.kind.rawValue, size: $0.size, values: $0.repeats[.p50] ?? [])
         }
-        return RowDifferences([.init(rows: rows)], .time).sentences
+        return RowDifferences([.init(rows: rows)], .time, wasCutShort: wasCutShort).sentences
     }
 
     /// Each transport beside the first one, with the same codec and size.
@@ -115,10 +118,11 @@ extension RunResults {
                 )
             }
             guard sure < Self.similar else { continue }
-            if most >= Self.similar {
-                sentences.append("This includes noise: a quiet machine or more --repeat gives a closer bound.")
-            }
-            sentences.append("Choose the transport by what it guarantees, and by the network.")
+            sentences.append(
+                most < Self.similar
+                    ? "Choose the transport by what it guarantees, and by the network."
+                    : "This bound includes noise: a quiet machine or more --repeat gives a closer one."
+            )
         }
         guard !sentences.isEmpty else { return nil }
         return (sentences + ["The sentences under the first table name the rows."]).joined(separator: " ")

@@ -203,6 +203,7 @@ struct TruncationTests {
         }
         client.notifyClose()
         #expect(await server.closed().error == nil)
+        // The server waits for as long as the client reads.
         #expect(client.readAll().count == sent)
         #expect(client.hasEnded && client.failure == nil)
         await host.stop()

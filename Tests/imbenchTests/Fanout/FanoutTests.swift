@@ -253,13 +253,13 @@ struct FanoutTests {
         rows[2].last = later
         let verdict = FanoutResults(run: sampleResults(), rows: rows).report.verdict
         #expect(verdict.count == 1)
-        #expect(verdict[0].hasPrefix("The last of 100 subscribers has half of the messages within 10"))
+        #expect(verdict[0].hasPrefix("In the median, the last of 100 subscribers has a message after 10"))
         #expect(
-            verdict[0].contains(" µs over mqtt with broker and 256 bytes, the soonest, and within 2000 µs over mqtt ")
+            verdict[0].contains(" µs over mqtt with broker and 256 bytes, the soonest, and after 2000 µs over mqtt ")
         )
         let one = FanoutResults(run: sampleResults(), rows: [rows[1]]).report.verdict
         #expect(
-            one == ["The last of 100 subscribers has half of the messages within 2000 µs over mqtt with mosquitto."]
+            one == ["In the median, the last of 100 subscribers has a message after 2000 µs over mqtt with mosquitto."]
         )
         #expect(FanoutResults(run: sampleResults(), rows: [rows[3]]).report.verdict.isEmpty)
     }

@@ -81,11 +81,10 @@ struct NetworkTests {
         #expect(try parser.parse(["run", "--network", "metro", "--connections", "3"]).connections == 3)
     }
 
-    @Test("'open' makes five connections for each row by default")
+    @Test("'open' makes ten connections for each row by default")
     func openings() throws {
         let parser = OptionParser(vocabulary: everything)
-        #expect(try parser.parse(["open"]).repeats == 12)
-        #expect(try parser.parse(["open", "--network", "4g"]).repeats == 5)
+        #expect(try parser.parse(["open"]).repeats == 10)
         #expect(try parser.parse(["open", "--repeat", "7"]).repeats == 7)
     }
 }

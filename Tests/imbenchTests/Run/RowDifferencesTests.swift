@@ -164,8 +164,14 @@ struct RowDifferencesTests {
         )
     }
 
-    @Test("A sentence names the rows that only the reference has")
+    @Test("A sentence names the rows that were not measured, and those with too few values")
     func missing() {
+        #expect(
+            pair([("ws", 8, [Double?](repeating: 2, count: 20)), ("ws", 16, [nil, 2])]).sentences == [
+                "ws takes 2 times as long as tcp at 8 bytes; not compared at 16 bytes.",
+                "2 repeats are too few to separate some differences from noise. It takes 7: --repeat 7.",
+            ]
+        )
         let rows = [("tcp", 8), ("tcp", 4096), ("ws", 8), ("ws", 4096), ("udp", 8)].flatMap { name, size in
             ["json", "protobuf"].map { codec in
                 RowDifferences.Row(
@@ -178,7 +184,7 @@ struct RowDifferencesTests {
         }
         #expect(
             RowDifferences([.init(preposition: "with", rows: rows)], .time).sentences == [
-                "udp takes 10 % less time than tcp in every row; not compared at 4096 bytes.",
+                "udp takes 10 % less time than tcp in every compared row; not compared at 4096 bytes.",
                 "ws differs from tcp in time by less than 1 % in every row, if at all.",
             ]
         )

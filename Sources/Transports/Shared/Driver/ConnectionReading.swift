@@ -257,7 +257,7 @@ extension ConnectionDriver {
             // The flush that `end` has requested sends the last bytes, or TLS does, which has taken them. Then
             // `finishDraining` reads this end again.
             let isSent = writing.flush == .none && context.output.isEmpty && !channel.holdsOutput
-            return isSent ? close(abort: false) : ()
+            return isSent ? close(abort: false) : allowTimeForRest()
         }
         guard phase != .closed else { return }
         enterCore()

@@ -163,7 +163,11 @@ extension RunResults {
             .same: "one on the same connection", .second: "a picture on a second connection",
         ]
         let rtt: (ResultRow) -> [Double?] = { $0.repeats[.p50] ?? [] }
-        let messages = RowDifferences([axis(beside, rtt), axis(connections, rtt)], .time)
+        let messages = RowDifferences(
+            [axis(beside, rtt), axis(connections, rtt)],
+            .time,
+            wasCutShort: wasCutShort
+        )
         let others = RowDifferences([axis(pictures) { $0.picture?.repeats ?? [] }], .time)
         // The first ones have more comparisons, and need as many repeats or more.
         let sentences = messages.sentences + others.sentences.filter { $0 != others.shortage }
