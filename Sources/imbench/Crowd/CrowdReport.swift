@@ -143,7 +143,7 @@ struct CrowdResults: Sendable {
                         ]),
                         reading:
                             "Less memory and a shorter ping are better, and more connections opened per second. Memory is "
-                            + "the heap of the process divided by its connections.",
+                            + "the heap of the process divided by its connections. That of the kernel is counted apart.",
                         next: [
                             .init("To see clients that were used", "imbench crowd --idle 1000 --transfer 1MiB"),
                             .init("To see hostile clients", "imbench crowd --hostile"),
@@ -157,7 +157,7 @@ struct CrowdResults: Sendable {
                     ),
                     Report.Section(
                         heading: "Pings",
-                        question: "Does a crowd slow the answers?",
+                        question: "How soon does a client of the crowd get its answer?",
                         table: table.withoutNotes.selecting(["pings", "pongs", "p50 µs", "p99 µs"])
                     ),
                 ],

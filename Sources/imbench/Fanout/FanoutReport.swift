@@ -190,7 +190,11 @@ struct FanoutResults: Sendable {
                 .number("subs", "subscribers", "subscribers of each message"),
                 .number(hasSizes ? "size" : nil, "size", "bytes of text in a message"),
             ] + FanoutMetric.all.map(\.column) + [
-                .text("accounts", nil, "✓ if messages × subscribers = delivered + lost, and counts that should be 0"),
+                .text(
+                    "accounts",
+                    nil,
+                    "✓ if messages × subscribers = delivered + lost; and the numbers that should be 0"
+                ),
                 .text(nil, "outcome"), .text(nil, "reason"),
             ],
             rows: rows.map { row in

@@ -91,7 +91,7 @@ extension RunResults {
             sentence += "over \(others.map(\.transport).distinct.joined(separator: ", "))."
         }
         let lost = rows.filter { $0.accounts.lost > 0 }.map { row in
-            "\(row.transport) \(row.codec) \(row.size) \(row.accounts.lost) of \(row.accounts.sent)"
+            "\(row.accounts.lost) of \(row.accounts.sent) over \(row.transport) with \(row.codec) at \(row.size) bytes"
         }
         if !lost.isEmpty { sentence += " Lost for good: \(lost.joined(separator: ", "))." }
         return [sentence]

@@ -191,7 +191,7 @@ struct OutageResults: Sendable {
         var sentences = [
             failed.isEmpty
                 ? "After each of \(measured.count) faults the connection was kept or open again, and no acknowledged message "
-                    + "was lost, arrived twice, or out of order."
+                    + "was lost, duplicated or reordered."
                 : "\(failed.count) of \(measured.count) faults ended badly: \(failed.joined(separator: ", "))."
         ]
         func longest(_ isSilent: Bool) -> String? {
@@ -209,7 +209,8 @@ struct OutageResults: Sendable {
 
     private var conditions: String {
         "keepalive \(timing.interval.settingText) + \(timing.timeout.settingText), "
-            + "outage \(timing.outage.settingText), a message every \(timing.pace.settingText)"
+            + "outage \(timing.outage.settingText) (if packets are dropped, after the time to detect it), "
+            + "a message every \(timing.pace.settingText)"
             + run.networks.map { "; over \($0.network.name): \($0.sentence)" }.joined()
     }
 
@@ -221,7 +222,12 @@ struct OutageResults: Sendable {
         let failures = rows.filter { $0.transport == transport }.compactMap { row in
             row.failure.map { "\(row.fault.rawValue): \($0)" }
         }
-        return Report.Section(heading: transport, table: own, notes: failures + notes)
+        return Report.Section(
+            heading: transport,
+            question: "What became of the connection and of the messages over \(transport)?",
+            table: own,
+            notes: failures + notes
+        )
     }
 
     private var table: Table {

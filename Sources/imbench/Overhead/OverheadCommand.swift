@@ -58,7 +58,8 @@ extension RunResults {
                     notes: sessionExplanation,
                     reading:
                         "Shorter is better. Each bar is one message in one direction, from the text on the left to the "
-                        + "headers on the right. The text is the same in all bars of a chart, so the rest is the overhead. "
+                        + "headers on the right. The text is the same in all bars of a chart, so the rest is the overhead. With "
+                        + "compression, text and codec are shorter. "
                         + "Acknowledgements of TCP count as headers.",
                     next: [.init("To see these bytes one by one", "imbench trace Hello")]
                 ),

@@ -27,8 +27,8 @@ extension RunResults {
     }
 
     static let timesReading =
-        "Shorter is better. The bar in front is the median, the bar behind it is the 99th percentile, and the vertical "
-        + "line is the floor: the same round trip in bare system calls. The thin line is the spread of the median over the "
+        "Shorter is better. The bar in front is the median, the bar behind it is the 99th percentile (if there are enough "
+        + "messages for it), and the vertical line is the floor: the same round trip in bare system calls. The thin line is the spread of the median over the "
         + "repeats. Medians whose spreads overlap may not differ at all. ×floor is the median divided by that of the floor, "
         + "so a transport with ×1 would be as fast as the bare system calls. In the sentences below the table, a range holds for "
         + "each row that the sentence names."
@@ -37,7 +37,9 @@ extension RunResults {
         "Lower is better. Each line shows which round trip a share of all messages did not exceed: half of them at 50 %, "
             + "all but one in a thousand at 99.9 %. Both axes are logarithmic, so equal distances are equal ratios. A line that "
             + "rises late is steady. A line ends where fewer than ten messages were slower."
-            + (hasFloors ? " The dotted lines are the medians of the floors." : "")
+            + (hasFloors
+                ? " The thin lines to the names are no data. The level dotted lines are the medians of the floors."
+                : "")
     }
 
     func distributions(_ rows: [ResultRow], _ subject: String, _ transports: [String]) -> LineChart {

@@ -185,12 +185,12 @@ struct RowDifferences: Sendable {
         guard let (given, known) = repeats.min(by: { $0.known < $1.known }), known < needed else { return nil }
         let some =
             switch known {
-            case 0: "none of the \(given) repeats has"
-            case 1: "only 1 of \(given) repeats has"
-            default: "only \(known) of \(given) repeats have"
+            case 0: "none of the \(given) repeats has enough messages for a value of its own"
+            case 1: "only 1 of \(given) repeats has enough messages for a value of its own"
+            default: "only \(known) of \(given) repeats have enough messages for a value of their own"
             }
-        return "In some rows \(some) a value, which is too few to separate their differences from noise. "
-            + "It takes \(needed): \(words.remedy)."
+        return
+            "In some rows \(some), which is too few to separate differences from noise. It takes \(needed) such repeats: \(words.remedy)."
     }
 
     /// Each row beside that of the reference at the same place.

@@ -65,7 +65,7 @@ extension RunResults {
                 return abs(difference) < Self.leastBytes ? 0 : difference.rounded()
             }
             guard let low = differences.min(), let high = differences.max() else { return nil }
-            return "\(transport) \(Self.range(low, high))"
+            return "over \(transport) \(Self.range(low, high))"
         }
         guard !texts.isEmpty else { return nil }
         return "Bytes are counted, but acknowledgements of TCP depend on timing, so less than 1 byte is no difference. "
@@ -80,10 +80,10 @@ extension RunResults {
         func count(_ from: Double, _ to: Double) -> String {
             from == to ? fixed(from, 0) : "\(fixed(from, 0)) to \(fixed(to, 0))"
         }
-        if low == 0, high == 0 { return "as many" }
-        if low >= 0 { return count(low, high) + " more" }
-        if high <= 0 { return count(-high, -low) + " fewer" }
-        return "from \(fixed(-low, 0)) fewer to \(fixed(high, 0)) more"
+        if low == 0, high == 0 { return "as many bytes" }
+        if low >= 0 { return count(low, high) + " bytes more" }
+        if high <= 0 { return count(-high, -low) + " bytes fewer" }
+        return "from \(fixed(-low, 0)) bytes fewer to \(fixed(high, 0)) more"
     }
 
     // MARK: In short

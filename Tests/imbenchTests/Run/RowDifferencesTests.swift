@@ -116,11 +116,15 @@ struct RowDifferencesTests {
         }
         #expect(
             sentences(known: 3) == [
-                "In some rows only 3 of 30 repeats have a value, which is too few to separate their differences from noise. "
-                    + "It takes 6: use a longer --duration or more --messages."
+                "In some rows only 3 of 30 repeats have enough messages for a value of their own, which is too few to separate "
+                    + "differences from noise. It takes 6 such repeats: use a longer --duration or more --messages."
             ]
         )
-        #expect(sentences(known: 0)[0].hasPrefix("In some rows none of the 30 repeats has a value, "))
+        #expect(
+            sentences(known: 0)[0].hasPrefix(
+                "In some rows none of the 30 repeats has enough messages for a value of its own, "
+            )
+        )
         #expect(sentences(known: 6).count == 1 && sentences(known: 6)[0].hasPrefix("ws takes 10 % longer than tcp"))
     }
 

@@ -132,7 +132,7 @@ struct RunVerdictsTests {
     func bytes() {
         var results = results([("tcp", 50), ("ws", 54)])
         results.rows[1].bytesPerMessage?.transportIP = 67.2
-        #expect(results.costSentences.contains { $0.hasSuffix("a message takes on the wire: ws as many.") })
+        #expect(results.costSentences.contains { $0.hasSuffix("a message takes on the wire: over ws as many bytes.") })
         #expect(!results.conclusions.contains { $0.hasPrefix("A message of 256 bytes takes") })
     }
 
@@ -144,7 +144,7 @@ struct RunVerdictsTests {
             "mqtt takes 20 % longer than tcp with json.", "ws takes 8 % longer than tcp with json.",
             "mqtt uses 20 % more CPU time per message than tcp with json.",
             "Bytes are counted, but acknowledgements of TCP depend on timing, so less than 1 byte is no difference. Beside "
-                + "tcp, a message takes on the wire: ws as many, mqtt 32 more.",
+                + "tcp, a message takes on the wire: over ws as many bytes, over mqtt 32 bytes more.",
         ]
         let json = results.report.text(.json, .none)
         for sentence in sentences {

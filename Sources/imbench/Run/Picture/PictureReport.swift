@@ -98,7 +98,7 @@ extension RunResults {
                     .text(
                         "accounts",
                         nil,
-                        "✓ if no message and no piece is unaccounted for, and counts that should be 0"
+                        "✓ if each message and piece has an outcome; and the numbers above 0 that should be 0"
                     )
                 ],
             rows: rows.map { row in
