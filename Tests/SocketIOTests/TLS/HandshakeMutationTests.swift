@@ -237,8 +237,9 @@ struct HandshakeMutationTests {
         arguments: Kind.allCases
     )
     func streams(kind: Kind) throws {
-        // The test of engines flips each byte of the handshakes with certificates of clients.
-        let step = kind.hasClientCertificate ? 3 : 1
+        // The test of engines flips each byte of the handshakes with certificates of clients. Here they are only cut.
+        let step = kind.hasClientCertificate ? 4 : 1
+        let changes: [Mutation.Change] = kind.hasClientCertificate ? [.cut] : [.flip, .cut]
         let contexts = try kind.contexts(try TestCertificates())
         let loop = SteppedPoller.loop()
         var unchanged = Mutation(.none)
@@ -247,7 +248,7 @@ struct HandshakeMutationTests {
         var wrong: [String] = []
         for sender in [TLSSettings.Side.client, .server] {
             for offset in stride(from: 0, to: unchanged.passed[sender] ?? 0, by: step) {
-                for change in [Mutation.Change.flip, .cut] {
+                for change in changes {
                     var mutation = Mutation(change, sender, offset)
                     if let problem = try connect(contexts, &mutation, on: loop) {
                         wrong.append("\(mutation): \(problem)")
