@@ -58,6 +58,8 @@ struct RowDifferences: Sendable {
     static let noise = 0.02
     /// The share from which a possible difference is too large to be called none.
     static let unsure = 0.25
+    /// By how much the ends of two ranges in one sentence differ at most.
+    private static let similar = 0.1
     /// The most sentences.
     private static let mostSentences = 6
 
@@ -76,8 +78,7 @@ struct RowDifferences: Sendable {
         var direction: Direction {
             if low > 1 + RowDifferences.noise { return .more }
             if high < 1 / (1 + RowDifferences.noise) { return .less }
-            let limit = 1 + RowDifferences.unsure
-            return high <= limit && low >= 1 / limit ? .none : .unsure
+            return high <= 1 + RowDifferences.unsure && low >= 1 - RowDifferences.unsure ? .none : .unsure
         }
     }
 
@@ -98,8 +99,7 @@ struct RowDifferences: Sendable {
             differences.filter { $0.direction == direction }.map(\.place)
         }
 
-        /// Whether one sentence can be about both: there are no differences, or those at the same places are sure, and are
-        /// similar.
+        /// Whether one sentence can be about both: there are no sure differences, or they are at the same places and similar.
         func isLike(_ other: Subject) -> Bool {
             guard reference == other.reference, preposition == other.preposition, missing == other.missing else {
                 return false
@@ -107,8 +107,10 @@ struct RowDifferences: Sendable {
             if [self, other].allSatisfy({ $0.differences.allSatisfy { $0.direction == .none } }) { return true }
             return [Direction.none, .unsure].allSatisfy { places($0) == other.places($0) }
                 && [Direction.more, .less].allSatisfy { direction in
-                    places(direction) == other.places(direction)
-                        && range(direction).overlaps(other.range(direction))
+                    let (own, others) = (range(direction), other.range(direction))
+                    return places(direction) == other.places(direction)
+                        && abs(own.lowerBound - others.lowerBound) <= RowDifferences.similar
+                        && abs(own.upperBound - others.upperBound) <= RowDifferences.similar
                 }
         }
 
@@ -212,18 +214,39 @@ struct RowDifferences: Sendable {
         factor(axis) { intervals in (intervals.map(\.high).max() ?? 1) / (intervals.map(\.low).min() ?? 1) }
     }
 
-    /// The largest factor by which two rows of an axis surely differ at the same place; 1 if none do, `nil` without any
-    /// comparison.
-    func largestSureFactor(axis: Int = 0) -> Double? {
-        factor(axis) { intervals in max(1, (intervals.map(\.low).max() ?? 1) / (intervals.map(\.high).min() ?? 1)) }
-    }
-
     /// The largest value of `body` over the places, which gets the intervals of all subjects there, and that of the reference.
     private func factor(_ axis: Int, _ body: ([(low: Double, high: Double)]) -> Double) -> Double? {
         let all = subjects.filter { $0.axis == axis }.flatMap(\.differences)
         return all.map(\.place).distinct.map { place in
             body([(low: 1, high: 1)] + all.filter { $0.place == place }.map { (low: $0.low, high: $0.high) })
         }.max()
+    }
+
+    /// The two rows of an axis with the largest sure difference at the same place: the factor, and a sentence without a full
+    /// stop; `nil` if no difference is sure.
+    func largestSure(axis: Int = 0) -> (factor: Double, sentence: String)? {
+        let own = subjects.filter { $0.axis == axis }
+        guard let first = own.first else { return nil }
+        var largest: (factor: Double, slow: String, fast: String, place: Place)?
+        for place in first.all {
+            let others = own.flatMap { subject in
+                subject.differences.filter { $0.place == place }.map { (subject.name, $0.low, $0.high) }
+            }
+            let rows = [(first.reference, 1.0, 1.0)] + others
+            for slow in rows {
+                for fast in rows where slow.0 != fast.0 && slow.1 / fast.2 > largest?.factor ?? (1 + Self.noise) {
+                    largest = (slow.1 / fast.2, slow.0, fast.0, place)
+                }
+            }
+        }
+        return largest.map { largest in
+            let place = Self.capitalized(Self.location([largest.place], first.all, first.preposition))
+            let much =
+                largest.factor >= 2
+                ? "\(Self.times(largest.factor, .down)) times \(words.times)"
+                : "\(Self.percentDown(largest.factor)) % \(words.more)"
+            return (largest.factor, "\(place), \(largest.slow) \(words.verb.one) at least \(much) \(largest.fast)")
+        }
     }
 
     // MARK: Sentences
@@ -265,28 +288,28 @@ struct RowDifferences: Sendable {
         let first = subjects[0]
         let isOne = subjects.count == 1
         let name = Self.list(subjects.map(\.name))
-        let all = first.differences.map(\.place)
-        func location(_ places: [Place]) -> String {
-            let isEvery = places.count == all.count && all.count > 1
-            if isEvery { return first.missing.isEmpty ? " in every row" : " in every compared row" }
-            return Self.location(places, all, first.preposition)
+        func location(_ places: [Place], _ every: String = " in every") -> String {
+            let count = first.differences.count
+            guard places.count == count, count > 1 else { return Self.location(places, first.all, first.preposition) }
+            return every + (first.missing.isEmpty ? " row" : " compared row")
         }
         let differences = subjects.flatMap(\.differences)
-        let surely = [Direction.more, .less].compactMap { direction -> String? in
-            let places = first.places(direction)
-            guard !places.isEmpty else { return nil }
-            return amount(differences.filter { $0.direction == direction }, direction, first.reference)
-                + location(places)
-        }
+        let verb = isOne ? words.verb.one : words.verb.many
         let (small, unsure) = (first.places(.none), first.places(.unsure))
-        let bound = "less than \(Self.bound(differences.filter { $0.direction == .none })) %"
+        let bound = "up to \(Self.bound(differences.filter { $0.direction == .none })) %"
         var parts: [String] = []
-        if !surely.isEmpty {
-            parts.append("\(name) \(isOne ? words.verb.one : words.verb.many) " + surely.joined(separator: ", and "))
-        } else if !small.isEmpty {
+        for direction in [Direction.more, .less] {
+            let places = first.places(direction)
+            guard !places.isEmpty else { continue }
+            let subject = parts.isEmpty ? name : isOne ? "it" : "they"
+            let amount = amount(differences.filter { $0.direction == direction }, direction, first.reference)
+            parts.append("\(location(places).dropFirst()), \(subject) \(verb) \(amount)")
+        }
+        let isSure = !parts.isEmpty
+        if !isSure, !small.isEmpty {
             parts.append(
-                "\(name) \(isOne ? "differs" : "each differ") from \(first.reference) in \(words.quantity) by \(bound)"
-                    + location(small) + ", if at all"
+                "\(name): no sure difference from \(first.reference) in \(words.quantity)\(location(small, " in any")); "
+                    + "\(isOne ? "it" : "each") may be \(bound) in either direction"
             )
         }
         if !unsure.isEmpty {
@@ -294,46 +317,56 @@ struct RowDifferences: Sendable {
             let subject =
                 parts.isEmpty
                 ? "\(name): the difference from \(first.reference) in \(words.quantity) is not sure" : "not sure"
-            parts.append("\(subject)\(location(unsure)): between \(span)")
+            parts.append("\(subject)\(location(unsure)): from \(span)")
         }
-        if !surely.isEmpty, !small.isEmpty {
+        if isSure, !small.isEmpty {
             let rows = small.count == 1 ? "row" : "\(small.count) rows"
-            parts.append("in the other \(rows) the difference is \(bound), if any")
+            parts.append("in \(isOne ? "its" : "their") other \(rows) no sure difference (\(bound))")
         }
         if !first.missing.isEmpty {
             parts.append("not compared" + Self.location(first.missing, first.all, first.preposition))
         }
-        return parts.joined(separator: "; ") + "."
+        let text = parts.joined(separator: "; ") + "."
+        return isSure ? Self.capitalized(text) : text
+    }
+
+    private static func capitalized(_ text: String) -> String {
+        let text = text.drop { $0 == " " }
+        return text.prefix(1).uppercased() + text.dropFirst()
     }
 
     /// The most that rows without a sure difference may differ, in percent.
     private static func bound(_ differences: [Difference]) -> String {
-        percentUp(max(1.001, differences.map { max($0.high, 1 / $0.low) }.max() ?? 1))
+        percentUp(1 + max(0.001, differences.map { max($0.high - 1, 1 - $0.low) }.max() ?? 0))
     }
 
     /// From the lowest to the highest end of differences that are not sure.
     private static func span(_ differences: [Difference]) -> String {
         func percent(_ factor: Double, _ rule: FloatingPointRoundingRule) -> String {
-            let change = ((factor - 1) * 100).rounded(rule)
-            return (change > 0 ? "+" : "") + fixed(change, 0) + " %"
+            (factor > 1 ? "+" : "") + Self.percent(factor, rule) + " %"
         }
         let low = differences.map(\.low).min() ?? 1
         let high = differences.map(\.high).max() ?? 1
-        return "\(percent(low, .down)) and \(percent(high, .up))"
+        return "\(percent(low, .down)) to \(percent(high, .up))"
     }
 
-    /// The range of the differences, which all have the same direction.
+    /// The range of the differences, which all have the same direction. It is rounded to the outside.
     private func amount(_ differences: [Difference], _ direction: Direction, _ reference: String) -> String {
         let low = differences.map(\.low).min() ?? 1
         let high = differences.map(\.high).max() ?? 1
         if low >= 2 {
-            let (from, to) = (fixed(low, 1, trimmed: true), fixed(high, 1, trimmed: true))
+            let (from, to) = (Self.times(low, .down), Self.times(high, .up))
             return (from == to ? from : "\(from) to \(to)") + " times \(words.times) \(reference)"
         }
-        let ends = direction == .more ? (low - 1, high - 1) : (1 - high, 1 - low)
-        let (from, to) = (fixed(ends.0 * 100, 0), fixed(ends.1 * 100, 0))
+        let ends = direction == .more ? (low, high) : (2 - high, 2 - low)
+        let (from, to) = (Self.percentDown(ends.0), Self.percentUp(ends.1))
         let more = direction == .more ? words.more : words.less
         return (from == to ? from : "\(from) to \(to)") + " % \(more) \(reference)"
+    }
+
+    /// A factor with one digit behind the point.
+    static func times(_ factor: Double, _ rule: FloatingPointRoundingRule) -> String {
+        fixed(((factor * 10_000).rounded() / 1000).rounded(rule) / 10, 1, trimmed: true)
     }
 
     /// A factor as a change in percent, rounded up.

@@ -69,7 +69,7 @@ extension RunResults {
         }
         guard !texts.isEmpty else { return nil }
         return "Bytes are counted, but acknowledgements of TCP depend on timing, so less than 1 byte is no difference. "
-            + "Beside \(reference), a message takes on the wire: " + texts.joined(separator: ", ") + "."
+            + "Compared with \(reference), a message takes on the wire: " + texts.joined(separator: ", ") + "."
     }
 
     /// The smallest difference in bytes per message that is not due to the number of acknowledgements.
@@ -102,14 +102,15 @@ extension RunResults {
         let differences = roundTripDifferences
         var sentences: [String] = []
         for (axis, (other, subjects)) in [("codec", "transports"), ("transport", "codecs")].enumerated() {
-            guard let most = differences.largestFactor(axis: axis),
-                let sure = differences.largestSureFactor(axis: axis)
-            else { continue }
+            guard let most = differences.largestFactor(axis: axis) else { continue }
             let place = sentences.isEmpty ? (isOutside ? "In this run, with" : "On this machine, with") : "With"
+            let bound =
+                most < 2 ? "\(RowDifferences.percentUp(most)) %" : "a factor of \(RowDifferences.times(most, .up))"
             sentences.append(
-                "\(place) the same \(other) and size, the median round trips of "
-                    + (sure >= Self.similar ? Self.far(subjects, sure) : Self.near(subjects, sure, most))
+                "\(place) the same \(other) and size, the median round trips of the \(subjects) differ by at most \(bound)."
             )
+            let sure = differences.largestSure(axis: axis)
+            if let sure { sentences.append(sure.sentence + ".") }
             guard axis == 0 else { continue }
             if !differences.unknown.isEmpty {
                 sentences.append(
@@ -117,25 +118,14 @@ extension RunResults {
                         + "have a median."
                 )
             }
-            guard sure < Self.similar else { continue }
+            guard sure?.factor ?? 1 < Self.similar else { continue }
             sentences.append(
                 most < Self.similar
                     ? "Choose the transport by what it guarantees, and by the network."
                     : "This bound includes noise: a quiet machine or more --repeat gives a closer one."
             )
         }
-        guard !sentences.isEmpty else { return nil }
-        return (sentences + ["The sentences under the first table name the rows."]).joined(separator: " ")
-    }
-
-    private static func far(_ subjects: String, _ sure: Double) -> String {
-        "some \(subjects) are at least \(fixed((sure * 10).rounded(.down) / 10, 1)) times as long as those of others."
-    }
-
-    private static func near(_ subjects: String, _ sure: Double, _ most: Double) -> String {
-        "the \(subjects) differ by at most \(RowDifferences.percentUp(most)) %"
-            + (sure > 1 + RowDifferences.noise
-                ? ", and in some rows by at least \(RowDifferences.percentDown(sure)) %." : ".")
+        return sentences.isEmpty ? nil : sentences.joined(separator: " ")
     }
 
     /// The factor below which round trips are called similar.
@@ -148,10 +138,8 @@ extension RunResults {
         guard let least = rows.min(by: { bytes($0) < bytes($1) }), let most = rows.max(by: { bytes($0) < bytes($1) }),
             bytes(most) - bytes(least) >= Self.leastBytes
         else { return nil }
-        func text(_ row: ResultRow) -> String {
-            "\(fixed(bytes(row), 0)) bytes on the wire with \(row.codec) over \(row.transport)"
-        }
-        return "A message of \(size) bytes takes \(text(least)), and \(text(most))."
+        func text(_ row: ResultRow) -> String { "\(fixed(bytes(row), 0)) bytes (\(row.codec) over \(row.transport))" }
+        return "On the wire, a message of \(size) bytes takes from \(text(least)) to \(text(most))."
     }
 
     /// The commands that answer what a run over loopback cannot.

@@ -302,11 +302,11 @@ struct PictureReportTests {
     func sentences() {
         #expect(
             results().pictureSentences == [
-                "A message beside a picture on the same connection takes 4 times as long as a message alone in every row.",
-                "A message beside a picture on a second connection takes 60 % less time than a message beside one on the "
-                    + "same connection in every row.",
-                "A message beside a picture on a second connection takes 60 % longer than a message alone in every row.",
-                "A picture on a second connection takes 10 % longer than one on the same connection in every row.",
+                "In every row, a message beside a picture on the same connection takes 4 times as long as a message alone.",
+                "In every row, a message beside a picture on a second connection takes 60 % less time than a message beside one "
+                    + "on the same connection.",
+                "In every row, a message beside a picture on a second connection takes 60 % longer than a message alone.",
+                "In every row, a picture on a second connection takes 10 % longer than one on the same connection.",
             ]
         )
         let few = results(repeats: 3).pictureSentences.filter { $0.contains("repeats are too few") }

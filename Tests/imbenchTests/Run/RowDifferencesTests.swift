@@ -54,13 +54,17 @@ struct RowDifferencesTests {
     func falseSentences() {
         var simulated = SimulatedRepeats(seed: 1)
         let wrong = (0..<400).count { _ in
-            !table(&simulated) { _, _, _ in 1 }.sentences.allSatisfy { $0.hasSuffix(", if at all.") }
+            !table(&simulated) { _, _, _ in 1 }.sentences.allSatisfy {
+                $0.contains(": no sure difference from tcp in time in any row; ")
+            }
         }
         #expect(wrong <= 20)
         let sentences = table(&simulated) { _, _, _ in 1 }.sentences
         #expect(sentences.count == 1)
-        #expect(sentences[0].hasPrefix("ws and mqtt each differ from tcp in time by less than "))
-        #expect(sentences[0].hasSuffix(" % in every row, if at all."))
+        #expect(
+            sentences[0].hasPrefix("ws and mqtt: no sure difference from tcp in time in any row; each may be up to ")
+        )
+        #expect(sentences[0].hasSuffix(" % in either direction."))
     }
 
     @Test("A difference of 8 % is named in at least 90 % of its rows, although the machine has phases of 10 %")
@@ -68,7 +72,7 @@ struct RowDifferencesTests {
         var simulated = SimulatedRepeats(seed: 2)
         let named = (0..<100).count { _ in
             table(&simulated) { transport, _, _ in transport == "ws" ? 1.08 : 1 }.sentences[0]
-                .hasSuffix(" % longer than tcp in every row.")
+                .hasPrefix("In every row, ws takes ")
         }
         #expect(named >= 90)
     }
@@ -86,10 +90,14 @@ struct RowDifferencesTests {
             }
         }.sentences
         #expect(sentences.count == 2)
-        #expect(sentences[0].hasPrefix("mqtt takes 3 times as long as tcp at 32 bytes, and "))
-        #expect(sentences[0].hasSuffix(" % less time than tcp at 256 and 4096 bytes."))
-        #expect(sentences[1].hasPrefix("ws takes 10 % longer than tcp with json at 256 and 4096 bytes; "))
-        #expect(sentences[1].hasSuffix("; in the other 4 rows the difference is less than 1 %, if any."))
+        #expect(
+            sentences[0].hasPrefix(
+                "At 32 bytes, mqtt takes 2.9 to 3.1 times as long as tcp; at 256 and 4096 bytes, it takes "
+            )
+        )
+        #expect(sentences[0].hasSuffix(" % less time than tcp."))
+        #expect(sentences[1].hasPrefix("With json at 256 and 4096 bytes, ws takes 9 to 11 % longer than tcp; "))
+        #expect(sentences[1].hasSuffix("; in its other 4 rows no sure difference (up to 1 %)."))
     }
 
     @Test("Too few repeats are a sentence with the number that it takes, and no difference")
@@ -102,7 +110,10 @@ struct RowDifferencesTests {
                 "5 repeats are too few to separate some differences from noise. It takes 9: --repeat 9."
             ]
         )
-        #expect(differences.largestFactor() == nil && differences.unknown == ["ws", "mqtt"])
+        #expect(
+            differences.largestFactor() == nil && differences.largestSure() == nil
+                && differences.unknown == ["ws", "mqtt"]
+        )
         let one = pair([("ws", 8, [1.1])])
         #expect(
             one.sentences == ["1 repeat is too few to separate some differences from noise. It takes 6: --repeat 6."]
@@ -125,7 +136,9 @@ struct RowDifferencesTests {
                 "In some rows none of the 30 repeats has enough messages for a value of its own, "
             )
         )
-        #expect(sentences(known: 6).count == 1 && sentences(known: 6)[0].hasPrefix("ws takes 10 % longer than tcp"))
+        #expect(
+            sentences(known: 6).count == 1 && sentences(known: 6)[0] == "At 8 bytes, ws takes 10 % longer than tcp."
+        )
     }
 
     /// Rows whose times are these multiples of those of tcp, in each repeat.
@@ -146,24 +159,24 @@ struct RowDifferencesTests {
         let slow = [Double?](repeating: 1.5, count: 20)
         #expect(
             pair([("ws", 8, wide)]).sentences == [
-                "ws: the difference from tcp in time is not sure at 8 bytes: between -50 % and +200 %."
+                "ws: the difference from tcp in time is not sure at 8 bytes: from -50 % to +200 %."
             ]
         )
         #expect(
             pair([("ws", 8, same), ("ws", 16, wide)]).sentences == [
-                "ws differs from tcp in time by less than 1 % at 8 bytes, if at all; not sure at 16 bytes: "
-                    + "between -50 % and +200 %."
+                "ws: no sure difference from tcp in time at 8 bytes; it may be up to 1 % in either direction; not sure at 16 "
+                    + "bytes: from -50 % to +200 %."
             ]
         )
         #expect(
             pair([("ws", 8, slow), ("ws", 16, wide)]).sentences == [
-                "ws takes 50 % longer than tcp at 8 bytes; not sure at 16 bytes: between -50 % and +200 %."
+                "At 8 bytes, ws takes 50 % longer than tcp; not sure at 16 bytes: from -50 % to +200 %."
             ]
         )
         #expect(
             pair([("ws", 8, slow), ("ws", 16, wide), ("ws", 32, same)]).sentences == [
-                "ws takes 50 % longer than tcp at 8 bytes; not sure at 16 bytes: between -50 % and +200 %; "
-                    + "in the other row the difference is less than 1 %, if any."
+                "At 8 bytes, ws takes 50 % longer than tcp; not sure at 16 bytes: from -50 % to +200 %; "
+                    + "in its other row no sure difference (up to 1 %)."
             ]
         )
     }
@@ -172,7 +185,7 @@ struct RowDifferencesTests {
     func missing() {
         #expect(
             pair([("ws", 8, [Double?](repeating: 2, count: 20)), ("ws", 16, [nil, 2])]).sentences == [
-                "ws takes 2 times as long as tcp at 8 bytes; not compared at 16 bytes.",
+                "At 8 bytes, ws takes 2 times as long as tcp; not compared at 16 bytes.",
                 "2 repeats are too few to separate some differences from noise. It takes 7: --repeat 7.",
             ]
         )
@@ -188,9 +201,51 @@ struct RowDifferencesTests {
         }
         #expect(
             RowDifferences([.init(preposition: "with", rows: rows)], .time).sentences == [
-                "udp takes 10 % less time than tcp in every compared row; not compared at 4096 bytes.",
-                "ws differs from tcp in time by less than 1 % in every row, if at all.",
+                "In every compared row, udp takes 10 % less time than tcp; not compared at 4096 bytes.",
+                "ws: no sure difference from tcp in time in any row; it may be up to 1 % in either direction.",
             ]
+        )
+    }
+
+    @Test("One sentence is about two subjects only if their differences are similar")
+    func similar() {
+        func sentences(_ first: Double, _ second: Double) -> [String] {
+            let times: [(String, Double)] = [("tcp", 1), ("ws", first), ("mqtt", second)]
+            let rows = times.map { name, factor in
+                RowDifferences.Row(subject: name, size: 8, values: [Double?](repeating: 100 * factor, count: 20))
+            }
+            return RowDifferences([.init(rows: rows)], .time).sentences
+        }
+        #expect(sentences(1.05, 1.12) == ["At 8 bytes, ws and mqtt take 5 to 12 % longer than tcp."])
+        #expect(
+            sentences(1.05, 1.3) == [
+                "At 8 bytes, mqtt takes 30 % longer than tcp.", "At 8 bytes, ws takes 5 % longer than tcp.",
+            ]
+        )
+    }
+
+    @Test("A place has its size, if another size was not compared")
+    func partial() {
+        let rows = ["json", "protobuf"].flatMap { codec in
+            let all: [(String, Int, Double)] = [("tcp", 8, 1), ("tcp", 16, 1), ("udp", 8, codec == "json" ? 1 : 2)]
+            return all.map { name, size, factor in
+                RowDifferences.Row(
+                    subject: name,
+                    group: codec,
+                    size: size,
+                    values: [Double?](repeating: 100 * factor, count: 20)
+                )
+            }
+        }
+        let differences = RowDifferences([.init(preposition: "with", rows: rows)], .time)
+        #expect(
+            differences.sentences == [
+                "With protobuf at 8 bytes, udp takes 2 times as long as tcp; in its other row no sure difference (up to 1 %); "
+                    + "not compared at 16 bytes."
+            ]
+        )
+        #expect(
+            differences.largestSure()?.sentence == "With protobuf at 8 bytes, udp takes at least 2 times as long as tcp"
         )
     }
 
@@ -200,12 +255,12 @@ struct RowDifferencesTests {
             RowDifferences.Row(
                 subject: "t\(index)",
                 size: 8,
-                values: [Double?](repeating: 100 + 10 * Double(index), count: 20)
+                values: [Double?](repeating: 100 + 20 * Double(index), count: 20)
             )
         }
         let sentences = RowDifferences([.init(rows: rows)], .time).sentences
         try #require(sentences.count == 6)
-        #expect(sentences[0] == "t11 takes 2.1 times as long as t0 at 8 bytes.")
+        #expect(sentences[0] == "At 8 bytes, t11 takes 3.2 times as long as t0.")
         #expect(sentences[5] == "The differences of t6, t5, t4, t3, t2 and t1 are smaller.")
     }
 
