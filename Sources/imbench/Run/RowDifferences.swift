@@ -343,7 +343,8 @@ struct RowDifferences: Sendable {
     /// From the lowest to the highest end of differences that are not sure.
     private static func span(_ differences: [Difference]) -> String {
         func percent(_ factor: Double, _ rule: FloatingPointRoundingRule) -> String {
-            (factor > 1 ? "+" : "") + Self.percent(factor, rule) + " %"
+            let text = Self.percent(factor, rule)
+            return (factor > 1 && text != "0" ? "+" : "") + text + " %"
         }
         let low = differences.map(\.low).min() ?? 1
         let high = differences.map(\.high).max() ?? 1

@@ -122,7 +122,7 @@ extension RunResults {
             sentences.append(
                 most < Self.similar
                     ? "Choose the transport by what it guarantees, and by the network."
-                    : "This bound includes noise: a quiet machine or more --repeat gives a closer one."
+                    : "The bound of \(bound) includes noise: a quiet machine or more --repeat gives a closer one."
             )
         }
         return sentences.isEmpty ? nil : sentences.joined(separator: " ")
