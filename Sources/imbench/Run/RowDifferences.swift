@@ -2,9 +2,9 @@
 ///
 /// A row is compared with the row of a reference at the same place, such as ws with tcp, both with JSON at 256 bytes. Each
 /// repeat of both gives a ratio, in which a slow phase of the machine cancels out. ``PairedInterval`` gives the interval of
-/// the true ratio. A difference is sure if its interval lies beyond ±``noise``. If it is not, and the interval reaches beyond
-/// ±``unsure``, nothing is known. The intervals are wide enough for all sentences of a table to be right together with
-/// ``certainty`` (Bonferroni's correction).
+/// the true ratio. A difference is sure if its interval lies beyond ±``noise``. For others, the sentences give the interval.
+/// The intervals are wide enough for all sentences of a table to be right together with ``certainty`` (Bonferroni's
+/// correction).
 struct RowDifferences: Sendable {
     /// The values of one row, by repeat.
     struct Row: Sendable {
@@ -56,8 +56,6 @@ struct RowDifferences: Sendable {
     static let certainty = 0.95
     /// The share by which equal code may differ between two connections.
     static let noise = 0.02
-    /// The share from which a possible difference is too large to be called none.
-    static let unsure = 0.25
     /// By how much the ends of two ranges in one sentence differ at most.
     private static let similar = 0.1
     /// The most sentences.
@@ -68,7 +66,7 @@ struct RowDifferences: Sendable {
         var size: Int
     }
 
-    private enum Direction: Hashable { case more, less, none, unsure }
+    private enum Direction: Hashable { case more, less, unsure }
 
     private struct Difference {
         var place: Place
@@ -78,7 +76,7 @@ struct RowDifferences: Sendable {
         var direction: Direction {
             if low > 1 + RowDifferences.noise { return .more }
             if high < 1 / (1 + RowDifferences.noise) { return .less }
-            return high <= 1 + RowDifferences.unsure && low >= 1 - RowDifferences.unsure ? .none : .unsure
+            return .unsure
         }
     }
 
@@ -104,8 +102,8 @@ struct RowDifferences: Sendable {
             guard reference == other.reference, preposition == other.preposition, missing == other.missing else {
                 return false
             }
-            if [self, other].allSatisfy({ $0.differences.allSatisfy { $0.direction == .none } }) { return true }
-            return [Direction.none, .unsure].allSatisfy { places($0) == other.places($0) }
+            if [self, other].allSatisfy({ $0.differences.allSatisfy { $0.direction == .unsure } }) { return true }
+            return places(.unsure) == other.places(.unsure)
                 && [Direction.more, .less].allSatisfy { direction in
                     let (own, others) = (range(direction), other.range(direction))
                     return places(direction) == other.places(direction)
@@ -241,11 +239,16 @@ struct RowDifferences: Sendable {
         }
         return largest.map { largest in
             let place = Self.capitalized(Self.location([largest.place], first.all, first.preposition))
+            // In the direction of the sentences, which compare with the reference.
+            let isLess = largest.slow == first.reference && largest.factor < 2
+            let percent = Self.percentDown(isLess ? 2 - 1 / largest.factor : largest.factor)
             let much =
-                largest.factor >= 2
-                ? "\(Self.times(largest.factor, .down)) times \(words.times)"
-                : "\(Self.percentDown(largest.factor)) % \(words.more)"
-            return (largest.factor, "\(place), \(largest.slow) \(words.verb.one) at least \(much) \(largest.fast)")
+                isLess
+                ? "\(percent) % \(words.less)"
+                : largest.factor < 2
+                    ? "\(percent) % \(words.more)" : "\(Self.times(largest.factor, .down)) times \(words.times)"
+            let (subject, other) = isLess ? (largest.fast, largest.slow) : (largest.slow, largest.fast)
+            return (largest.factor, "\(place), \(subject) \(words.verb.one) at least \(much) \(other)")
         }
     }
 
@@ -277,7 +280,7 @@ struct RowDifferences: Sendable {
             switch difference.direction {
             case .more: difference.low
             case .less: 1 / difference.high
-            case .none, .unsure: 1
+            case .unsure: 1
             }
         }.max() ?? 1
     }
@@ -295,8 +298,8 @@ struct RowDifferences: Sendable {
         }
         let differences = subjects.flatMap(\.differences)
         let verb = isOne ? words.verb.one : words.verb.many
-        let (small, unsure) = (first.places(.none), first.places(.unsure))
-        let bound = "up to \(Self.bound(differences.filter { $0.direction == .none })) %"
+        let unsure = first.places(.unsure)
+        let span = Self.span(differences.filter { $0.direction == .unsure })
         var parts: [String] = []
         for direction in [Direction.more, .less] {
             let places = first.places(direction)
@@ -306,22 +309,14 @@ struct RowDifferences: Sendable {
             parts.append("\(location(places).dropFirst()), \(subject) \(verb) \(amount)")
         }
         let isSure = !parts.isEmpty
-        if !isSure, !small.isEmpty {
-            parts.append(
-                "\(name): no sure difference from \(first.reference) in \(words.quantity)\(location(small, " in any")); "
-                    + "\(isOne ? "it" : "each") may be \(bound) in either direction"
-            )
-        }
         if !unsure.isEmpty {
-            let span = Self.span(differences.filter { $0.direction == .unsure })
-            let subject =
-                parts.isEmpty
-                ? "\(name): the difference from \(first.reference) in \(words.quantity) is not sure" : "not sure"
-            parts.append("\(subject)\(location(unsure)): from \(span)")
-        }
-        if isSure, !small.isEmpty {
-            let rows = small.count == 1 ? "row" : "\(small.count) rows"
-            parts.append("in \(isOne ? "its" : "their") other \(rows) no sure difference (\(bound))")
+            let rows = unsure.count == 1 ? "row" : "\(unsure.count) rows"
+            parts.append(
+                isSure
+                    ? "in \(isOne ? "its" : "their") other \(rows) no sure difference: \(span)"
+                    : "\(name): no sure difference from \(first.reference) in \(words.quantity)\(location(unsure, " in any")): "
+                        + (isOne ? span : "each \(span)")
+            )
         }
         if !first.missing.isEmpty {
             parts.append("not compared" + Self.location(first.missing, first.all, first.preposition))
@@ -335,11 +330,6 @@ struct RowDifferences: Sendable {
         return text.prefix(1).uppercased() + text.dropFirst()
     }
 
-    /// The most that rows without a sure difference may differ, in percent.
-    private static func bound(_ differences: [Difference]) -> String {
-        percentUp(1 + max(0.001, differences.map { max($0.high - 1, 1 - $0.low) }.max() ?? 0))
-    }
-
     /// From the lowest to the highest end of differences that are not sure.
     private static func span(_ differences: [Difference]) -> String {
         func percent(_ factor: Double, _ rule: FloatingPointRoundingRule) -> String {
@@ -348,7 +338,7 @@ struct RowDifferences: Sendable {
         }
         let low = differences.map(\.low).min() ?? 1
         let high = differences.map(\.high).max() ?? 1
-        return "\(percent(low, .down)) to \(percent(high, .up))"
+        return "between \(percent(low, .down)) and \(percent(high, .up))"
     }
 
     /// The range of the differences, which all have the same direction. It is rounded to the outside.
@@ -378,7 +368,8 @@ struct RowDifferences: Sendable {
 
     /// The factor may be slightly inexact, so a small part of a percent is no reason to round.
     private static func percent(_ factor: Double, _ rule: FloatingPointRoundingRule) -> String {
-        fixed((((factor - 1) * 100_000).rounded() / 1000).rounded(rule), 0)
+        // The sum with 0 has no sign if it is 0.
+        fixed((((factor - 1) * 100_000).rounded() / 1000).rounded(rule) + 0, 0)
     }
 
     /// Some of all places, in words.

@@ -101,13 +101,13 @@ extension RunResults {
     private var speedConclusion: String? {
         let differences = roundTripDifferences
         var sentences: [String] = []
-        for (axis, (other, subjects)) in [("codec", "transports"), ("transport", "codecs")].enumerated() {
+        for (axis, (other, subject)) in [("codec", "transport"), ("transport", "codec")].enumerated() {
             guard let most = differences.largestFactor(axis: axis) else { continue }
             let place = sentences.isEmpty ? (isOutside ? "In this run, with" : "On this machine, with") : "With"
-            let bound =
-                most < 2 ? "\(RowDifferences.percentUp(most)) %" : "a factor of \(RowDifferences.times(most, .up))"
+            let bound = "\(fixed((most * 100).rounded(.up) / 100, 2, trimmed: true)) times"
             sentences.append(
-                "\(place) the same \(other) and size, the median round trips of the \(subjects) differ by at most \(bound)."
+                "\(place) the same \(other) and size, the median round trip of the slowest \(subject) is at most \(bound) that of "
+                    + "the fastest."
             )
             let sure = differences.largestSure(axis: axis)
             if let sure { sentences.append(sure.sentence + ".") }

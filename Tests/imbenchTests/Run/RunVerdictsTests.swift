@@ -25,8 +25,8 @@ struct RunVerdictsTests {
         #expect(conclusions.count == 3)
         #expect(
             conclusions[0]
-                == "On this machine, with the same codec and size, the median round trips of the transports differ by "
-                + "at most 20 %. With json, mqtt takes at least 20 % longer than tcp. Choose the transport by what it "
+                == "On this machine, with the same codec and size, the median round trip of the slowest transport is at "
+                + "most 1.2 times that of the fastest. With json, mqtt takes at least 20 % longer than tcp. Choose the transport by what it "
                 + "guarantees, and by the network."
         )
         #expect(
@@ -39,7 +39,11 @@ struct RunVerdictsTests {
     @Test("The largest difference is that of any two transports, not only of one from the first")
     func extremes() {
         let conclusions = results([("tcp", 50), ("ws", 60), ("mqtt", 45)]).conclusions
-        #expect(conclusions[0].contains("at most 34 %. With json, ws takes at least 33 % longer than mqtt."))
+        #expect(
+            conclusions[0].contains(
+                "at most 1.34 times that of the fastest. With json, ws takes at least 33 % longer than mqtt."
+            )
+        )
     }
 
     @Test("Transports that differ much are named as such, with a factor that is sure")
@@ -47,8 +51,8 @@ struct RunVerdictsTests {
         let conclusions = results([("tcp", 50), ("ws", 120)]).conclusions
         #expect(
             conclusions[0]
-                == "On this machine, with the same codec and size, the median round trips of the transports differ by at "
-                + "most a factor of 2.4. With json, ws takes at least 2.4 times as long as tcp."
+                == "On this machine, with the same codec and size, the median round trip of the slowest transport is at "
+                + "most 2.4 times that of the fastest. With json, ws takes at least 2.4 times as long as tcp."
         )
     }
 
@@ -64,16 +68,16 @@ struct RunVerdictsTests {
         }
         #expect(
             run.conclusions[0]
-                == "On this machine, with the same codec and size, the median round trips of the transports "
-                + "differ by at most a factor of 2. The bound of a factor of 2 includes noise: a quiet machine or more --repeat "
-                + "gives a closer one. With the same transport and size, the median round trips of the codecs differ by at "
-                + "most 20 %. Over tcp, json takes at least 20 % longer than protobuf."
+                == "On this machine, with the same codec and size, the median round trip of the slowest transport is at most 2 "
+                + "times that of the fastest. The bound of 2 times includes noise: a quiet machine or more --repeat gives a "
+                + "closer one. With the same transport and size, the median round trip of the slowest codec is at most 1.2 times "
+                + "that of the fastest. Over tcp, protobuf takes at least 16 % less time than json."
         )
         run.rows = run.rows.filter { $0.transport == "tcp" }
         #expect(
             run.conclusions[0]
-                == "On this machine, with the same transport and size, the median round trips of the codecs differ by at most "
-                + "20 %. Over tcp, json takes at least 20 % longer than protobuf."
+                == "On this machine, with the same transport and size, the median round trip of the slowest codec is at most "
+                + "1.2 times that of the fastest. Over tcp, protobuf takes at least 16 % less time than json."
         )
     }
 
@@ -84,7 +88,7 @@ struct RunVerdictsTests {
         #expect(outside.conclusions.count == 1)
         #expect(
             outside.conclusions[0].hasPrefix(
-                "In this run, with the same codec and size, the median round trips of the transports differ by at most 0 %. "
+                "In this run, with the same codec and size, the median round trip of the slowest transport is at most 1 times "
             )
         )
     }
