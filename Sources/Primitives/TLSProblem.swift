@@ -55,7 +55,7 @@ public enum TLSProblem: Int, Sendable, Hashable, CaseIterable {
     case brokenRecord = 9042
     /// The peer has sent too many records that carry no data.
     case tooManyEmptyRecords = 9043
-    /// The peer speaks TLS, and this side has a plain scheme. An error with this problem is one of the plain transport.
+    /// The peer speaks TLS, and the scheme of this side is plain.
     case unexpectedTLS = 9044
     /// Any other problem, which the sentence of the error contains.
     case other = 9099

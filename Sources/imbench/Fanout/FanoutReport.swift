@@ -318,20 +318,13 @@ struct FanoutResults: Sendable {
 }
 
 extension RowDifferences.Words {
-    fileprivate static let lastSubscriber = RowDifferences.Words(
-        verb: ("takes", "take"),
-        more: "longer to the last subscriber than",
-        less: "less time to the last subscriber than",
-        times: "as long to the last subscriber as",
-        quantity: "time to the last subscriber",
-        remedy: "use a longer --duration"
-    )
-    fileprivate static let serverTime = RowDifferences.Words(
-        verb: ("uses", "use"),
-        more: "more CPU time of the server per delivery than",
-        less: "less CPU time of the server per delivery than",
-        times: "as much CPU time of the server per delivery as",
-        quantity: "CPU time of the server per delivery",
-        remedy: "use a longer --duration"
-    )
+    fileprivate static let lastSubscriber = timed(.time("to the last subscriber"))
+    fileprivate static let serverTime = timed(.processorTime("of the server per delivery"))
+
+    /// The command has no number of messages.
+    private static func timed(_ words: RowDifferences.Words) -> RowDifferences.Words {
+        var words = words
+        words.remedy = "use a longer --duration"
+        return words
+    }
 }

@@ -62,7 +62,7 @@ extension OpenResults {
             )
         }
         let axis = RowDifferences.Axis(preposition: "over", rows: rows)
-        return RowDifferences([axis], .answer, wasCutShort: run.wasCutShort).sentences
+        return RowDifferences([axis], .time("until the first answer"), wasCutShort: run.wasCutShort).sentences
     }
 
     /// The shortest and the longest beginning over one network.
@@ -178,14 +178,4 @@ extension OpenResults {
             ("answer_ms_repeats", .array(row.answers.map(JSONValue.rounded))), ("failure", JSONValue(row.failure)),
         ])
     }
-}
-
-extension RowDifferences.Words {
-    fileprivate static let answer = RowDifferences.Words(
-        verb: ("takes", "take"),
-        more: "longer until the first answer than",
-        less: "less time until the first answer than",
-        times: "as long until the first answer as",
-        quantity: "time until the first answer"
-    )
 }

@@ -28,8 +28,8 @@ extension RunResults {
 
     static let timesReading =
         "Shorter is better. The bar in front is the median, the bar behind it is the 99th percentile (if there are enough "
-        + "messages for it), and the vertical line is the floor: the same round trip in bare system calls. The thin line is the spread of the median over the "
-        + "repeats. Medians whose spreads overlap may not differ at all. ×floor is the median divided by that of the floor, "
+        + "messages for it), and the vertical line is the floor: the same round trip in bare system calls. The thin line is "
+        + "the spread of the median over the repeats. Medians whose spreads overlap may not differ at all. ×floor is the median divided by that of the floor, "
         + "so a transport with ×1 would be as fast as the bare system calls. In the sentences below the table, a range holds for "
         + "each row that the sentence names."
 

@@ -31,25 +31,37 @@ struct RowDifferences: Sendable {
         var less: String
         /// For factors from 2, as in "3 to 4 times as long as".
         var times: String
-        /// The compared quantity, as in "differs from tcp in time".
+        /// The compared quantity, as in "no sure difference from tcp in time".
         var quantity: String
         /// The options that give a repeat more values.
         var remedy = "use a longer --duration or more --messages"
 
-        static let time = Words(
-            verb: ("takes", "take"),
-            more: "longer than",
-            less: "less time than",
-            times: "as long as",
-            quantity: "time"
-        )
-        static let processorTime = Words(
-            verb: ("uses", "use"),
-            more: "more CPU time per message than",
-            less: "less CPU time per message than",
-            times: "as much CPU time per message as",
-            quantity: "CPU time per message"
-        )
+        /// The words for a time, and behind it the words for which time it is, such as "until the first answer".
+        static func time(_ scope: String) -> Words {
+            let scope = scope.isEmpty ? "" : " " + scope
+            return Words(
+                verb: ("takes", "take"),
+                more: "longer\(scope) than",
+                less: "less time\(scope) than",
+                times: "as long\(scope) as",
+                quantity: "time" + scope
+            )
+        }
+
+        static let time = time("")
+
+        /// The words for processor time, and behind it the words for what it is spent on, such as "per message".
+        static func processorTime(_ scope: String) -> Words {
+            Words(
+                verb: ("uses", "use"),
+                more: "more CPU time \(scope) than",
+                less: "less CPU time \(scope) than",
+                times: "as much CPU time \(scope) as",
+                quantity: "CPU time \(scope)"
+            )
+        }
+
+        static let processorTime = processorTime("per message")
     }
 
     /// The probability that no difference is called sure by chance.
@@ -239,16 +251,19 @@ struct RowDifferences: Sendable {
         }
         return largest.map { largest in
             let place = Self.capitalized(Self.location([largest.place], first.all, first.preposition))
-            // In the direction of the sentences, which compare with the reference.
-            let isLess = largest.slow == first.reference && largest.factor < 2
-            let percent = Self.percentDown(isLess ? 2 - 1 / largest.factor : largest.factor)
-            let much =
-                isLess
-                ? "\(percent) % \(words.less)"
-                : largest.factor < 2
-                    ? "\(percent) % \(words.more)" : "\(Self.times(largest.factor, .down)) times \(words.times)"
-            let (subject, other) = isLess ? (largest.fast, largest.slow) : (largest.slow, largest.fast)
-            return (largest.factor, "\(place), \(subject) \(words.verb.one) at least \(much) \(other)")
+            func sentence(_ subject: String, _ amount: String, _ other: String) -> (Double, String) {
+                (largest.factor, "\(place), \(subject) \(words.verb.one) at least \(amount) \(other)")
+            }
+            if largest.factor >= 2 {
+                let times = Self.times(largest.factor, .down)
+                return sentence(largest.slow, "\(times) times \(words.times)", largest.fast)
+            }
+            guard largest.slow == first.reference else {
+                return sentence(largest.slow, "\(Self.percentDown(largest.factor)) % \(words.more)", largest.fast)
+            }
+            // In the direction of the other sentences, which compare with the reference.
+            let percent = Self.percentDown(2 - 1 / largest.factor)
+            return sentence(largest.fast, "\(percent) % \(words.less)", largest.slow)
         }
     }
 

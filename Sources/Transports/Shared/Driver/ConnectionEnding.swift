@@ -2,7 +2,8 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// The progress of a close that this side has begun. Its time limit starts again whenever the peer takes bytes.
+/// The progress of a close that this side has begun, or of the last output to a peer that has ended its side. Its time limit
+/// starts again whenever the peer takes bytes.
 struct CloseProgress {
     /// When the close began, in nanoseconds of ``MonotonicClock``.
     let began: Int64
@@ -35,7 +36,7 @@ struct CloseProgress {
 
 /// The state of the close of a connection.
 struct CloseState {
-    /// The close that this side has begun; `nil` before.
+    /// The close that this side has begun, or the last output to a peer that has ended its side; `nil` before.
     var progress: CloseProgress?
     /// How many bytes were accepted and not delivered, once the connection has ended.
     var undelivered = 0
@@ -124,7 +125,7 @@ extension ConnectionDriver {
         closing.progress = CloseProgress(now: loop.now, left: undelivered)
     }
 
-    /// A peer that has ended its half still reads the output that is left. It may take as long as for a close.
+    /// A peer that has ended its side still reads the output that is left. It may take as long as for a close.
     func allowTimeForRest() {
         guard closing.progress == nil else { return }
         closing.progress = CloseProgress(now: loop.now, left: undelivered)
