@@ -139,7 +139,7 @@ package final class TLSStream: ByteStream {
     // MARK: The handshake
 
     package func advance() -> StreamProgress {
-        guard state == .handshake else { return failure.map { .failed($0) } ?? .ready }
+        guard state == .handshake else { return failure == nil && state != .failed ? .ready : failed() }
         if !innerIsReady {
             let progress = inner.advance()
             guard progress == .ready else { return progress }

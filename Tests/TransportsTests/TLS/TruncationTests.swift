@@ -1,4 +1,5 @@
 import EmbeddedServers
+import Foundation
 import SocketIO
 import TestSupport
 import Testing
@@ -207,6 +208,74 @@ struct TruncationTests {
         #expect(client.readAll().count == sent)
         #expect(client.hasEnded && client.failure == nil)
         await host.stop()
+    }
+
+    @Test("A peer that has ended its side and pauses still gets everything that was written")
+    func endedSideThatPauses() async throws {
+        let engines = try RawEngines()
+        let (isWritten, isPast) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let (counts, counted) = AsyncStream.makeStream(of: (bytes: Int, hasEnded: Bool).self)
+        let server = try serve(engines) { connection in
+            isWritten.wait()
+            connection.notifyClose()
+            isPast.wait()
+            counted.yield((connection.readAll().count, connection.hasEnded && connection.failure == nil))
+        }
+        let endpoint = tlsEndpoint(
+            "tls",
+            port: server.port,
+            ["ca": engines.authority, "framing": "u32", "write-buffer": "16777216"]
+        )
+        let found = try #require(try TransportRegistry.standard.transport(for: endpoint) as? StreamTransport)
+        var limits = found.limits
+        limits.linger = .milliseconds(1)
+        let transport = StreamTransport(
+            found.endpoint,
+            port: found.port,
+            on: found.loop,
+            limits: limits,
+            tls: found.tls,
+            makeCore: found.makeCore,
+            follow: found.follow
+        )
+        let client = try await transport.connect(timeout: .seconds(60))
+        // More than the kernel takes, so most of it waits in the write buffer.
+        let message = [UInt8](repeating: 7, count: 1 << 20)
+        for _ in 0..<12 { #expect(await client.send(Payload(message)) == .written) }
+        isWritten.signal()
+        #expect(await client.closed().error == nil)
+        // Until a timer that was set later than that of `linger`.
+        await withUnsafeContinuation { (done: UnsafeContinuation<Void, Never>) in
+            found.loop.execute {
+                _ = found.loop.schedule(at: found.loop.now + 50_000_000) { done.resume() }
+            }
+        }
+        isPast.signal()
+        let count = await counts.first { _ in true }
+        #expect(count?.bytes == 12 * (4 + message.count) && count?.hasEnded == true, "\(String(describing: count))")
+        server.stop()
+    }
+
+    @Test("A client whose inbox is full learns from its sends that TLS has failed")
+    func failureBehindFullInbox() async throws {
+        let engines = try RawEngines()
+        let server = try serve(engines) { connection in
+            connection.write([0, 0, 0, 1, 1, 0, 0, 0, 1, 2, 0, 0, 0, 1, 3, 0, 0, 0, 1, 4])
+            connection.writePlainly([23, 3, 3, 0, 3, 1, 2, 3])
+            _ = connection.read()
+        }
+        let endpoint = tlsEndpoint(
+            "tls",
+            port: server.port,
+            ["ca": engines.authority, "framing": "u32", "inbox": "1", "write-buffer": "65536"]
+        )
+        let client = try await TransportRegistry.standard.connect(endpoint)
+        // The app does not receive, as in a loop that answers each message before it takes the next one.
+        let message = Payload([UInt8](repeating: 7, count: 32 << 10))
+        var outcome = await client.send(message)
+        while outcome.isSuccess { outcome = await client.send(message) }
+        #expect(await client.closed().error != nil)
+        server.stop()
     }
 
     @Test("A path that ends connections by FIN truncates both sides", arguments: TLSConnectionTests.schemes)

@@ -268,7 +268,7 @@ extension ConnectionDriver {
         }
         leaveCore()
         // Over encrypted datagrams, messages may still be given out before the end.
-        if channel.isDatagram { pump() }
+        if channel.isDatagram { pump() } else if phase == .draining { allowTimeForRest() }
     }
 
     /// Ends the connection after TLS has. An end without close_notify after the protocol's own close is no error.

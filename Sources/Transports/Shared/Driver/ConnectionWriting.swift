@@ -81,6 +81,9 @@ extension ConnectionDriver {
         if result != .wouldBlock { setStuck(since: 0) }
         if context.hasMoved { tellMove() }
         switch result {
+        // TLS has ended, and takes no more bytes. A paused reader would never find out why.
+        case .end where isSecure && (phase == .opening || phase == .open) && !channel.isDatagram:
+            return writeFailed(SystemError("send", EPIPE))
         case .bytes, .end: returnMemory(&context.output)
         case .wouldBlock:
             if writing.stuckSince == 0 || context.output.count < before, !loop.hasEndlessTicks {
