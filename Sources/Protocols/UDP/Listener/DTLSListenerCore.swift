@@ -47,18 +47,35 @@ package struct DTLSRecord: Sendable {
     /// Whether the record is not encrypted.
     package var isPlain: Bool { epoch == 0 }
 
+    /// How many encrypted records may still come during a handshake, for which OpenSSL would need memory.
+    package struct EarlyQuota: Sendable, Equatable {
+        /// How many messages of the application.
+        package var messages: Int
+        /// How many others: a repeated end of the handshake is encrypted too.
+        package var others: Int
+
+        /// Creates a quota.
+        package init(messages: Int, others: Int) {
+            (self.messages, self.others) = (messages, others)
+        }
+
+        fileprivate mutating func take(_ record: DTLSRecord) -> Bool {
+            let left = record.isMessage ? messages : others
+            guard left > 0 else { return false }
+            if record.isMessage { messages -= 1 } else { others -= 1 }
+            return true
+        }
+    }
+
     /// Returns the records of a datagram up to the first encrypted one beyond a quota, and takes the encrypted ones from the
     /// quota. Bytes that are no complete record end the datagram too.
     package static func beginning(
         of datagram: UnsafeRawBufferPointer,
-        encrypted quota: inout Int
+        encrypted quota: inout EarlyQuota
     ) -> UnsafeRawBufferPointer {
         var end = 0
         while let record = DTLSRecord(UnsafeRawBufferPointer(rebasing: datagram[end...])) {
-            if !record.isPlain {
-                guard quota > 0 else { break }
-                quota -= 1
-            }
+            guard record.isPlain || quota.take(record) else { break }
             end += record.size
         }
         return UnsafeRawBufferPointer(rebasing: datagram[..<end])

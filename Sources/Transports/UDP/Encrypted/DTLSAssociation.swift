@@ -8,8 +8,8 @@ final class DTLSAssociation {
     /// How many datagrams of one handshake are processed. Further ones are dropped.
     private static let handshakeDatagrams = 512
     /// How many encrypted records may come during a handshake. OpenSSL buffers those that come before the keys, with about
-    /// 17 KiB for each. Further ones are dropped.
-    private static let earlyRecords = 8
+    /// 17 KiB for each. Further ones are dropped. A client repeats the end of its handshake less often within the time limit.
+    private static let earlyRecords = DTLSRecord.EarlyQuota(messages: 8, others: 16)
 
     private let engine: any DatagramTLSEngine
     private let loop: EventLoop
@@ -50,10 +50,11 @@ final class DTLSAssociation {
     func handshake(_ datagram: UnsafeRawBufferPointer) -> TLSStep.End {
         var datagram = datagram
         if !datagram.isEmpty {
+            guard let record = DTLSRecord(datagram) else { return .needsInput }
+            // No message of the application is plain. Encrypted ones that exceed their quota take none from the handshake.
+            if record.isMessage, record.isPlain || earlyLeft.messages == 0 { return .needsInput }
             datagrams += 1
-            guard datagrams <= Self.handshakeDatagrams, let record = DTLSRecord(datagram) else { return .needsInput }
-            // No message of the application comes before the keys.
-            if record.isMessage, record.isPlain { return .needsInput }
+            guard datagrams <= Self.handshakeDatagrams else { return .needsInput }
             datagram = DTLSRecord.beginning(of: datagram, encrypted: &earlyLeft)
             guard !datagram.isEmpty else { return .needsInput }
         }

@@ -18,6 +18,8 @@ final class DTLSChannel: ByteChannel {
     private static let pingPause: Int64 = 500_000_000
     /// The shortest time from one such alert that causes pings to the next one, in nanoseconds.
     private static let doubtPause: Int64 = 1_000_000_000
+    /// How long an alert in a handshake, which any host can send, waits for the handshake to continue, in nanoseconds.
+    private static let alertPause: Int64 = 1_000_000_000
     /// How many datagrams without a message are dropped in one read.
     private static let droppedAtOnce = 64
 
@@ -35,6 +37,8 @@ final class DTLSChannel: ByteChannel {
     private var foreignDatagrams = 0
     private var hasPlainAlert = false
     private var hasHandshakeRecord = false
+    /// The alert that came since the last other datagram of the handshake, and the timer that passes it to the engine.
+    private var alert: (datagram: [UInt8], timer: UInt64)?
     /// How many datagrams were sent when the last one arrived.
     private var sentBefore: UInt64 = 0
     /// When to end a connection whose server may have lost its state; `nil` if there is no doubt.
@@ -140,21 +144,40 @@ final class DTLSChannel: ByteChannel {
         }
     }
 
-    /// Whether a datagram goes to the engine. The alert of a server that does not know this client does not, until the
-    /// server has sent something else, because any host can send it.
+    /// Whether a datagram goes to the engine at once. An alert does not, because any host can send it, and many alerts end
+    /// a supervisor for ever. It is forgotten if the handshake continues. That of a server that does not know this client
+    /// never goes to the engine before the server has sent something else.
     private func isPartOfHandshake(_ datagram: UnsafeRawBufferPointer) -> Bool {
         guard let record = DTLSRecord(datagram) else {
             foreignDatagrams += 1
             return false
         }
-        guard record.isPlainAlert, !hasHandshakeRecord, record.isUnexpectedMessage(datagram) else {
+        guard record.isPlainAlert else {
             hasHandshakeRecord = true
+            forgetAlert()
             if association.datagramsSent > sentBefore { roundTripsToConnect += 1 }
             sentBefore = association.datagramsSent
             return true
         }
-        hasPlainAlert = true
+        if !hasHandshakeRecord, record.isUnexpectedMessage(datagram) {
+            hasPlainAlert = true
+        } else if alert == nil {
+            let timer = loop.schedule(at: loop.now + Self.alertPause) { [self] in passAlert() }
+            alert = (Array(datagram), timer)
+        }
         return false
+    }
+
+    private func passAlert() {
+        guard let datagram = alert.take()?.datagram, !association.isComplete else { return }
+        if case .failed(let result) = progress(datagram.withUnsafeBytes { association.handshake($0) }) {
+            failure = failure ?? result
+            driver?.ready(.read)
+        }
+    }
+
+    private func forgetAlert() {
+        if let timer = alert.take()?.timer { loop.cancel(timer: timer) }
     }
 
     var lateHandshake: String? {
@@ -316,6 +339,7 @@ final class DTLSChannel: ByteChannel {
 
     func close(abort _: Bool) {
         driver = nil
+        forgetAlert()
         endDoubt()
         association.close()
         socket.close()

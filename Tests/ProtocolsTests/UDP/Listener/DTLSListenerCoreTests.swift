@@ -183,20 +183,23 @@ struct DTLSListenerCoreTests {
 
     @Test("A datagram of a handshake is cut before the first encrypted record beyond the quota")
     func earlyRecords() {
-        func record(_ epoch: UInt8, _ content: [UInt8]) -> [UInt8] {
-            [22, 0xfe, 0xfd, 0, epoch, 0, 0, 0, 0, 0, 0, 0, UInt8(content.count)] + content
+        func record(_ epoch: UInt8, _ content: [UInt8], type: UInt8 = 22) -> [UInt8] {
+            [type, 0xfe, 0xfd, 0, epoch, 0, 0, 0, 0, 0, 0, 0, UInt8(content.count)] + content
         }
         let (plain, encrypted) = (record(0, [1, 2]), record(1, [3]))
-        var quota = 2
+        var quota = DTLSRecord.EarlyQuota(messages: 1, others: 2)
         func beginning(_ datagram: [UInt8]) -> [UInt8] {
             datagram.withUnsafeBytes { Array(DTLSRecord.beginning(of: $0, encrypted: &quota)) }
         }
-        #expect(beginning(plain + plain) == plain + plain && quota == 2)
+        #expect(beginning(plain + plain) == plain + plain && quota.others == 2)
         // An empty plain record in front hides nothing.
-        #expect(beginning(record(0, []) + encrypted) == record(0, []) + encrypted && quota == 1)
-        #expect(beginning(plain + encrypted + encrypted + plain) == plain + encrypted && quota == 0)
+        #expect(beginning(record(0, []) + encrypted) == record(0, []) + encrypted && quota.others == 1)
+        #expect(beginning(plain + encrypted + encrypted + plain) == plain + encrypted && quota.others == 0)
         #expect(beginning(encrypted) == [])
         #expect(beginning(plain + encrypted) == plain)
+        // Messages have a quota of their own.
+        let message = record(1, [4], type: 23)
+        #expect(beginning(message + message) == message && quota == .init(messages: 0, others: 0))
         // The rest is no record.
         #expect(beginning(plain + [22, 0xfe, 0xfd, 0]) == plain)
     }

@@ -164,6 +164,79 @@ struct DTLSHandshakeTests {
         await host.stop()
     }
 
+    /// A fatal alert that is not encrypted.
+    private static func alert(_ number: UInt8) -> [UInt8] {
+        [21, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 9, 0, 2, 2, number]
+    }
+
+    @Test(
+        "An alert that any host can send ends no handshake",
+        arguments: [10, 40, 48, 70, 116] as [UInt8],
+        [0, 1]
+    )
+    func forgedAlert(number: UInt8, before: Int) async throws {
+        let certificates = try TestCertificates()
+        let host = try await TLSHost("dtls", certificates.server, certificates.serverOptions)
+        try await serving(host) {
+            let (error, _) = try await connect(host, certificates.clientOptions) { index, sender, datagram in
+                sender == .server && index == before ? [Self.alert(number), datagram] : [datagram]
+            }
+            #expect(error == nil, "\(String(describing: error))")
+        }
+    }
+
+    @Test("A supervisor goes on after an alert that any host can send, also if the handshake stops for a while")
+    func forgedAlertForSupervisor() async throws {
+        let certificates = try TestCertificates()
+        let host = try await TLSHost("dtls", certificates.server, certificates.serverOptions)
+        try await serving(host) {
+            // The first answer of the server is lost, and an alert comes in its place.
+            let relay = try DatagramRelay(to: host.port) { index, sender, datagram in
+                sender == .server && index == 0 ? [Self.alert(40)] : [datagram]
+            }
+            defer { relay.stop() }
+            let supervisor = try Supervisor(tlsEndpoint("dtls", port: relay.port, certificates.clientOptions))
+            supervisor.connect()
+            #expect(await supervisor.send(Payload(text: "hello")).isSuccess)
+            await supervisor.close()
+        }
+    }
+
+    @Test(
+        "A client that continues a session and sends at once gets through, although the end of its handshake was lost"
+    )
+    func earlyMessages() async throws {
+        let certificates = try TestCertificates()
+        let host = try await TLSHost("dtls", certificates.server, ["plain": "on"])
+        let isLost = Locked(false)
+        let relay = try DatagramRelay(to: host.port) { _, sender, datagram in
+            // The first datagram with ChangeCipherSpec of the resumed handshake.
+            guard sender == .client, datagram.first == 20, isLost.withLock({ $0 }) else { return [datagram] }
+            isLost.withLock { $0 = false }
+            return []
+        }
+        defer { relay.stop() }
+        let endpoint = tlsEndpoint("dtls", port: relay.port, ["ca": certificates.authority, "plain": "on"])
+        let registry = TransportRegistry.standard
+        async let first = host.listener.accept()
+        let client = try await registry.connect(endpoint)
+        #expect(await client.send(Payload(text: "hello")).isSuccess)
+        #expect(try await first?.receive()?.bytes == Array("hello".utf8))
+        await client.close()
+        isLost.withLock { $0 = true }
+        let second = try await registry.connect(endpoint)
+        #expect(second.encryption?.isResumed == true)
+        for _ in 0..<40 { _ = await second.send(Payload(text: "early")) }
+        // The server repeats its part of the handshake, and the client then repeats its own. The relay keeps the order.
+        await relay.wait { seen in seen.count { $0.sender == .client && $0.datagram.first == 20 } >= 2 }
+        #expect(!isLost.withLock { $0 })
+        #expect(await second.send(Payload(text: "late")).isSuccess)
+        let server = try #require(try await host.listener.accept())
+        while try await server.receive()?.bytes != Array("late".utf8) {}
+        await second.close()
+        await host.stop()
+    }
+
     @Test("A silent server is reported after the time limit")
     func silentServer() async throws {
         let relay = try DatagramRelay(to: 9) { _, _, _ in [] }

@@ -37,7 +37,7 @@ struct DTLSNetworkTests {
         let proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
         // The two datagrams arrive together.
         await proxy.set(PathFaults(delay: .milliseconds(5)))
-        let transport = try await TransportRegistry.standard.transport(for: proxy.endpoint)
+        let transport = try TransportRegistry.standard.transport(for: proxy.endpoint)
         var sent: [UInt64?] = []
         for _ in 0..<8 {
             let connection = try await transport.connect(timeout: .seconds(20))
