@@ -40,6 +40,8 @@
     F(void, SSL_CTX_sess_set_new_cb, (void *context, int (*callback)(void *, void *))) \
     F(int, SSL_CTX_set_session_id_context, (void *context, const unsigned char *identifier, unsigned int count)) \
     F(int, SSL_CTX_set_num_tickets, (void *context, size_t count)) \
+    F(int, SSL_CTX_set_session_ticket_cb, (void *context, int (*generate)(void *, void *), \
+        int (*decrypt)(void *, void *, const unsigned char *, size_t, int, void *), void *argument)) \
     F(int, SSL_CTX_set_cipher_list, (void *context, const char *names)) \
     F(void, SSL_CTX_set_cookie_verify_cb, (void *context, int (*callback)(void *, const unsigned char *, unsigned int))) \
     F(void, SSL_CTX_set_cookie_generate_cb, (void *context, int (*callback)(void *, unsigned char *, unsigned int *))) \

@@ -100,8 +100,16 @@ package final class TLSContexts: Sendable {
             refresh(settings, caller, give)
         }
         // A load that never ends must not keep the callers that have given up.
-        state.withLock { _ = $0.waiting[settings]?.removeValue(forKey: caller) }
-        return try result.get()
+        let wasLoaded = state.withLock { state in
+            state.waiting[settings]?.removeValue(forKey: caller)
+            return state.entries[settings] != nil
+        }
+        do throws(TLSSetupError) {
+            return try result.get()
+        } catch .setting(let name, let problem) where wasLoaded {
+            // A certificate and its key are often replaced one after the other.
+            throw .changedFile("a changed file cannot be used: \(name) \(problem)")
+        }
     }
 
     /// Calls `done`, on any thread, with the context of a configuration and the present content of its files. All files are
@@ -110,8 +118,13 @@ package final class TLSContexts: Sendable {
         refresh(settings, state.withLock { $0.next() }, done)
     }
 
+    /// Whether a configuration names files, which can change.
+    package func hasFiles(_ settings: TLSSettings) -> Bool {
+        provider.readsFiles && settings.files.contains { !$0.isText }
+    }
+
     private func refresh(_ settings: TLSSettings, _ caller: UInt64, _ done: @escaping Done) {
-        let hasFiles = provider.readsFiles && settings.files.contains { !$0.isText }
+        let hasFiles = hasFiles(settings)
         let found: (context: (any TLSContext)?, mustLoad: Bool) = state.withLock { state in
             if !hasFiles, let context = state.context(of: settings, []) { return (context, false) }
             // Connections that are opened at the same time share one load.

@@ -205,6 +205,83 @@ struct CertificateRotationTests {
         try await accepting.value
     }
 
+    @Test("A list of revoked clients is replaced also while no client connects")
+    func revokedWithoutClients() async throws {
+        let own = try issue("first")
+        let ann = try authority.issue(.init("ann"))
+        try write(own.certificate + own.key)
+        try write(try authority.revoke([]), to: "crl.pem")
+        // Clients do not cause the check.
+        let registry = TransportRegistry.over(
+            provider,
+            checkInterval: .seconds(3600),
+            idleCheckInterval: .milliseconds(5)
+        )
+        let listener = try await registry.listen(
+            tlsEndpoint(
+                "wss",
+                port: 0,
+                [
+                    "certificate": file, "ca": authority.certificate, "client-certificates": "required",
+                    "crl": folder.appending(path: "crl.pem").path,
+                ]
+            )
+        )
+        let accepting = Task { while try await listener.accept() != nil {} }
+        let asAnn: EndpointOptions = ["certificate": ann.certificate, "key": ann.key]
+        await (try await connect(listener, asAnn)).close()
+        try write(try authority.revoke([ann.serial]), to: "crl.pem")
+        var refusal: TransportError?
+        while refusal == nil {
+            do {
+                let client = try await connect(listener, asAnn)
+                await client.close()
+                // With TLS 1.3, the refusal can come after the client's own handshake.
+                refusal = await client.closed().error
+            } catch let error as TransportError {
+                refusal = error
+            }
+        }
+        #expect(refusal?.tlsProblem == .certificateRefused)
+        await listener.close()
+        try await accepting.value
+    }
+
+    @Test("A client whose certificate and key are replaced one after the other tries again")
+    func clientFiles() async throws {
+        let own = try issue("server")
+        let (first, second) = (try authority.issue(.init("first")), try authority.issue(.init("second")))
+        try write(first.certificate)
+        try write(first.key, to: "key.pem")
+        let listener = try await registry.listen(
+            tlsEndpoint(
+                "wss",
+                port: 0,
+                [
+                    "certificate": own.certificate, "key": own.key, "ca": authority.certificate,
+                    "client-certificates": "required",
+                ]
+            )
+        )
+        let options: EndpointOptions = ["certificate": file, "key": folder.appending(path: "key.pem").path]
+        func accepted() async throws -> String? {
+            async let server = listener.accept()
+            let client = try await connect(listener, options)
+            let name = try await server?.encryption?.peer?.commonName
+            await client.close()
+            return name
+        }
+        #expect(try await accepted() == "first")
+        try write(second.certificate)
+        let error = await #expect(throws: TransportError.self) { try await connect(listener, options) }
+        #expect(error?.isRetryable == true && error?.phase == .secure, "\(String(describing: error))")
+        #expect(error?.reason.contains("a changed file cannot be used: key has") == true)
+        #expect(error?.reason.contains("does not belong to the certificate") == true)
+        try write(second.key, to: "key.pem")
+        #expect(try await accepted() == "second")
+        await listener.close()
+    }
+
     @Test("Files that have not changed are not loaded again")
     func unchanged() async throws {
         let own = try issue("first")

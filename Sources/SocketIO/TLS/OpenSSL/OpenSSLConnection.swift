@@ -183,6 +183,12 @@ class OpenSSLConnection {
         return 2
     }
 
+    /// Whether the peer's certificate of a session has expired. Called inside a callback.
+    func hasExpiredPeer(_ session: UnsafeMutableRawPointer?) -> Bool {
+        guard let session, let certificate = functions.pointee.SSL_SESSION_get0_peer(session) else { return false }
+        return OpenSSLCertificate(certificate, functions).hasExpired
+    }
+
     /// Keeps a session for the next connection to the same server, inside a callback.
     func keep(_ session: UnsafeMutableRawPointer) {
         guard functions.pointee.SSL_SESSION_is_resumable(session) == 1 else {

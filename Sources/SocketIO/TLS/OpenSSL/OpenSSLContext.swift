@@ -25,6 +25,13 @@ private let verifyPeer: Int32 = 1
 private let failWithoutCertificate: Int32 = 2
 /// SSL_SESS_CACHE_CLIENT with SSL_SESS_CACHE_NO_INTERNAL.
 private let clientSessions = 0x301
+/// SSL_TICKET_SUCCESS and SSL_TICKET_SUCCESS_RENEW: how OpenSSL has found a client's ticket.
+private let ticketIsGood: Int32 = 5
+private let ticketIsOld: Int32 = 6
+/// SSL_TICKET_RETURN_IGNORE_RENEW, SSL_TICKET_RETURN_USE and SSL_TICKET_RETURN_USE_RENEW: what happens with it.
+private let ignoreTicket: Int32 = 2
+private let useTicket: Int32 = 3
+private let useAndRenewTicket: Int32 = 4
 /// SSL_CTRL_CHAIN_CERT.
 private let addToChain: Int32 = 89
 /// PEM_R_NO_START_LINE.
@@ -113,6 +120,18 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
             // Clients continue a session by a ticket, which costs the server no memory.
             _ = functions.SSL_CTX_ctrl(pointer, setSessionCacheMode, 0, nil)
             _ = functions.SSL_CTX_set_num_tickets(pointer, 1)
+            // OpenSSL checks certificates in full handshakes only. So a client whose certificate has expired gets one.
+            _ = functions.SSL_CTX_set_session_ticket_cb(
+                pointer,
+                nil,
+                { connection, session, _, _, status, _ in
+                    guard status == ticketIsGood || status == ticketIsOld else { return ignoreTicket }
+                    let hasExpired = OpenSSL.connection(of: connection)?.hasExpiredPeer(session) ?? true
+                    guard !hasExpired else { return ignoreTicket }
+                    return status == ticketIsGood ? useTicket : useAndRenewTicket
+                },
+                nil
+            )
             let name = Array("im-transports".utf8)
             _ = functions.SSL_CTX_set_session_id_context(pointer, name, UInt32(name.count))
             guard !settings.protocols.isEmpty else { return }

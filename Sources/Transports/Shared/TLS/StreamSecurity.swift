@@ -9,8 +9,11 @@ struct StreamSecurity: Sendable {
     var contexts: TLSContexts
     /// The application protocols that clients offer and servers accept.
     var protocols: [String] = []
-    /// How often a server checks its files. It checks them when a client connects.
+    /// How often a server checks its files at most when clients connect.
     var checkInterval: Duration = .seconds(1)
+    /// How often a server checks its files without a client. Otherwise the first client after a long time would be checked
+    /// with an old revocation list.
+    var idleCheckInterval: Duration = .seconds(10)
 
     /// TLS by the system's OpenSSL.
     static let openSSL = StreamSecurity(contexts: .shared)
@@ -139,6 +142,7 @@ package final class ServerTLS {
     private let contexts: TLSContexts
     private let settings: TLSSettings
     private let checkInterval: Int64
+    private let idleCheckInterval: Int64
     private let loop: EventLoop
     private var context: any TLSContext
     private var lastCheck: Int64
@@ -148,7 +152,9 @@ package final class ServerTLS {
     var onFailure: ((TransportError) -> Void)?
 
     private init(_ security: StreamSecurity, _ settings: TLSSettings, _ context: any TLSContext, _ loop: EventLoop) {
-        (contexts, checkInterval) = (security.contexts, security.checkInterval.wholeNanoseconds)
+        contexts = security.contexts
+        checkInterval = security.checkInterval.wholeNanoseconds
+        idleCheckInterval = security.idleCheckInterval.wholeNanoseconds
         (self.settings, self.context, self.loop) = (settings, context, loop)
         lastCheck = MonotonicClock.now()
     }
@@ -169,12 +175,14 @@ package final class ServerTLS {
         } catch {
             throw TransportError(error)
         }
-        return LoopBound(ServerTLS(security, settings, context, loop), to: loop)
+        let server = LoopBound(ServerTLS(security, settings, context, loop), to: loop)
+        if security.contexts.hasFiles(settings) { loop.execute { server.value.checkLater() } }
+        return server
     }
 
     /// Returns TLS over an accepted connection, or `nil` without memory.
     func protect(_ stream: any ByteStream) -> TLSStream? {
-        checkFiles()
+        checkFilesIfDue()
         return context.makeEngine(host: nil, port: 0).map { TLSStream(over: stream, $0, .server, on: loop) }
     }
 
@@ -182,12 +190,24 @@ package final class ServerTLS {
     ///
     /// - Parameter largest: The longest message that is written, in bytes.
     func datagramEngine(largest: Int) -> (any DatagramTLSEngine)? {
-        checkFiles()
+        checkFilesIfDue()
         return context.makeDatagramEngine(host: nil, port: 0, largest: largest)
     }
 
+    private func checkLater() {
+        _ = loop.schedule(at: loop.now + idleCheckInterval) { [weak self] in
+            guard let self else { return }
+            checkFiles()
+            checkLater()
+        }
+    }
+
+    private func checkFilesIfDue() {
+        if loop.now - lastCheck >= checkInterval { checkFiles() }
+    }
+
     private func checkFiles() {
-        guard !isLoading, loop.now - lastCheck >= checkInterval else { return }
+        guard !isLoading else { return }
         lastCheck = loop.now
         isLoading = true
         let bound = LoopBound(self, to: loop)
@@ -228,6 +248,7 @@ extension TransportError {
     init(_ error: TLSSetupError) {
         switch error {
         case .setting(let key, let problem): self = .configuration(key, problem)
+        case .changedFile(let sentence): self.init(.systemError, .secure, sentence)
         case .noLibrary(let sentence): self.init(.unsupported, .secure, sentence)
         case .busy(let sentence): self.init(.resourcesExhausted, .secure, sentence)
         case .cancelled: self = .cancelled(.secure)

@@ -78,11 +78,13 @@ extension TransportRegistry {
     static func over(
         _ provider: any TLSProvider,
         checkInterval: Duration = .seconds(1),
+        idleCheckInterval: Duration = .seconds(10),
         password: (@Sendable (String) -> String?)? = nil
     ) -> TransportRegistry {
         let contexts = TLSContexts(provider, password: password)
         var security = StreamSecurity(contexts: contexts)
         security.checkInterval = checkInterval
+        security.idleCheckInterval = idleCheckInterval
         var securityForHTTP = security
         securityForHTTP.protocols = ["http/1.1"]
         return TransportRegistry(
