@@ -62,9 +62,11 @@ public final class EmbeddedServer: Sendable {
     /// Starts an MQTT broker.
     ///
     /// - Parameters:
-    ///   - url: where to listen, `mqtt://` or `mqtt+ws://`. With port 0 or without a port, the system chooses one.
+    ///   - url: where to listen, with a scheme of MQTT such as `mqtt` or `mqtts`. With port 0 or without a port, the
+    ///     system chooses one.
     ///   - limits: the limits of the broker.
     ///   - loop: the loop of the broker; the shared one by default.
+    ///   - registry: the transports for `url`; the standard ones by default.
     ///   - authenticate: decides about each client. All are accepted by default. It is called on the loop for each
     ///     CONNECT and must neither block nor wait.
     ///   - observer: is notified of each client that was rejected or whose connection has ended, and why. It is
@@ -75,6 +77,7 @@ public final class EmbeddedServer: Sendable {
         _ url: String,
         limits: BrokerLimits = BrokerLimits(),
         on loop: EventLoop = .shared,
+        registry: TransportRegistry = .standard,
         authenticate: BrokerAuthentication? = nil,
         observer: ServerObserver? = nil
     ) async throws(TransportError) -> EmbeddedServer {
@@ -82,7 +85,7 @@ public final class EmbeddedServer: Sendable {
         return EmbeddedServer(
             try await Broker.listen(
                 at: endpoint,
-                brokerOptions(endpoint),
+                brokerOptions(endpoint, registry),
                 on: loop,
                 limits: limits,
                 authenticate: authenticate,
@@ -97,7 +100,7 @@ public final class EmbeddedServer: Sendable {
         on loop: EventLoop = .shared,
         tap: @escaping @Sendable (Payload) -> Void
     ) async throws(TransportError) -> EmbeddedServer {
-        EmbeddedServer(try await Broker.listen(at: endpoint, brokerOptions(endpoint), on: loop, tap: tap))
+        EmbeddedServer(try await Broker.listen(at: endpoint, brokerOptions(endpoint, .standard), on: loop, tap: tap))
     }
 
     private init(_ listener: any Listener) {
@@ -123,8 +126,11 @@ public final class EmbeddedServer: Sendable {
     }
 
     /// The function that reads the options of a broker at `endpoint`. Throws `.unsupported` for transports without one.
-    private static func brokerOptions(_ endpoint: Endpoint) throws(TransportError) -> BrokerOptions.Read {
-        let transports = TransportRegistry.standard.transports
+    private static func brokerOptions(
+        _ endpoint: Endpoint,
+        _ registry: TransportRegistry
+    ) throws(TransportError) -> BrokerOptions.Read {
+        let transports = registry.transports
         if let read = transports.first(where: { $0.name == endpoint.scheme })?.broker { return read }
         let names = transports.filter { $0.broker != nil }.map(\.name).joined(separator: " and ")
         let sentence = "a broker supports \(names), not '\(endpoint.scheme)'"

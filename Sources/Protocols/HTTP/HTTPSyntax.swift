@@ -4,7 +4,7 @@ import TransportAPI
 /// The basic elements of the HTTP grammar (RFC 9110, section 5.6).
 package enum HTTPSyntax {
     /// Returns whether `bytes` is a token: a method, the name of a header, a subprotocol.
-    static func isToken(_ bytes: some Collection<UInt8>) -> Bool {
+    package static func isToken(_ bytes: some Collection<UInt8>) -> Bool {
         !bytes.isEmpty && bytes.allSatisfy(isTokenByte)
     }
 

@@ -1,12 +1,10 @@
 import CSocketIO
+import Primitives
 
 /// Certificates or a key in PEM format: the path of a file, or the text itself.
 package struct TLSFile: Sendable, Hashable, CustomStringConvertible {
     /// The kinds of files.
     enum Kind { case file, directory }
-
-    /// The beginning of every block of a text in PEM format (RFC 7468).
-    package static let textPrefix = "-----BEGIN "
 
     /// The path, or the text itself.
     package let text: String
@@ -16,12 +14,14 @@ package struct TLSFile: Sendable, Hashable, CustomStringConvertible {
         self.text = text
     }
 
-    /// Whether this is the text itself. Text before the first block is allowed, so only the name of a file must not
-    /// contain ``textPrefix``.
-    var isText: Bool { text.utf8.firstRange(of: Self.textPrefix.utf8) != nil }
+    /// Whether this is the text itself.
+    var isText: Bool { PEM.isText(text) }
 
-    /// The path in quotes. A text can be secret, and is not shown.
-    package var description: String { isText ? "a text in PEM format" : "'\(text)'" }
+    /// The path in quotes. Nothing is shown that can be secret.
+    package var description: String {
+        if isText { return "a text in PEM format" }
+        return PEM.canBeSecret(text) ? "a value of \(text.utf8.count) bytes" : "'\(text)'"
+    }
 
     /// Returns the kind of a readable file.
     ///
@@ -38,6 +38,11 @@ package struct TLSFile: Sendable, Hashable, CustomStringConvertible {
         default: throw .setting(setting, "has \(self), which is not a file")
         }
     }
+}
+
+extension TLSFile: CustomReflectable {
+    /// Debuggers and failed tests show the same as ``description``.
+    package var customMirror: Mirror { Mirror(self, children: ["file": description]) }
 }
 
 /// The properties of a file that change with its content.

@@ -1,3 +1,5 @@
+import Primitives
+
 /// The address and options of a connection, as in a URL (RFC 3986): `scheme://user:password@host:port/path?name=value`.
 ///
 /// ```swift
@@ -73,14 +75,22 @@ extension Endpoint: CustomStringConvertible {
     }
 }
 
-extension Endpoint.Option {
+extension Endpoint.Option: CustomStringConvertible, CustomReflectable {
+    /// The name and the value, without secrets as in the description of ``Endpoint``.
+    public var description: String { "\(name)=\(valueWithoutSecrets)" }
+
+    /// Debuggers and failed tests show the same as ``description``.
+    public var customMirror: Mirror { Mirror(self, children: ["option": description]) }
+
     fileprivate var valueWithoutSecrets: String {
         switch name {
         case "header":
-            return String(decoding: value.utf8.prefix { $0 != UInt8(ascii: ":") }, as: UTF8.self)
+            // Without a colon, it can be a value alone.
+            guard let colon = value.utf8.firstIndex(of: UInt8(ascii: ":")) else { return "" }
+            return String(value[..<colon])
         case "ca", "certificate", "key", "crl", "proxy-ca":
             // A private key can be the value itself.
-            return value.utf8.firstRange(of: "-----BEGIN ".utf8) == nil ? value : "PEM"
+            return PEM.canBeSecret(value) ? "PEM" : value
         case "proxy":
             guard let at = value.utf8.lastIndex(of: UInt8(ascii: "@")) else { return value }
             // Other text before "://" can be a part of a password.

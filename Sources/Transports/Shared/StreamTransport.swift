@@ -3,8 +3,19 @@ import Protocols
 import SocketIO
 import TransportAPI
 
+/// A transport of which only the endpoint is printed. Its other fields can contain the password of a proxy, or a key.
+protocol DiscreetlyPrinted: Transport, CustomStringConvertible, CustomReflectable {}
+
+extension DiscreetlyPrinted {
+    /// The endpoint, without secrets.
+    var description: String { "transport to \(endpoint)" }
+
+    /// Debuggers and failed tests show the endpoint only.
+    var customMirror: Mirror { Mirror(self, children: ["endpoint": endpoint]) }
+}
+
 /// The transport of every protocol core over TCP.
-struct StreamTransport: Transport {
+struct StreamTransport: DiscreetlyPrinted {
     let endpoint: Endpoint
     let port: UInt16
     let loop: EventLoop

@@ -186,7 +186,7 @@ extension TransportDescriptor {
 }
 
 /// The transport of a client's session over UDP.
-struct UDPTransport: Transport {
+struct UDPTransport: DiscreetlyPrinted {
     let endpoint: Endpoint
     let port: UInt16
     let loop: EventLoop

@@ -139,7 +139,7 @@ extension TransportDescriptor {
         var headers: [HTTPHeader] = []
         for line in options.strings("header") {
             guard let colon = line.firstIndex(of: ":") else {
-                throw .configuration("header", "'\(line)' has no colon; write it as Name:value")
+                throw .configuration("header", "has a value without a colon; write it as Name:value")
             }
             let value = line[line.index(after: colon)...].drop { $0 == " " }
             headers.append(try HTTPHeader(String(line[..<colon]), String(value)))

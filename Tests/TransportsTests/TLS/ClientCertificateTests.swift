@@ -31,7 +31,7 @@ struct ClientCertificateTests {
         try await TLSHost(
             scheme,
             server,
-            ["ca": authority, "client-certificates": choice],
+            choice == "off" ? [:] : ["ca": authority, "client-certificates": choice],
             registry: .over(OpenSSL.shared),
             decide: decide
         )

@@ -265,6 +265,20 @@ struct TLSConfigurationTests {
         )
     }
 
+    @Test("A server that requests no certificates of clients cannot have anything to check them with")
+    func uncheckedClients() async throws {
+        let own: EndpointOptions = ["certificate": issued.certificate, "key": issued.key]
+        let pin = "sha256/\(String(repeating: "A", count: 43))="
+        for (name, value) in [("ca", authority.certificate), ("crl", try authority.revoke([1])), ("pin", pin)] {
+            expect(
+                try await server(own + [name: value]),
+                "client-certificates",
+                "is off, but \(name) is set",
+                "allowed is optional or required"
+            )
+        }
+    }
+
     @Test("A client that trusts any certificate cannot have anything to check")
     func trustsAny() async throws {
         let pin = "sha256/\(String(repeating: "A", count: 43))="
@@ -341,6 +355,44 @@ struct TLSConfigurationTests {
         )
         #expect(isSilent("\(listener.endpoint)", issued.key))
         await listener.close()
+    }
+
+    @Test("A key without its first and last line is in no error and no printed URL")
+    func keyWithoutLines() async throws {
+        let lines = issued.key.split(separator: "\n").filter { !$0.hasPrefix("-----") }
+        for key in [lines.joined(), lines.joined(separator: "\n")] {
+            let error = try await server(["certificate": issued.certificate, "key": key])
+            expect(error, "key", "has a value of \(key.utf8.count) bytes, which cannot be read")
+            let endpoint = tlsEndpoint("wss", port: 1, ["certificate": issued.certificate, "key": key])
+            #expect(isSilent("\(endpoint) \(endpoint.options)".removingPercentEncoding ?? "", issued.key))
+        }
+    }
+
+    @Test("A printed transport has neither keys nor credentials")
+    func printedTransport() throws {
+        for scheme in ["wss", "dtls"] {
+            var options: EndpointOptions = ["certificate": issued.certificate, "key": issued.key]
+            if scheme == "wss" {
+                options =
+                    options + ["proxy": "http://ann:s3cret@proxy.example", "header": "Authorization: Bearer t0ken"]
+            }
+            let endpoint = tlsEndpoint(scheme, port: 1, options)
+            let transport = try TransportRegistry.standard.transport(for: endpoint)
+            var dumped = ""
+            dump(transport, to: &dumped)
+            dump(endpoint.options, to: &dumped)
+            let text = "\(transport) \(String(reflecting: transport)) \(endpoint.options) \(dumped)"
+            #expect(isSilent(text, issued.key) && isSilent(text.removingPercentEncoding ?? "", issued.key))
+            for secret in ["s3cret", "t0ken", "YW5uOnMzY3JldA"] { #expect(!text.contains(secret), "\(text)") }
+        }
+    }
+
+    @Test("A header without a colon is in no error and no printed URL")
+    func headerWithoutColon() throws {
+        let endpoint = tlsEndpoint("wss", port: 1, ["header": "Bearer s3cret"])
+        let error = #expect(throws: TransportError.self) { try TransportRegistry.standard.transport(for: endpoint) }
+        #expect(error?.reason == "header has a value without a colon; write it as Name:value")
+        #expect(!"\(endpoint)".contains("s3cret"))
     }
 
     @Test("The text of a key is in no error", arguments: ["", "Bag Attributes\n", "\n"])

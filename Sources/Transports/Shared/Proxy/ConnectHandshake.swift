@@ -8,6 +8,7 @@ struct ConnectHandshake: ProxyHandshake {
 
     /// The request for the tunnel.
     let request: String
+    private let hasCredentials: Bool
     private var reader = HTTPHeadReader(maximumBytes: maximumBytes)
 
     /// Creates the handshake for a tunnel to a server.
@@ -17,6 +18,7 @@ struct ConnectHandshake: ProxyHandshake {
         // Includes the port in any case, because CONNECT has no default port (RFC 9112, section 3.2.3).
         let target = HTTPSyntax.authority(host: server, port: port)
         guard HTTPSyntax.isHost(target) else { throw .hostForProxy }
+        hasCredentials = user != nil
         var credentials = ""
         if let user {
             credentials = "Proxy-Authorization: \(try HTTPHeader.basic(user: user, password: password ?? ""))\r\n"
@@ -36,11 +38,39 @@ struct ConnectHandshake: ProxyHandshake {
             // Any success status opens the tunnel. Its answer ends with the head, even if that announces a body.
             if (200...299).contains(status) { return true }
             if status >= 200 {
-                let delay = head.headers.values("Retry-After").first.flatMap(HTTPSyntax.seconds)
-                throw .proxyStatus(status, retryAfter: delay)
+                var error = [401, 407].contains(status) ? refusal(status, head.headers) : .proxyStatus(status)
+                error.retryAfter = head.headers.values("Retry-After").first.flatMap(HTTPSyntax.seconds)
+                throw error
             }
         }
         return false
+    }
+
+    /// The error of a proxy that requires other credentials. Names its methods (RFC 9110, section 11.7.1) if it does not
+    /// support Basic. tinyproxy answers with 401, although that is the status of a server.
+    private func refusal(_ status: Int, _ headers: [HTTPHeader]) -> TransportError {
+        var methods: [String] = []
+        for part in headers.values("Proxy-Authenticate").flatMap({ $0.split(separator: ",") }) {
+            guard let word = part.split(separator: " ").first, HTTPSyntax.isToken(word.utf8) else { continue }
+            methods.append(String(word.prefix(20)))
+        }
+        if !methods.isEmpty, !methods.contains(where: { $0.lowercased() == "basic" }) {
+            return TransportError(
+                .unsupported,
+                .connect,
+                "the proxy supports the methods \(methods.prefix(4).joined(separator: ", ")); allowed here is only Basic: "
+                    + "HTTP \(status)",
+                detail: status
+            )
+        }
+        return TransportError(
+            .authenticationFailed,
+            .connect,
+            hasCredentials
+                ? "the proxy asks for other credentials: HTTP \(status)"
+                : "the proxy asks for credentials, so write user and password into its URL: HTTP \(status)",
+            detail: status
+        )
     }
 
     private mutating func readHead(_ input: inout ByteBuffer) throws(TransportError) -> HTTPHead? {
@@ -66,11 +96,9 @@ extension TransportError {
     )
 
     /// The error for the status with which a proxy refused a tunnel (RFC 9110, sections 9.3.6 and 15).
-    static func proxyStatus(_ status: Int, retryAfter: Duration? = nil) -> TransportError {
+    static func proxyStatus(_ status: Int) -> TransportError {
         let (code, sentence): (Code, String) =
             switch status {
-            // tinyproxy answers with 401, although that is the status of a server.
-            case 401, 407: (.authenticationFailed, "asks for other credentials")
             case 403: (.forbidden, "forbids this connection")
             case 405, 501: (.unsupported, "opens no tunnels")
             case 408, 504: (.timedOut, "gave up waiting for the server")
@@ -79,12 +107,6 @@ extension TransportError {
             case 500...599: (.serverUnavailable, "is not able to open a tunnel now")
             default: (.handshakeFailed, "refused the tunnel")
             }
-        return TransportError(
-            code,
-            .connect,
-            "the proxy \(sentence): HTTP \(status)",
-            detail: status,
-            retryAfter: retryAfter
-        )
+        return TransportError(code, .connect, "the proxy \(sentence): HTTP \(status)", detail: status)
     }
 }

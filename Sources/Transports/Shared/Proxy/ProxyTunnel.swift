@@ -246,6 +246,8 @@ extension TransportError {
         case .plainText:
             error.reason =
                 "the proxy sent plain text where TLS was expected; write http:// in its URL, or its port for TLS"
+        case .certificateRequired:
+            error.reason = "the proxy requires a certificate of the client, which is not supported"
         case .unknownIssuer, .selfSigned, .incompleteChain:
             error.reason = "\(error.ofProxy.reason); the option for the authorities of a proxy is proxy-ca"
         default: error = error.ofProxy

@@ -23,7 +23,7 @@ extension TransportOption {
         TransportOption(
             "pin",
             "sha256/ and 44 characters of Base64",
-            "a public key that must be in the server's chain; may be repeated, then one of them must (none)"
+            "a public key that must be in the peer's chain; may be repeated, then one of them must (none)"
         ),
         TransportOption(
             "crl",
@@ -109,6 +109,14 @@ extension TLSSettings {
             throw .configuration(
                 "client-certificates",
                 "is \(clientCertificates.rawValue), which needs ca: the file of the authority of the clients"
+            )
+        }
+        guard clientCertificates == .off else { return }
+        let unchecked = [("ca", authorities != nil), ("crl", revocationLists != nil), ("pin", !pins.isEmpty)]
+        if let name = unchecked.first(where: \.1)?.0 {
+            throw .configuration(
+                "client-certificates",
+                "is off, but \(name) is set, which checks certificates of clients; allowed is optional or required"
             )
         }
     }

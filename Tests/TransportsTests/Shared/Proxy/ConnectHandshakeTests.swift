@@ -86,6 +86,24 @@ struct ConnectHandshakeTests {
         #expect(error?.retryAfter == .seconds(3))
     }
 
+    @Test("A proxy that asks for credentials is answered by what to do")
+    func credentialsMissing() throws {
+        func refusal(user: String?, _ headers: String...) throws -> TransportError {
+            let head = "HTTP/1.1 407 X\r\n" + headers.map { "Proxy-Authenticate: \($0)\r\n" }.joined() + "\r\n"
+            let error = #expect(throws: TransportError.self) {
+                try ProxyHandshakeRun(try Self.handshake(user: user), text(head), slice: .max)
+            }
+            return try #require(error)
+        }
+        let basic = "Basic realm=\"a, Negotiate b\", charset=\"UTF-8\""
+        #expect(try refusal(user: nil, basic).reason.contains("write user and password into its URL"))
+        #expect(try refusal(user: "ann", basic).reason.contains("asks for other credentials"))
+        #expect(try refusal(user: "ann", "Negotiate, NTLM", "bAsIc realm=x").code == .authenticationFailed)
+        let other = try refusal(user: "ann", "Negotiate", "NTLM", "Digest realm=\"x\", qop=\"auth\"")
+        #expect(other.code == .unsupported && other.detail == 407 && !other.isRetryable)
+        #expect(other.reason.contains("Negotiate, NTLM, Digest; allowed here is only Basic"), "\(other)")
+    }
+
     @Test(
         "An invalid answer is refused, whole and byte by byte",
         arguments: [
