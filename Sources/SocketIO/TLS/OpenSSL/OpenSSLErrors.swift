@@ -58,7 +58,8 @@ enum OpenSSLErrors {
         isIncomplete
             ? (
                 .incompleteChain,
-                "\(own) was sent without the certificate of its issuer '\(issuer)': the peer must send its whole chain"
+                "\(own) was sent without the certificate of its issuer '\(issuer)': the peer must send its whole chain, or, "
+                    + "if the issuer is an authority of your own, name its file with ca"
             )
             : (
                 .unknownIssuer,
