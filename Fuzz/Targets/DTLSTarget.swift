@@ -308,6 +308,7 @@ private final class FuzzedDTLSClient {
             FakeDatagramEngine(.client, 1, census),
             largest: 8192,
             hasPings: true,
+            deadline: MonotonicClock.now() + 60_000_000_000,
             on: loop
         ) { () throws(SystemError) in try DatagramSocket(connectedTo: address, on: loop) }
         server = FakeDatagramEngine(.server, 2, census)

@@ -243,16 +243,18 @@ struct UDPTransport: DiscreetlyPrinted {
         let engine = try await tls?.datagramEngine(largest: core.largestDatagram, on: loop, deadline: deadline)
         let channel: any ByteChannel
         do throws(SystemError) {
-            channel = try makeChannel(address, engine)
+            channel = try makeChannel(address, engine, deadline)
         } catch {
             throw TransportError(error, .connect, at: address.description, isDatagram: true)
         }
         let driver = ConnectionDriver(core, over: channel, on: loop, limits: limits, started: started)
         return try await driver.openConnection(deadline: deadline)
     }
+
     private func makeChannel(
         _ address: SocketAddress,
-        _ engine: (any DatagramTLSEngine)?
+        _ engine: (any DatagramTLSEngine)?,
+        _ deadline: Int64
     ) throws(SystemError) -> any ByteChannel {
         guard let engine else {
             return try DatagramChannel(to: address, largest: core.largestDatagram, now: loop.now) {
@@ -261,7 +263,8 @@ struct UDPTransport: DiscreetlyPrinted {
             }
         }
         let largest = max(core.largestDatagram + DTLS.overhead, DTLS.largestHandshakeDatagram)
-        return try DTLSChannel(to: address, engine, largest: largest, hasPings: !isPlain, on: loop) {
+        return try DTLSChannel(to: address, engine, largest: largest, hasPings: !isPlain, deadline: deadline, on: loop)
+        {
             () throws(SystemError) in
             try DatagramSocket(connectedTo: address, on: loop)
         }

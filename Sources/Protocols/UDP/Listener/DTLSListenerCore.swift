@@ -47,6 +47,37 @@ package struct DTLSRecord: Sendable {
     /// Whether the record is not encrypted.
     package var isPlain: Bool { epoch == 0 }
 
+    /// A datagram of a handshake, divided at its first alert that is not encrypted. Any host can send such an alert.
+    package struct HandshakeParts {
+        /// The records before the alert.
+        package var beginning: UnsafeRawBufferPointer
+        /// Whether a part of a handshake, which is not encrypted, is among them.
+        package var continuesHandshake = false
+        /// The alert, or nothing.
+        package var alert: UnsafeRawBufferPointer
+
+        /// Divides a datagram.
+        package init(_ datagram: UnsafeRawBufferPointer) {
+            var end = 0
+            while let record = DTLSRecord(UnsafeRawBufferPointer(rebasing: datagram[end...])) {
+                if record.isPlainAlert {
+                    beginning = UnsafeRawBufferPointer(rebasing: datagram[..<end])
+                    alert = UnsafeRawBufferPointer(rebasing: datagram[end..<end + record.size])
+                    return
+                }
+                if record.isHandshake, record.isPlain, record.size > headerSize { continuesHandshake = true }
+                end += record.size
+            }
+            beginning = datagram
+            alert = UnsafeRawBufferPointer(start: nil, count: 0)
+        }
+    }
+
+    /// Whether an alert that is not encrypted, without its header, is fatal.
+    package static func isFatal(_ alert: UnsafeRawBufferPointer) -> Bool {
+        alert.count > headerSize && alert[headerSize] == 2
+    }
+
     /// How many encrypted records may still come during a handshake, for which OpenSSL would need memory.
     package struct EarlyQuota: Sendable, Equatable {
         /// How many messages of the application.

@@ -225,6 +225,9 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     private func phaseDeadlineReached() {
         switch phase {
         case .opening where !isSecure:
+            // At a client, a failure that was found just before is the reason.
+            if owner == nil { secure() }
+            guard phase == .opening, !isSecure else { return }
             let sentence = channel.lateHandshake ?? "the TLS handshake was not complete in time"
             end(TransportError(.timedOut, .secure, sentence), abort: true)
         case .opening:

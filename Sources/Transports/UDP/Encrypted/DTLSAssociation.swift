@@ -7,9 +7,10 @@ import TransportAPI
 final class DTLSAssociation {
     /// How many datagrams of one handshake are processed. Further ones are dropped.
     private static let handshakeDatagrams = 512
-    /// How many encrypted records may come during a handshake. OpenSSL buffers those that come before the keys, with about
-    /// 17 KiB for each. Further ones are dropped. A client repeats the end of its handshake less often within the time limit.
-    private static let earlyRecords = DTLSRecord.EarlyQuota(messages: 8, others: 16)
+    /// How many encrypted records may come during a handshake. OpenSSL buffers the others that come before the keys, with
+    /// about 17 KiB for each. Further ones are dropped. A client repeats the end of its handshake at most eight times within
+    /// the time limit.
+    private static let earlyRecords = DTLSRecord.EarlyQuota(messages: 8, others: 8)
 
     private let engine: any DatagramTLSEngine
     private let loop: EventLoop

@@ -20,6 +20,8 @@ final class DTLSChannel: ByteChannel {
     private static let doubtPause: Int64 = 1_000_000_000
     /// How long an alert in a handshake, which any host can send, waits for the handshake to continue, in nanoseconds.
     private static let alertPause: Int64 = 1_000_000_000
+    /// How long before the end of the attempt it is passed on at the latest, in nanoseconds.
+    private static let alertMargin: Int64 = 5_000_000
     /// How many datagrams without a message are dropped in one read.
     private static let droppedAtOnce = 64
 
@@ -29,6 +31,7 @@ final class DTLSChannel: ByteChannel {
     private let loop: EventLoop
     private let batch: DatagramBatch
     private let hasPings: Bool
+    private let deadline: Int64
     private let headerBytes: UInt64
     let peer: SocketAddress?
     private var driver: ConnectionDriver?
@@ -65,12 +68,14 @@ final class DTLSChannel: ByteChannel {
     ///   - engine: The engine of a client.
     ///   - largest: The longest datagram that is taken, in bytes. Longer ones are dropped.
     ///   - hasPings: Whether the protocol above has pings.
+    ///   - deadline: When the attempt ends, in nanoseconds of ``MonotonicClock``.
     ///   - open: Opens a socket that is connected to the server. Called once now, and again to compare the local address.
     init(
         to peer: SocketAddress,
         _ engine: any DatagramTLSEngine,
         largest: Int,
         hasPings: Bool,
+        deadline: Int64,
         on loop: EventLoop,
         open: @escaping () throws(SystemError) -> DatagramSocket
     ) throws(SystemError) {
@@ -78,6 +83,7 @@ final class DTLSChannel: ByteChannel {
         self.open = open
         self.loop = loop
         self.hasPings = hasPings
+        self.deadline = deadline
         let socket = try open()
         self.socket = socket
         lastHeard = loop.now
@@ -128,7 +134,8 @@ final class DTLSChannel: ByteChannel {
         let end = batch.takeNext { datagram in
             received += 1
             bytesReceived += UInt64(datagram.count)
-            return isPartOfHandshake(datagram) ? association.handshake(datagram) : .needsInput
+            let part = handshakePart(datagram)
+            return part.isEmpty ? .needsInput : association.handshake(part)
         }
         return progress(end ?? .needsInput)
     }
@@ -144,28 +151,37 @@ final class DTLSChannel: ByteChannel {
         }
     }
 
-    /// Whether a datagram goes to the engine at once. An alert does not, because any host can send it, and many alerts end
-    /// a supervisor for ever. It is forgotten if the handshake continues. That of a server that does not know this client
-    /// never goes to the engine before the server has sent something else.
-    private func isPartOfHandshake(_ datagram: UnsafeRawBufferPointer) -> Bool {
-        guard let record = DTLSRecord(datagram) else {
+    /// Returns the part of a datagram that goes to the engine at once. Any host can send an alert, and many alerts end a
+    /// supervisor for ever. So an alert waits, and is forgotten if the handshake continues. That of a server that does not
+    /// know this client never goes to the engine before the server has sent something else.
+    private func handshakePart(_ datagram: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        guard DTLSRecord(datagram) != nil else {
             foreignDatagrams += 1
-            return false
+            return UnsafeRawBufferPointer(start: nil, count: 0)
         }
-        guard record.isPlainAlert else {
+        let parts = DTLSRecord.HandshakeParts(datagram)
+        if parts.continuesHandshake {
             hasHandshakeRecord = true
             forgetAlert()
             if association.datagramsSent > sentBefore { roundTripsToConnect += 1 }
             sentBefore = association.datagramsSent
-            return true
         }
-        if !hasHandshakeRecord, record.isUnexpectedMessage(datagram) {
+        if !parts.alert.isEmpty { keep(parts.alert) }
+        return parts.beginning
+    }
+
+    private func keep(_ datagram: UnsafeRawBufferPointer) {
+        if !hasHandshakeRecord, DTLSRecord(datagram)?.isUnexpectedMessage(datagram) == true {
             hasPlainAlert = true
-        } else if alert == nil {
-            let timer = loop.schedule(at: loop.now + Self.alertPause) { [self] in passAlert() }
+        } else if let alert {
+            // A warning must not hide the reason that follows.
+            let isFatal = alert.datagram.withUnsafeBytes { DTLSRecord.isFatal($0) }
+            if !isFatal { self.alert?.datagram = Array(datagram) }
+        } else {
+            let time = min(loop.now + Self.alertPause, deadline - Self.alertMargin)
+            let timer = loop.schedule(at: max(time, loop.now + 1)) { [self] in passAlert() }
             alert = (Array(datagram), timer)
         }
-        return false
     }
 
     private func passAlert() {

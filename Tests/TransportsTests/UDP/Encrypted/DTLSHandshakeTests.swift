@@ -170,19 +170,38 @@ struct DTLSHandshakeTests {
     }
 
     @Test(
-        "An alert that any host can send ends no handshake",
+        "An alert that any host can send ends no handshake, also behind an empty record",
         arguments: [10, 40, 48, 70, 116] as [UInt8],
-        [0, 1]
+        [[], [22, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0]] as [[UInt8]]
     )
-    func forgedAlert(number: UInt8, before: Int) async throws {
+    func forgedAlert(number: UInt8, prefix: [UInt8]) async throws {
         let certificates = try TestCertificates()
         let host = try await TLSHost("dtls", certificates.server, certificates.serverOptions)
         try await serving(host) {
             let (error, _) = try await connect(host, certificates.clientOptions) { index, sender, datagram in
-                sender == .server && index == before ? [Self.alert(number), datagram] : [datagram]
+                sender == .server ? [prefix + Self.alert(number), datagram] : [datagram]
             }
             #expect(error == nil, "\(String(describing: error))")
         }
+    }
+
+    @Test("A server that answers with nothing but an alert has refused, also if the time limit is short")
+    func refusalByAlert() async throws {
+        let relay = try DatagramRelay(to: 9) { _, _, _ in [] }
+        defer { relay.stop() }
+        relay.set { _, sender, _ in
+            if sender == .client { relay.inject(Self.alert(40), to: .client) }
+            return []
+        }
+        let transport = try TransportRegistry.standard.transport(for: tlsEndpoint("dtls", port: relay.port))
+        var error: TransportError?
+        // On a busy machine, the alert can come later than this time limit.
+        repeat {
+            error = await #expect(throws: TransportError.self) {
+                try await transport.connect(timeout: .milliseconds(900))
+            }
+        } while error?.code == .timedOut
+        #expect(error?.tlsProblem == .noCommonAlgorithm && error?.isRetryable == false, "\(String(describing: error))")
     }
 
     @Test("A supervisor goes on after an alert that any host can send, also if the handshake stops for a while")
