@@ -19,8 +19,8 @@ package struct ConnectionLimits: Sendable, Hashable {
     package var closeTimeout: Duration = .seconds(5)
     /// How long a close may take in total, however slowly the peer reads; 60 s by default.
     package var closeTotal: Duration = .seconds(60)
-    /// How long a connection may take to write its last bytes after the peer, an error or a limit has ended it; 2 s by
-    /// default.
+    /// How long a connection may take to write its last bytes after an error or a limit has ended it; 2 s by default. After
+    /// the peer has ended its side, the limits of a close apply, but it is never shorter than this.
     package var linger: Duration = .seconds(2)
     /// How long the TLS handshake of a client may take at a server; 10 s by default. A client's own time limit is that
     /// of its attempt.

@@ -1,3 +1,4 @@
+import CSocketIO
 import Primitives
 
 /// TLS over a byte stream. It gives an engine whole records and sends what the engine returns. It lives on its loop.
@@ -438,13 +439,15 @@ package final class TLSStream: ByteStream {
             while !output.isEmpty {
                 switch inner.write(output.bytes) {
                 case .bytes(let count): output.consume(count)
-                case .wouldBlock, .end:
+                case .wouldBlock:
                     output.shrink()
                     return false
+                case .end:
+                    // The inner stream is TLS too, to a proxy. It has failed, and its next read returns why.
+                    breakOutput(SystemError("send", EPIPE))
+                    return false
                 case .failed(let error):
-                    writeError = error
-                    lostBytes += output.count
-                    output.removeAll()
+                    breakOutput(error)
                     return false
                 case .insecure(let reason):
                     // The inner stream is TLS too, to a proxy.
@@ -457,6 +460,12 @@ package final class TLSStream: ByteStream {
         } while writeEnd()
         output.shrink()
         return true
+    }
+
+    private func breakOutput(_ error: SystemError) {
+        writeError = error
+        lostBytes += output.count
+        output.removeAll()
     }
 
     /// Writes close_notify, and then the end of the inner stream, if the output is to end. The output is empty before,

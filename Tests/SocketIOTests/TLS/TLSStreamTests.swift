@@ -194,6 +194,19 @@ struct TLSStreamTests {
         #expect([1].withUnsafeBytes { user.stream.write($0) } == .end)
     }
 
+    @Test("A write over TLS to a proxy that has failed is an error, and does not wait for room")
+    func writeAfterInnerFailure() throws {
+        let (user, _) = try openClient()
+        user.below.endsWrites = true
+        // The first write finds out. Its bytes count as not acknowledged.
+        _ = [1].withUnsafeBytes { user.stream.write($0) }
+        guard case .failed = [1].withUnsafeBytes({ user.stream.write($0) }) else {
+            Issue.record("the write is not refused")
+            return
+        }
+        #expect(user.stream.unacknowledgedBytes > 0)
+    }
+
     // MARK: Memory
 
     @Test("An idle stream keeps no memory, and a partial record counts")

@@ -11,9 +11,11 @@ struct CloseProgress {
     private(set) var movedAt: Int64
     /// How many bytes the peer had not taken at the last update.
     private var left: Int
+    /// The earliest deadline.
+    private let earliest: Int64
 
-    init(now: Int64, left: Int) {
-        (began, movedAt, self.left) = (now, now, left)
+    init(now: Int64, left: Int, earliest: Int64 = .min) {
+        (began, movedAt, self.left, self.earliest) = (now, now, left, earliest)
     }
 
     /// Compares `left` with the previous value. Returns whether the peer has taken bytes since.
@@ -27,10 +29,11 @@ struct CloseProgress {
     /// When the close takes too long, counted from the last bytes that the peer took and from the beginning of the
     /// close.
     func deadline(_ limits: ConnectionLimits) -> Int64 {
-        min(
+        let deadline = min(
             Instant(nanoseconds: movedAt).advanced(by: limits.closeTimeout).nanoseconds,
             Instant(nanoseconds: began).advanced(by: limits.closeTotal).nanoseconds
         )
+        return max(deadline, earliest)
     }
 }
 
@@ -125,10 +128,12 @@ extension ConnectionDriver {
         closing.progress = CloseProgress(now: loop.now, left: undelivered)
     }
 
-    /// A peer that has ended its side still reads the output that is left. It may take as long as for a close.
+    /// A peer that has ended its side still reads the output that is left. It may take as long as for a close, and at least
+    /// ``ConnectionLimits/linger``.
     func allowTimeForRest() {
         guard closing.progress == nil else { return }
-        closing.progress = CloseProgress(now: loop.now, left: undelivered)
+        let earliest = Instant(nanoseconds: loop.now).advanced(by: limits.linger).nanoseconds
+        closing.progress = CloseProgress(now: loop.now, left: undelivered, earliest: earliest)
         lookAfterClose()
         armTimer()
     }

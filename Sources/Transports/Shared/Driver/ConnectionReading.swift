@@ -37,6 +37,8 @@ struct ReadState: ~Copyable {
     /// Whether bytes were received since the connection opened.
     var hasSpoken = false
     var pauses: Pauses = []
+    /// Whether the connection is broken, so that this is the last input.
+    var isLast = false
     /// Whether events are being taken from the core.
     var isPumping = false
     /// Whether the last event was much work, so that the clock is read before the next one.
@@ -110,8 +112,10 @@ extension ConnectionDriver {
     ///
     /// An app can wait for an acknowledgement before it takes the next message. It must get the acknowledgement even if
     /// messages come before it. In a persistent session their receipts are withheld meanwhile, so a broker soon sends
-    /// no more.
-    var inboxHasRoom: Bool { inbox.hasRoom || isAwaitingAcknowledgement && inbox.hasExcessRoom }
+    /// no more. It also gets the last messages of a broken connection.
+    var inboxHasRoom: Bool {
+        inbox.hasRoom || (isAwaitingAcknowledgement || reading.isLast) && inbox.hasExcessRoom
+    }
 
     private var isAwaitingAcknowledgement: Bool {
         acknowledges && !channel.isDatagram && !(waiting.unacknowledged.isEmpty && waiting.blocked.isEmpty)
@@ -295,6 +299,8 @@ extension ConnectionDriver {
             // A broken connection is not deferred any more; only the clock ends this loop. The buffered input gets more
             // time than the input in the kernel. A client processes all input from its server.
             share.isRunning = true
+            reading.isLast = true
+            reading.pauses.remove(.fullOutput)
             let end = MonotonicClock.now() + Self.brokenInputTime
             repeat {
                 schedule.remove(.deferred)

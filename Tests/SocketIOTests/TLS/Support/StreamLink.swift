@@ -20,6 +20,8 @@ final class LinkedStream: ByteStream {
     private(set) var bytesReceived: UInt64 = 0
     /// The error of all further writes.
     var writeFailure: SystemError?
+    /// Whether all further writes return the end, as over TLS that has failed.
+    var endsWrites = false
     let segmentCounts: SegmentCounts? = nil
 
     init(room: Int = .max) {
@@ -48,6 +50,7 @@ final class LinkedStream: ByteStream {
 
     func write(_ bytes: UnsafeRawBufferPointer) -> IOResult {
         if let writeFailure { return .failed(writeFailure) }
+        if endsWrites { return .end }
         guard !isFull else { return .wouldBlock }
         guard room > 0 else {
             isFull = true
