@@ -107,8 +107,7 @@ package final class TLSContexts: Sendable {
         do throws(TLSSetupError) {
             return try result.get()
         } catch .setting(let name, let problem) where wasLoaded {
-            // A certificate and its key are often replaced one after the other.
-            throw .changedFile("a changed file cannot be used: \(name) \(problem)")
+            throw .changedSetting(name, problem)
         }
     }
 

@@ -18,8 +18,9 @@ package struct TLSFailure: Error, Sendable, Hashable {
 package enum TLSSetupError: Error, Sendable, Hashable {
     /// The setting of this name is wrong, with a phrase that says what is wrong.
     case setting(String, String)
-    /// A changed file cannot be loaded, with a sentence that says why. The file could be loaded before.
-    case changedFile(String)
+    /// The same, but the files could be loaded before they changed. A certificate and its key are often replaced one after
+    /// the other.
+    case changedSetting(String, String)
     /// There is no TLS library, with a sentence that says what to install.
     case noLibrary(String)
     /// A file could not be loaded in time, or there are no threads left.

@@ -29,6 +29,7 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
     @exclusivity(unchecked) private var refusals = ReplyRateLimiter()
     /// The encryption between the socket and the sessions; `nil` if the server is not encrypted.
     let dtls: DTLSServer?
+    private let tls: ServerTLS?
     @exclusivity(unchecked) private var isContinuing = false
     @exclusivity(unchecked) var schedule = ScheduleEntry()
     @exclusivity(unchecked) var sessions: [UInt64: (driver: ConnectionDriver, channel: UDPSessionChannel)] = [:]
@@ -63,6 +64,7 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
         self.handler = handler
         self.queue = queue
         self.core = core
+        self.tls = tls
         if let tls, let dtlsLimits {
             let largestMessage = core.largestDatagram
             dtls = DTLSServer(
@@ -301,6 +303,7 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
             for session in sessions.values { session.driver.beginClose(.user) }
         }
         isClosed = true
+        tls?.onFailure = nil
         dtls?.isClosed = true
         for session in sessions.values where session.driver.phase == .draining { session.driver.flushIfRequested() }
         closeIfOver()

@@ -224,6 +224,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
             unaccepted -= 1
         }
         isClosed = true
+        tls?.onFailure = nil
         queue.onRoom = nil
         if let retry { loop.cancel(timer: retry) }
         socket.close()

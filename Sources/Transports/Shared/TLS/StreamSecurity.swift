@@ -129,6 +129,7 @@ struct ClientTLS: Sendable {
         switch error {
         case .cancelled: TransportError(error)
         case .setting("ca", let problem) where isForProxy: .configuration("proxy-ca", problem)
+        case .changedSetting("ca", let problem) where isForProxy: TransportError(.changedSetting("proxy-ca", problem))
         default: isForProxy ? TransportError(error).ofProxy : TransportError(error)
         }
     }
@@ -148,7 +149,8 @@ package final class ServerTLS {
     private var lastCheck: Int64
     private var isLoading = false
     private var lastFailure: TransportError?
-    /// Called with the reason when changed files cannot be loaded. The former certificate stays in use.
+    /// Called with the reason when changed files cannot be loaded. The former certificate stays in use. The server sets it to
+    /// `nil` when it closes, and then the files are not checked any more.
     var onFailure: ((TransportError) -> Void)?
 
     private init(_ security: StreamSecurity, _ settings: TLSSettings, _ context: any TLSContext, _ loop: EventLoop) {
@@ -196,7 +198,7 @@ package final class ServerTLS {
 
     private func checkLater() {
         _ = loop.schedule(at: loop.now + idleCheckInterval) { [weak self] in
-            guard let self else { return }
+            guard let self, onFailure != nil else { return }
             checkFiles()
             checkLater()
         }
@@ -248,7 +250,8 @@ extension TransportError {
     init(_ error: TLSSetupError) {
         switch error {
         case .setting(let key, let problem): self = .configuration(key, problem)
-        case .changedFile(let sentence): self.init(.systemError, .secure, sentence)
+        case .changedSetting(let key, let problem):
+            self.init(.systemError, .secure, "a changed file cannot be used: \(key) \(problem)")
         case .noLibrary(let sentence): self.init(.unsupported, .secure, sentence)
         case .busy(let sentence): self.init(.resourcesExhausted, .secure, sentence)
         case .cancelled: self = .cancelled(.secure)
