@@ -276,7 +276,7 @@ struct TruncationTests {
         while outcome.isSuccess { outcome = await client.send(message) }
         let error = await client.closed().error
         #expect(error?.tlsProblem == .brokenRecord, "\(String(describing: error))")
-        // What came before the failure is not lost.
+        // Messages before the failure are not lost.
         for byte: UInt8 in 1...4 { #expect(try await client.receive()?.bytes == [byte]) }
         server.stop()
     }
