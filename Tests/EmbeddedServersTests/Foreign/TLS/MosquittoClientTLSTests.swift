@@ -65,15 +65,21 @@ struct MosquittoClientTLSTests {
         for qos in 0...2 {
             #expect(try await publish(port, version, pair, "-q \(qos) -t chat/room -m hello\(qos)") == 0)
         }
+        func received(_ count: Int) async throws -> [String] {
+            try await aside {
+                var seen: [String] = []
+                while seen.count < count, let line = subscriber.line() {
+                    if line.hasPrefix("got=") { seen.append(line) }
+                }
+                return seen
+            }
+        }
+        // A message with QoS 2 takes two round trips, so a later one with QoS 1 could arrive before it.
+        #expect(try await received(3) == (0...2).map { "got=\($0)=chat/room=hello\($0)" })
         let query = hasCertificate ? files.client(pair) : files.client()
         let own = try await TransportRegistry.standard.connect("mqtts://127.0.0.1:\(port)/?qos=1&\(query)")
         #expect(await own.send(Payload(Array("ours".utf8), topic: "chat/room")) == .acknowledged)
-        let lines = try await aside {
-            var seen: [String] = []
-            while seen.count < 4, let line = subscriber.line() { if line.hasPrefix("got=") { seen.append(line) } }
-            return seen
-        }
-        #expect(lines == (0...2).map { "got=\($0)=chat/room=hello\($0)" } + ["got=1=chat/room=ours"])
+        #expect(try await received(1) == ["got=1=chat/room=ours"])
         await own.close()
         // A client that disconnects ends without an error.
         #expect(
