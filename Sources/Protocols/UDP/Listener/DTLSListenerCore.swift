@@ -73,7 +73,7 @@ package struct DTLSRecord: Sendable {
         }
     }
 
-    /// Whether an alert that is not encrypted, without its header, is fatal.
+    /// Whether an alert, which is not encrypted, is fatal.
     package static func isFatal(_ alert: UnsafeRawBufferPointer) -> Bool {
         alert.count > headerSize && alert[headerSize] == 2
     }
