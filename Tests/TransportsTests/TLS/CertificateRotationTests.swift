@@ -247,6 +247,38 @@ struct CertificateRotationTests {
         try await accepting.value
     }
 
+    @Test("A server that has stopped checks its files no more", arguments: ["wss", "dtls"])
+    func stopped(scheme: String) async throws {
+        let own = try issue("first")
+        try write(own.certificate + own.key)
+        try write(own.certificate + own.key, to: "other.pem")
+        let registry = TransportRegistry.over(
+            provider,
+            checkInterval: .seconds(3600),
+            idleCheckInterval: .milliseconds(5)
+        )
+        let stopped = try await registry.listen(
+            tlsEndpoint(scheme, port: 0, ["certificate": file]),
+            observer: events.observer
+        )
+        let otherEvents = ObservedEvents()
+        let other = try await registry.listen(
+            tlsEndpoint(scheme, port: 0, ["certificate": folder.appending(path: "other.pem").path]),
+            observer: otherEvents.observer
+        )
+        await stopped.close()
+        try write("no certificate")
+        // Meanwhile, the other server checks its files several times.
+        for broken in ["no certificate", own.certificate, own.key] {
+            let before = otherEvents.all.count
+            try write(broken, to: "other.pem")
+            while otherEvents.all.count == before { await Task.yield() }
+        }
+        #expect(events.all.isEmpty)
+        await other.close()
+        withExtendedLifetime(stopped) {}
+    }
+
     @Test("A client whose certificate and key are replaced one after the other tries again")
     func clientFiles() async throws {
         let own = try issue("server")

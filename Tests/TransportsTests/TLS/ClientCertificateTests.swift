@@ -90,6 +90,28 @@ struct ClientCertificateTests {
         await host.stop()
     }
 
+    @Test("A proxy that requires a certificate of its client is named", arguments: ["1.2", "1.3"])
+    func proxy(version: String) async throws {
+        let proxy = try await TLSHost(
+            "tls",
+            server,
+            ["ca": authority, "client-certificates": "required", "max-tls": version],
+            registry: .over(OpenSSL.shared)
+        )
+        let port = try #require(proxy.port)
+        let endpoint = tlsEndpoint(
+            "wss",
+            port: 1,
+            ["ca": authority, "proxy": "https://127.0.0.1:\(port)", "proxy-ca": authority]
+        )
+        let error = await #expect(throws: TransportError.self) {
+            try await TransportRegistry.over(OpenSSL.shared).connect(endpoint)
+        }
+        #expect(error?.reason == "the proxy requires a certificate of the client, which is not supported")
+        #expect(error?.tlsProblem == .certificateRequired && error?.isRetryable == false)
+        await proxy.stop()
+    }
+
     @Test("The decision about a handshake sees the certificate and can replace the identity")
     func decision() async throws {
         let host = try await host("wss", "optional") { request in
