@@ -169,23 +169,27 @@ struct CertificateRotationTests {
         try await accepting.value
     }
 
+    /// Servers check their files every 5 ms, and clients do not cause it.
+    private var registryWithoutClients: TransportRegistry {
+        .over(provider, checkInterval: .seconds(3600), idleCheckInterval: .milliseconds(5))
+    }
+
+    /// Requires certificates of clients, and checks them with the list in crl.pem, which is empty at first.
+    private func listenWithEmptyList(_ registry: TransportRegistry) async throws -> any Listener {
+        try write(try authority.revoke([]), to: "crl.pem")
+        let options: EndpointOptions = [
+            "certificate": file, "ca": authority.certificate, "client-certificates": "required",
+            "crl": folder.appending(path: "crl.pem").path,
+        ]
+        return try await registry.listen(tlsEndpoint("wss", port: 0, options), observer: events.observer)
+    }
+
     @Test("The list of revoked clients is replaced too")
     func revokedClient() async throws {
         let own = try issue("first")
         let ann = try authority.issue(.init("ann"))
         try write(own.certificate + own.key)
-        try write(try authority.revoke([]), to: "crl.pem")
-        let listener = try await registry.listen(
-            tlsEndpoint(
-                "wss",
-                port: 0,
-                [
-                    "certificate": file, "ca": authority.certificate, "client-certificates": "required",
-                    "crl": folder.appending(path: "crl.pem").path,
-                ]
-            ),
-            observer: events.observer
-        )
+        let listener = try await listenWithEmptyList(registry)
         let accepting = Task { while try await listener.accept() != nil {} }
         let asAnn: EndpointOptions = ["certificate": ann.certificate, "key": ann.key]
         await (try await connect(listener, asAnn)).close()
@@ -210,23 +214,7 @@ struct CertificateRotationTests {
         let own = try issue("first")
         let ann = try authority.issue(.init("ann"))
         try write(own.certificate + own.key)
-        try write(try authority.revoke([]), to: "crl.pem")
-        // Clients do not cause the check.
-        let registry = TransportRegistry.over(
-            provider,
-            checkInterval: .seconds(3600),
-            idleCheckInterval: .milliseconds(5)
-        )
-        let listener = try await registry.listen(
-            tlsEndpoint(
-                "wss",
-                port: 0,
-                [
-                    "certificate": file, "ca": authority.certificate, "client-certificates": "required",
-                    "crl": folder.appending(path: "crl.pem").path,
-                ]
-            )
-        )
+        let listener = try await listenWithEmptyList(registryWithoutClients)
         let accepting = Task { while try await listener.accept() != nil {} }
         let asAnn: EndpointOptions = ["certificate": ann.certificate, "key": ann.key]
         await (try await connect(listener, asAnn)).close()
@@ -252,17 +240,12 @@ struct CertificateRotationTests {
         let own = try issue("first")
         try write(own.certificate + own.key)
         try write(own.certificate + own.key, to: "other.pem")
-        let registry = TransportRegistry.over(
-            provider,
-            checkInterval: .seconds(3600),
-            idleCheckInterval: .milliseconds(5)
-        )
-        let stopped = try await registry.listen(
+        let stopped = try await registryWithoutClients.listen(
             tlsEndpoint(scheme, port: 0, ["certificate": file]),
             observer: events.observer
         )
         let otherEvents = ObservedEvents()
-        let other = try await registry.listen(
+        let other = try await registryWithoutClients.listen(
             tlsEndpoint(scheme, port: 0, ["certificate": folder.appending(path: "other.pem").path]),
             observer: otherEvents.observer
         )

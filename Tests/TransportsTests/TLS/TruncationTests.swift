@@ -210,8 +210,11 @@ struct TruncationTests {
         await host.stop()
     }
 
-    @Test("A peer that has ended its side and pauses still gets everything that was written")
-    func endedSideThatPauses() async throws {
+    @Test(
+        "A peer that has ended its side and pauses for less than one of two limits still gets everything that was written",
+        arguments: [(.milliseconds(1), .seconds(60)), (.seconds(60), .milliseconds(1))] as [(Duration, Duration)]
+    )
+    func endedSideThatPauses(linger: Duration, closeTimeout: Duration) async throws {
         let engines = try RawEngines()
         let (isWritten, isPast) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let (counts, counted) = AsyncStream.makeStream(of: (bytes: Int, hasEnded: Bool).self)
@@ -228,7 +231,7 @@ struct TruncationTests {
         )
         let found = try #require(try TransportRegistry.standard.transport(for: endpoint) as? StreamTransport)
         var limits = found.limits
-        limits.linger = .milliseconds(1)
+        (limits.linger, limits.closeTimeout) = (linger, closeTimeout)
         let transport = StreamTransport(
             found.endpoint,
             port: found.port,
@@ -244,7 +247,7 @@ struct TruncationTests {
         for _ in 0..<12 { #expect(await client.send(Payload(message)) == .written) }
         isWritten.signal()
         #expect(await client.closed().error == nil)
-        // Until a timer that was set later than that of `linger`.
+        // Until a timer that was set later than that of the shorter limit.
         await withUnsafeContinuation { (done: UnsafeContinuation<Void, Never>) in
             found.loop.execute {
                 _ = found.loop.schedule(at: found.loop.now + 50_000_000) { done.resume() }
