@@ -76,6 +76,12 @@ private func checkCodec(_ codec: some MessageCodec, _ bytes: [UInt8]) throws {
         return
     }
     try ensure(bytes.count <= codec.limits.maximumLength, "longer than the limit")
+    // A message within the limits can be written, unless its text is longer than what was read, as with escapes.
+    do throws(CodecError) {
+        _ = try codec.decode(AllTypes.self, from: try codec.encode(message))
+    } catch {
+        try ensure(error.code == .tooLong, "a message that was read is not written and read again: \(error)")
+    }
     let wide = CodecLimits(maximumDepth: CodecLimits.greatestDepth)
     let formats: [any MessageCodec] = [ProtobufCodec(limits: wide), JSONCodec(limits: wide)]
     let json = try JSONCodec(limits: wide).encode(message)

@@ -95,7 +95,7 @@ private struct WithReadNames: WireMessage {
             try names.reader.skipValue()
             try names.reader.nextName()
         }
-        names.reader.depth -= 1
+        names.reader.budget.leave()
     }
 }
 

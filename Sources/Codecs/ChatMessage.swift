@@ -1,7 +1,7 @@
 /// A chat message. Its schema is `Protos/chat.proto`.
 ///
-/// `id`, `conversation`, `sender`, `replyTo` and `mentions` are identifiers: a codec refuses one that is longer than
-/// ``CodecLimits/maximumKeyLength`` when it reads a message.
+/// `id`, `conversation`, `sender`, `replyTo` and `mentions` are identifiers: a codec neither reads nor writes one that is
+/// longer than ``CodecLimits/maximumKeyLength``.
 public struct ChatMessage: Sendable, Hashable {
     /// The identifier of the message, unique in its conversation. The sender chooses it.
     public var id = ""

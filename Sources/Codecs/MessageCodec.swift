@@ -10,8 +10,10 @@ public protocol MessageCodec: Sendable {
     /// Reserved room of `output` is used in place. Encoding allocates nothing if the array is kept, and emptied by
     /// `removeAll(keepingCapacity: true)` between messages.
     ///
-    /// - Throws: `.invalidSchema` if the declaration of the type is wrong, `.tooDeep` or `.tooLong` beyond the limits,
-    ///   `.invalidNumber` for a number in a ``JSONValue`` that is not finite.
+    /// A codec with the same limits can read what this writes.
+    ///
+    /// - Throws: `.invalidSchema` if the declaration of the type is wrong; `.tooDeep`, `.tooLong`, `.tooManyElements` or
+    ///   `.keyTooLong` beyond the limits; `.invalidNumber` for a number in a ``JSONValue`` that is not finite.
     func encode<M: WireMessage>(_ message: M, into output: inout [UInt8]) throws(CodecError)
 
     /// The encoded message, in an array of its size.
@@ -132,7 +134,7 @@ public struct JSONCodec: MessageCodec, SinkCodec {
     @inlinable @inline(__always)
     func write<M: WireMessage>(_ message: M, to sink: inout ByteSink) throws(CodecError) {
         try SchemaCheck.require(M.self)
-        var writer = JSONWriter(sink, limits: limits)
+        var writer = JSONWriter(sink, budget: MessageBudget(limits))
         defer { sink = writer.sink }
         try writer.open(UInt8(ascii: "{"))
         try message.visited { message throws(CodecError) in try writer.visit(&message) }

@@ -78,14 +78,14 @@ public struct CodecLimits: Sendable, Hashable {
     }
     /// The longest encoded message in bytes, in reading and in writing. The default is 16 MiB.
     public var maximumLength: Int
-    /// The most elements of one repeated field or map, in reading. The default is 65,536.
+    /// The most elements of one repeated field or map, in reading and in writing. The default is 65,536.
     public var maximumCount: Int
-    /// The most elements of all repeated fields and maps of one message, nested messages included, in reading. The
-    /// default is 262,144. An element can take two bytes of input and, as an empty message, hundreds of bytes of
+    /// The most elements of all repeated fields and maps of one message, nested messages included, in reading and in
+    /// writing. The default is 262,144. An element can take two bytes of input and, as an empty message, hundreds of bytes of
     /// memory.
     public var maximumElements: Int
     /// The longest key of a map, and the longest field that is declared by `identifier` of ``FieldVisitor``, in bytes
-    /// of UTF-8, in reading. The default is 256. It is checked before the key is hashed, because the hash of a `String`
+    /// of UTF-8, in reading and in writing. The default is 256. In reading it is checked before the key is hashed, because the hash of a `String`
     /// takes a time that is quadratic in its number of combining marks.
     public var maximumKeyLength: Int
 

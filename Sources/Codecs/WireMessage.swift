@@ -109,8 +109,8 @@ public protocol FieldVisitor {
         keys: IntegerEncoding
     ) throws(CodecError)
 
-    /// An identifier without presence: a text that programs use as a key. A codec of this package refuses one that is
-    /// longer than ``CodecLimits/maximumKeyLength`` in reading. The default implementation has no limit.
+    /// An identifier without presence: a text that programs use as a key. A codec of this package neither reads nor writes
+    /// one that is longer than ``CodecLimits/maximumKeyLength``. The default implementation has no limit.
     mutating func identifier(_ number: UInt32, _ name: StaticString, _ value: inout String) throws(CodecError)
 
     /// An identifier with presence; see above.

@@ -31,12 +31,7 @@ package struct JSONReader: FieldVisitor {
     @usableFromInline var isUnknownEnum = false
     /// Whether the key of a map is being read. `true` and `false` are in quotes there.
     @usableFromInline var isReadingKey = false
-    @usableFromInline var depth = 0
-    @usableFromInline let maximumDepth: Int
-    @usableFromInline let maximumCount: Int
-    @usableFromInline let maximumKeyLength: Int
-    /// How many more elements the message may have.
-    @usableFromInline var elementsLeft: Int
+    @usableFromInline var budget: MessageBudget
     /// Memory for names that differ from their bytes in the input.
     var scratch: UnsafeMutablePointer<UInt8>?
     var scratchCapacity = 0
@@ -44,13 +39,16 @@ package struct JSONReader: FieldVisitor {
     /// A reader of `count` bytes at `base`, which must outlive it. Its creator must call ``release()`` at the end.
     @usableFromInline
     package init(base: UnsafePointer<UInt8>, count: Int, limits: CodecLimits) {
+        self.init(base: base, count: count, budget: MessageBudget(limits))
+    }
+
+    /// A reader of a part of a message, which has this budget left.
+    @usableFromInline
+    init(base: UnsafePointer<UInt8>, count: Int, budget: MessageBudget) {
         self.base = base
         end = count
         name = base
-        maximumDepth = limits.maximumDepth
-        maximumCount = limits.maximumCount
-        maximumKeyLength = limits.maximumKeyLength
-        elementsLeft = limits.maximumElements
+        self.budget = budget
     }
 
     /// Reads the one message in `count` bytes at `base`. The reader is released here, and not where the message is
@@ -105,7 +103,7 @@ extension JSONReader {
             try skipValue()
             try nextName()
         }
-        depth -= 1
+        budget.leave()
     }
 }
 
@@ -242,7 +240,7 @@ extension JSONReader {
         let start = position
         try field(number, name, &value, as: .varint)
         // A text is no longer than the input that it was read from.
-        if position &- start > maximumKeyLength { try check(name, identifier: value.utf8.count) }
+        if position &- start > budget.maximumKeyLength { try check(name, identifier: value.utf8.count) }
     }
 
     /// Reads the current member if it has this name, and checks its length.
@@ -254,13 +252,13 @@ extension JSONReader {
     ) throws(CodecError) {
         let start = position
         try field(number, name, &value, as: .varint)
-        if position &- start > maximumKeyLength { try check(name, identifier: value?.utf8.count ?? 0) }
+        if position &- start > budget.maximumKeyLength { try check(name, identifier: value?.utf8.count ?? 0) }
     }
 
     /// Throws if an identifier of `length` bytes is longer than the limit.
     @inlinable
     func check(_ name: StaticString, identifier length: Int) throws(CodecError) {
-        guard length <= maximumKeyLength else { throw failure(.keyTooLong).inside(name) }
+        guard budget.allowsKey(ofLength: length) else { throw failure(.keyTooLong).inside(name) }
     }
 
     /// Reads the current member if it has this name, and checks the length of each element.
@@ -272,7 +270,7 @@ extension JSONReader {
     ) throws(CodecError) {
         let start = position
         try field(number, name, &values, as: .varint)
-        guard position &- start > maximumKeyLength else { return }
+        guard position &- start > budget.maximumKeyLength else { return }
         for value in values { try check(name, identifier: value.utf8.count) }
     }
 
@@ -283,8 +281,7 @@ extension JSONReader {
     /// Counts one more element of a field that has `count` of them.
     @inlinable @inline(__always)
     mutating func countElement(besides count: Int) throws(CodecError) {
-        guard count < maximumCount, elementsLeft > 0 else { throw failure(.tooManyElements) }
-        elementsLeft &-= 1
+        guard budget.addElement(to: count) else { throw failure(.tooManyElements) }
     }
 
     @inlinable
@@ -300,7 +297,7 @@ extension JSONReader {
             isUnknownEnum = false
             hasMore = try continues(before: UInt8(ascii: "]"))
         }
-        depth -= 1
+        budget.leave()
     }
 
     @inlinable
@@ -314,7 +311,7 @@ extension JSONReader {
             try countElement(besides: values.count)
             let start = position
             let key: K = try readKey()
-            guard key.utf8Length <= maximumKeyLength else { throw CodecError(.keyTooLong, at: start) }
+            guard budget.allowsKey(ofLength: key.utf8Length) else { throw CodecError(.keyTooLong, at: start) }
             try expectColon()
             var value = T()
             try value.read(from: &self, as: encoding)
@@ -322,7 +319,7 @@ extension JSONReader {
             isUnknownEnum = false
             hasMore = try continues(before: UInt8(ascii: "}"))
         }
-        depth -= 1
+        budget.leave()
     }
 
     /// Reads the key of a map. It is a string, whatever its type.
@@ -367,8 +364,7 @@ extension JSONReader {
     @inlinable @inline(__always)
     mutating func open(_ bracket: UInt8) throws(CodecError) {
         try expect(bracket)
-        depth += 1
-        guard depth <= maximumDepth else { throw failure(.tooDeep) }
+        guard budget.enter() else { throw failure(.tooDeep) }
         skipWhiteSpace()
     }
 
@@ -528,7 +524,7 @@ extension JSONReader {
                 try skipValue()
                 hasMore = try continues(before: UInt8(ascii: "}"))
             }
-            depth -= 1
+            budget.leave()
         case UInt8(ascii: "["):
             try open(UInt8(ascii: "["))
             var hasMore = try !closes(UInt8(ascii: "]"))
@@ -536,7 +532,7 @@ extension JSONReader {
                 try skipValue()
                 hasMore = try continues(before: UInt8(ascii: "]"))
             }
-            depth -= 1
+            budget.leave()
         case UInt8(ascii: "t"): try expectWord("true")
         case UInt8(ascii: "f"): try expectWord("false")
         case UInt8(ascii: "n"): try expectWord("null")

@@ -84,11 +84,12 @@ extension JSONValue {
 
     /// The value as JSON text in UTF-8, without white space.
     ///
-    /// - Throws: `.invalidNumber` for a number that is not finite, `.tooDeep` and `.tooLong` for a value beyond `limits`.
+    /// - Throws: `.invalidNumber` for a number that is not finite; `.tooDeep`, `.tooLong` and `.tooManyElements` for a value
+    ///   beyond `limits`.
     public func json(limits: CodecLimits = CodecLimits()) throws(CodecError) -> [UInt8] {
         try withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 1024) { scratch throws(CodecError) in
             guard let base = scratch.baseAddress else { return [] }
-            var writer = JSONWriter(ByteSink(base: base, capacity: 1024), limits: limits)
+            var writer = JSONWriter(ByteSink(base: base, capacity: 1024), budget: MessageBudget(limits))
             defer { writer.sink.release() }
             try writer.write(json: self)
             guard writer.sink.count <= limits.maximumLength else { throw CodecError(.tooLong, at: writer.sink.count) }
@@ -102,7 +103,14 @@ extension JSONValue: CustomStringConvertible {
     public var description: String {
         do throws(CodecError) {
             return String(
-                decoding: try json(limits: CodecLimits(maximumDepth: .max, maximumLength: .max)),
+                decoding: try json(
+                    limits: CodecLimits(
+                        maximumDepth: .max,
+                        maximumLength: .max,
+                        maximumCount: .max,
+                        maximumElements: .max
+                    )
+                ),
                 as: UTF8.self
             )
         } catch {
@@ -318,7 +326,7 @@ extension JSONValue: WireValue {
     public static func wireType(as encoding: IntegerEncoding) -> WireType { .lengthDelimited }
     /// Writes the value.
     ///
-    /// - Throws: `.invalidNumber` for a number that is not finite, `.tooDeep` for a value beyond the limit.
+    /// - Throws: `.invalidNumber` for a number that is not finite; `.tooDeep` and `.tooManyElements` beyond the limits.
     public func write<W: ValueWriter>(to writer: inout W, as encoding: IntegerEncoding) throws(CodecError) {
         try writer.write(json: self)
     }
@@ -337,11 +345,12 @@ extension JSONWriter {
         case .bool(let value): write(value)
         case .integer(let value): writeDigits(value)
         case .number(let value):
-            guard value.isFinite else { throw CodecError(.invalidNumber, at: sink.count) }
+            guard value.isFinite else { throw failure(.invalidNumber) }
             write(value)
         case .string(let value): write(value)
         case .array(let values):
             try open(UInt8(ascii: "["))
+            guard budget.addElements(values.count) else { throw failure(.tooManyElements) }
             for (index, value) in values.enumerated() {
                 separate(index)
                 try write(json: value)
@@ -349,6 +358,7 @@ extension JSONWriter {
             close(UInt8(ascii: "]"))
         case .object(let members):
             try open(UInt8(ascii: "{"))
+            guard budget.addElements(members.count) else { throw failure(.tooManyElements) }
             for (index, member) in members.enumerated() {
                 separate(index)
                 write(member.name)
@@ -420,7 +430,7 @@ extension JSONReader {
             values.append(try readJSON())
             hasMore = try continues(before: UInt8(ascii: "]"))
         }
-        depth -= 1
+        budget.leave()
         return values
     }
 
@@ -436,7 +446,7 @@ extension JSONReader {
             members.append(JSONValue.Member(name, try readJSON(), at: start))
             hasMore = try continues(before: UInt8(ascii: "}"))
         }
-        depth -= 1
+        budget.leave()
         return members
     }
 }
@@ -456,17 +466,15 @@ extension ProtobufWriter {
     @usableFromInline
     package mutating func write(json value: JSONValue) throws(CodecError) {
         let start = beginDelimited()
-        var writer = JSONWriter(sink, limits: CodecLimits(maximumDepth: maximumDepth))
-        // JSON counts the outermost message as a level, protobuf does not.
-        writer.depth = depth + 1
-        do throws(CodecError) {
-            try writer.write(json: value)
-        } catch {
-            sink = writer.sink
-            throw error
-        }
-        sink = writer.sink
+        try writeText(of: value)
         endDelimited(start)
+    }
+
+    private mutating func writeText(of value: JSONValue) throws(CodecError) {
+        var writer = JSONWriter(sink, budget: budget)
+        // The caller releases the sink, also after an error.
+        defer { (sink, budget) = (writer.sink, writer.budget) }
+        try writer.write(json: value)
     }
 }
 
@@ -476,15 +484,9 @@ extension ProtobufReader {
     package mutating func readJSON() throws(CodecError) -> JSONValue {
         let bytes = try readDelimited()
         guard let base = bytes.baseAddress, !bytes.isEmpty else { return JSONValue() }
-        let limits = CodecLimits(
-            maximumDepth: maximumDepth,
-            maximumCount: maximumCount,
-            maximumElements: elementsLeft
-        )
-        var reader = JSONReader(base: base, count: bytes.count, limits: limits)
-        reader.depth = depth + 1
+        var reader = JSONReader(base: base, count: bytes.count, budget: budget)
         defer {
-            elementsLeft = reader.elementsLeft
+            budget = reader.budget
             reader.release()
         }
         do throws(CodecError) {

@@ -8,26 +8,29 @@ import Primitives
 @usableFromInline
 package struct JSONWriter: FieldVisitor, ValueWriter {
     @usableFromInline var sink: ByteSink
-    @usableFromInline var depth = 0
-    @usableFromInline let maximumDepth: Int
+    @usableFromInline var budget: MessageBudget
 
+    /// A writer of a message, or of a part of one, which has this budget left.
     @inlinable @inline(__always)
-    init(_ sink: ByteSink, limits: CodecLimits) {
+    init(_ sink: ByteSink, budget: MessageBudget) {
         self.sink = sink
-        maximumDepth = limits.maximumDepth
+        self.budget = budget
     }
+
+    @inline(never)
+    @usableFromInline
+    func failure(_ code: CodecError.Code) -> CodecError { CodecError(code, at: sink.count) }
 
     @inlinable @inline(__always)
     mutating func open(_ bracket: UInt8) throws(CodecError) {
-        depth += 1
-        guard depth <= maximumDepth else { throw CodecError(.tooDeep, at: sink.count) }
+        guard budget.enter() else { throw failure(.tooDeep) }
         sink.reserve(2)
         sink.put(bracket)
     }
 
     @inlinable @inline(__always)
     mutating func close(_ bracket: UInt8) {
-        depth -= 1
+        budget.leave()
         sink.reserve(1)
         sink.put(bracket)
     }
@@ -56,7 +59,7 @@ extension JSONWriter {
     ) throws(CodecError) {
         guard !value.isDefault else { return }
         writeName(name)
-        try value.write(to: &self, as: encoding)
+        do throws(CodecError) { try value.write(to: &self, as: encoding) } catch { throw error.inside(name) }
     }
 
     /// Writes the member unless it is `nil`.
@@ -69,7 +72,7 @@ extension JSONWriter {
     ) throws(CodecError) {
         guard value != nil else { return }
         writeName(name)
-        try value?.write(to: &self, as: encoding)
+        do throws(CodecError) { try value?.write(to: &self, as: encoding) } catch { throw error.inside(name) }
     }
 
     /// Writes the member if it is the one that is set.
@@ -84,7 +87,7 @@ extension JSONWriter {
     ) throws(CodecError) {
         guard let choice, let value = get(choice) else { return }
         writeName(name)
-        try value.write(to: &self, as: encoding)
+        do throws(CodecError) { try value.write(to: &self, as: encoding) } catch { throw error.inside(name) }
     }
 
     /// Writes an array unless it is empty.
@@ -98,7 +101,13 @@ extension JSONWriter {
     ) throws(CodecError) {
         guard !values.isEmpty else { return }
         writeName(name)
+        do throws(CodecError) { try writeElements(values, as: encoding) } catch { throw error.inside(name) }
+    }
+
+    @inlinable @inline(__always)
+    mutating func writeElements<T: WireValue>(_ values: [T], as encoding: IntegerEncoding) throws(CodecError) {
         try open(UInt8(ascii: "["))
+        guard budget.addElements(values.count) else { throw failure(.tooManyElements) }
         var isFirst = true
         for value in values {
             if !isFirst {
@@ -122,9 +131,19 @@ extension JSONWriter {
     ) throws(CodecError) {
         guard !values.isEmpty else { return }
         writeName(name)
+        do throws(CodecError) { try writeEntries(values, as: encoding) } catch { throw error.inside(name) }
+    }
+
+    @inlinable @inline(__always)
+    mutating func writeEntries<K: WireMapKey, T: WireValue>(
+        _ values: [K: T],
+        as encoding: IntegerEncoding
+    ) throws(CodecError) {
         try open(UInt8(ascii: "{"))
+        guard budget.addElements(values.count) else { throw failure(.tooManyElements) }
         var isFirst = true
         try forEachInKeyOrder(values) { key, value throws(CodecError) in
+            guard budget.allowsKey(ofLength: key.utf8Length) else { throw failure(.keyTooLong) }
             if !isFirst {
                 sink.reserve(1)
                 sink.put(UInt8(ascii: ","))
@@ -136,6 +155,44 @@ extension JSONWriter {
             try value.write(to: &self, as: encoding)
         }
         close(UInt8(ascii: "}"))
+    }
+
+    /// Writes the member unless it has its default, and checks its length.
+    @inlinable @inline(__always)
+    package mutating func identifier(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout String
+    ) throws(CodecError) {
+        try check(name, identifier: value)
+        try field(number, name, &value, as: .varint)
+    }
+
+    /// Writes the member unless it is `nil`, and checks its length.
+    @inlinable @inline(__always)
+    package mutating func identifier(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout String?
+    ) throws(CodecError) {
+        if let text = value { try check(name, identifier: text) }
+        try field(number, name, &value, as: .varint)
+    }
+
+    /// Writes the elements, and checks the length of each.
+    @inlinable
+    package mutating func identifier(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ values: inout [String]
+    ) throws(CodecError) {
+        for value in values { try check(name, identifier: value) }
+        try field(number, name, &values, as: .varint)
+    }
+
+    @inlinable @inline(__always)
+    func check(_ name: StaticString, identifier: String) throws(CodecError) {
+        guard budget.allowsKey(ofLength: identifier.utf8.count) else { throw failure(.keyTooLong).inside(name) }
     }
 
     /// Writes the key of a map. It is a string, whatever its type.

@@ -20,22 +20,16 @@ package struct ProtobufReader: FieldVisitor {
     /// `tagStart` at the beginning of the visit. A nested message leaves a smaller value, which also differs from
     /// `tagStart` and correctly shows progress.
     @usableFromInline var visitStart = -1
-    @usableFromInline var depth = 0
-    @usableFromInline let maximumDepth: Int
-    @usableFromInline let maximumCount: Int
-    @usableFromInline let maximumKeyLength: Int
-    /// How many more elements the message may have.
-    @usableFromInline var elementsLeft: Int
+    @usableFromInline var budget: MessageBudget
 
     /// A reader of `count` bytes at `base`, which must outlive it.
     @inlinable
     package init(base: UnsafePointer<UInt8>, count: Int, limits: CodecLimits) {
         self.base = base
         end = count
-        maximumDepth = limits.maximumDepth
-        maximumCount = max(limits.maximumCount, 0)
-        maximumKeyLength = limits.maximumKeyLength
-        elementsLeft = limits.maximumElements
+        budget = MessageBudget(limits)
+        // The outermost message. The least depth that can be set is 1.
+        _ = budget.enter()
     }
 
     @inline(never)
@@ -154,7 +148,7 @@ extension ProtobufReader {
         let start = position
         try field(number, name, &value, as: .varint)
         // A text is no longer than the input that it was read from.
-        if position &- start > maximumKeyLength { try check(name, identifier: value.utf8.count) }
+        if position &- start > budget.maximumKeyLength { try check(name, identifier: value.utf8.count) }
     }
 
     /// Reads the next field if it has this number, and checks its length.
@@ -166,13 +160,13 @@ extension ProtobufReader {
     ) throws(CodecError) {
         let start = position
         try field(number, name, &value, as: .varint)
-        if position &- start > maximumKeyLength { try check(name, identifier: value?.utf8.count ?? 0) }
+        if position &- start > budget.maximumKeyLength { try check(name, identifier: value?.utf8.count ?? 0) }
     }
 
     /// Throws if an identifier of `length` bytes is longer than the limit.
     @inlinable
     func check(_ name: StaticString, identifier length: Int) throws(CodecError) {
-        guard length <= maximumKeyLength else { throw failure(.keyTooLong).inside(name) }
+        guard budget.allowsKey(ofLength: length) else { throw failure(.keyTooLong).inside(name) }
     }
 
     /// Reads elements while the next field has this number, and checks the length of each.
@@ -184,7 +178,7 @@ extension ProtobufReader {
     ) throws(CodecError) {
         let (count, start) = (values.count, position)
         try field(number, name, &values, as: .varint)
-        guard position &- start > maximumKeyLength else { return }
+        guard position &- start > budget.maximumKeyLength else { return }
         // The field has only appended elements.
         for value in values[count...] { try check(name, identifier: value.utf8.count) }
     }
@@ -208,8 +202,7 @@ extension ProtobufReader {
         let expected = tag
         repeat {
             do throws(CodecError) {
-                guard values.count < maximumCount, elementsLeft > 0 else { throw failure(.tooManyElements) }
-                elementsLeft &-= 1
+                guard budget.addElement(to: values.count) else { throw failure(.tooManyElements) }
                 values.reserveFew()
                 var value = T()
                 try value.read(from: &self, as: encoding)
@@ -232,8 +225,7 @@ extension ProtobufReader {
         case .fixed64: count = length / 8
         default: count = countVarints()
         }
-        guard count <= min(maximumCount - values.count, elementsLeft) else { throw failure(.tooManyElements) }
-        elementsLeft -= count
+        guard budget.addElements(count, to: values.count) else { throw failure(.tooManyElements) }
         // Only for the first run of elements. An exact reservation for each of many short runs would copy every time.
         if values.isEmpty { values.reserveCapacity(count) }
         for _ in 0..<count {
@@ -251,8 +243,7 @@ extension ProtobufReader {
         as encoding: IntegerEncoding,
         keys: IntegerEncoding
     ) throws(CodecError) {
-        guard values.count < maximumCount, elementsLeft > 0 else { throw failure(.tooManyElements) }
-        elementsLeft &-= 1
+        guard budget.addElement(to: values.count) else { throw failure(.tooManyElements) }
         let outerEnd = end
         end = try readLength() + position
         var key = K()
@@ -268,7 +259,7 @@ extension ProtobufReader {
             }
             try nextTag()
         }
-        guard key.utf8Length <= maximumKeyLength else { throw failure(.keyTooLong) }
+        guard budget.allowsKey(ofLength: key.utf8Length) else { throw failure(.keyTooLong) }
         guard values.set(value, of: key) else { throw failure(.ambiguousKey) }
         end = outerEnd
     }
@@ -334,13 +325,12 @@ extension ProtobufReader: ValueReader {
     @inlinable
     package mutating func read<M: WireMessage>(message: inout M) throws(CodecError) {
         let length = try readLength()
-        depth += 1
-        guard depth < maximumDepth else { throw failure(.tooDeep) }
+        guard budget.enter() else { throw failure(.tooDeep) }
         let outerEnd = end
         end = position + length
         try visit(&message)
         end = outerEnd
-        depth -= 1
+        budget.leave()
     }
 }
 
@@ -469,14 +459,13 @@ extension ProtobufReader {
     }
 
     private mutating func skipGroup(endingWith endTag: UInt32) throws(CodecError) {
-        depth += 1
-        guard depth < maximumDepth else { throw failure(.tooDeep) }
+        guard budget.enter() else { throw failure(.tooDeep) }
         while true {
             guard position < end else { throw failure(.truncated) }
             guard let inner = UInt32(exactly: try readVarint()), inner >= 8 else { throw failure(.invalidFieldNumber) }
             if inner == endTag { break }
             try skipValue(of: inner)
         }
-        depth -= 1
+        budget.leave()
     }
 }

@@ -7,14 +7,19 @@
 @usableFromInline
 package struct ProtobufWriter: FieldVisitor, ValueWriter {
     @usableFromInline var sink: ByteSink
-    @usableFromInline var depth = 0
-    @usableFromInline let maximumDepth: Int
+    @usableFromInline var budget: MessageBudget
 
     @inlinable @inline(__always)
     init(_ sink: ByteSink, limits: CodecLimits) {
         self.sink = sink
-        maximumDepth = limits.maximumDepth
+        budget = MessageBudget(limits)
+        // The outermost message. The least depth that can be set is 1.
+        _ = budget.enter()
     }
+
+    @inline(never)
+    @usableFromInline
+    func failure(_ code: CodecError.Code) -> CodecError { CodecError(code, at: sink.count) }
 
     @inlinable @inline(__always)
     mutating func writeTag(_ number: UInt32, _ type: WireType) {
@@ -92,7 +97,7 @@ extension ProtobufWriter {
     ) throws(CodecError) {
         guard !value.isDefault else { return }
         writeTag(number, T.wireType(as: encoding))
-        try value.write(to: &self, as: encoding)
+        do throws(CodecError) { try value.write(to: &self, as: encoding) } catch { throw error.inside(name) }
     }
 
     /// Writes the field unless it is `nil`.
@@ -105,7 +110,7 @@ extension ProtobufWriter {
     ) throws(CodecError) {
         guard value != nil else { return }
         writeTag(number, T.wireType(as: encoding))
-        try value?.write(to: &self, as: encoding)
+        do throws(CodecError) { try value?.write(to: &self, as: encoding) } catch { throw error.inside(name) }
     }
 
     /// Writes the member if it is the one that is set.
@@ -120,7 +125,7 @@ extension ProtobufWriter {
     ) throws(CodecError) {
         guard let choice, let value = get(choice) else { return }
         writeTag(number, T.wireType(as: encoding))
-        try value.write(to: &self, as: encoding)
+        do throws(CodecError) { try value.write(to: &self, as: encoding) } catch { throw error.inside(name) }
     }
 
     /// Writes the elements. Numbers are packed unless the field is declared otherwise.
@@ -133,6 +138,21 @@ extension ProtobufWriter {
         packed: Bool
     ) throws(CodecError) {
         guard !values.isEmpty else { return }
+        do throws(CodecError) {
+            try writeElements(number, values, as: encoding, packed: packed)
+        } catch {
+            throw error.inside(name)
+        }
+    }
+
+    @inlinable @inline(__always)
+    mutating func writeElements<T: WireValue>(
+        _ number: UInt32,
+        _ values: [T],
+        as encoding: IntegerEncoding,
+        packed: Bool
+    ) throws(CodecError) {
+        guard budget.addElements(values.count) else { throw failure(.tooManyElements) }
         let type = T.wireType(as: encoding)
         if type == .lengthDelimited || !packed {
             for value in values {
@@ -157,7 +177,23 @@ extension ProtobufWriter {
         keys: IntegerEncoding
     ) throws(CodecError) {
         guard !values.isEmpty else { return }
+        do throws(CodecError) {
+            try writeEntries(number, values, as: encoding, keys: keys)
+        } catch {
+            throw error.inside(name)
+        }
+    }
+
+    @inlinable @inline(__always)
+    mutating func writeEntries<K: WireMapKey, T: WireValue>(
+        _ number: UInt32,
+        _ values: [K: T],
+        as encoding: IntegerEncoding,
+        keys: IntegerEncoding
+    ) throws(CodecError) {
+        guard budget.addElements(values.count) else { throw failure(.tooManyElements) }
         try forEachInKeyOrder(values) { key, value throws(CodecError) in
+            guard budget.allowsKey(ofLength: key.utf8Length) else { throw failure(.keyTooLong) }
             writeTag(number, .lengthDelimited)
             let start = beginDelimited()
             writeTag(1, K.wireType(as: keys))
@@ -166,6 +202,44 @@ extension ProtobufWriter {
             try value.write(to: &self, as: encoding)
             endDelimited(start)
         }
+    }
+
+    /// Writes the field unless it has its default, and checks its length.
+    @inlinable @inline(__always)
+    package mutating func identifier(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout String
+    ) throws(CodecError) {
+        try check(name, identifier: value)
+        try field(number, name, &value, as: .varint)
+    }
+
+    /// Writes the field unless it is `nil`, and checks its length.
+    @inlinable @inline(__always)
+    package mutating func identifier(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ value: inout String?
+    ) throws(CodecError) {
+        if let text = value { try check(name, identifier: text) }
+        try field(number, name, &value, as: .varint)
+    }
+
+    /// Writes the elements, and checks the length of each.
+    @inlinable
+    package mutating func identifier(
+        _ number: UInt32,
+        _ name: StaticString,
+        _ values: inout [String]
+    ) throws(CodecError) {
+        for value in values { try check(name, identifier: value) }
+        try field(number, name, &values, as: .varint)
+    }
+
+    @inlinable @inline(__always)
+    func check(_ name: StaticString, identifier: String) throws(CodecError) {
+        guard budget.allowsKey(ofLength: identifier.utf8.count) else { throw failure(.keyTooLong).inside(name) }
     }
 
     /// Writes the fields that a reader kept.
@@ -260,11 +334,10 @@ extension ProtobufWriter {
     /// Writes the length and the fields.
     @inlinable
     package mutating func write<M: WireMessage>(message value: M) throws(CodecError) {
-        depth += 1
-        guard depth < maximumDepth else { throw CodecError(.tooDeep, at: sink.count) }
+        guard budget.enter() else { throw failure(.tooDeep) }
         let start = beginDelimited()
         try value.visited { value throws(CodecError) in try visit(&value) }
         endDelimited(start)
-        depth -= 1
+        budget.leave()
     }
 }

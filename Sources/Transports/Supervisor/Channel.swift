@@ -18,17 +18,18 @@ public struct Channel<Message: WireMessage & Sendable>: Sendable {
     let report: UndecodableReport
 
     /// Sends one message and waits for its outcome; see ``/TransportAPI/Supervisor/send(_:)``. A message that the codec refuses ends
-    /// in `.rejected(.invalidConfiguration)` with the codec's reason.
+    /// in `.rejected` with the codec's reason, and with the code `messageTooLarge` beyond a limit of the codec.
     public nonisolated(nonsending) func send(_ message: consuming Message) async -> SendOutcome {
-        switch encoded(message) {
-        case .success(let payload): await supervisor.send(payload)
-        case .failure(let error): .rejected(error)
+        do throws(TransportError) {
+            return await supervisor.send(try codec.payload(of: message))
+        } catch {
+            return .rejected(error)
         }
     }
 
     /// Puts one message into the outbox; see ``/TransportAPI/Supervisor/submit(_:)``.
     public nonisolated(nonsending) func submit(_ message: consuming Message) async throws(TransportError) -> MessageID {
-        try await supervisor.submit(try encoded(message).get())
+        try await supervisor.submit(try codec.payload(of: message))
     }
 
     /// The received messages. A message that the codec cannot read is left out and reported to the supervisor's
@@ -46,14 +47,6 @@ public struct Channel<Message: WireMessage & Sendable>: Sendable {
     /// Reads a payload, such as one of ``/TransportAPI/Supervisor/undelivered``.
     public func decode(_ payload: Payload) throws(CodecError) -> Message {
         try codec.decode(Message.self, from: payload.bytes)
-    }
-
-    private func encoded(_ message: consuming Message) -> Result<Payload, TransportError> {
-        do throws(CodecError) {
-            return .success(Payload(try codec.encode(message), kind: codec.format.isText ? .text : .binary))
-        } catch {
-            return .failure(TransportError(.invalidConfiguration, .open, "the message can't be encoded: \(error)"))
-        }
     }
 
     @Sendable private func result(_ payload: Payload) -> Result<Message, UndecodableMessage> {

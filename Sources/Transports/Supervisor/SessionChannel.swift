@@ -18,26 +18,19 @@ public struct SessionChannel<Message: WireMessage & Sendable>: Sendable {
     var report = UndecodableReport.ofSessions
 
     /// Sends one message and waits for its outcome; see ``/TransportAPI/Session/send(_:)``. A message that the codec refuses ends in
-    /// `.rejected(.invalidConfiguration)` with the codec's reason.
+    /// `.rejected` with the codec's reason, and with the code `messageTooLarge` beyond a limit of the codec.
     public nonisolated(nonsending) func send(_ message: consuming Message) async -> SendOutcome {
-        switch encoded(message) {
-        case .success(let payload): await session.send(payload)
-        case .failure(let error): .rejected(error)
+        do throws(TransportError) {
+            return await session.send(try codec.payload(of: message))
+        } catch {
+            return .rejected(error)
         }
     }
 
     /// Puts one message into the outbox of the session; see ``/TransportAPI/Session/submit(_:)``.
     @discardableResult
     public nonisolated(nonsending) func submit(_ message: consuming Message) async throws(TransportError) -> MessageID {
-        try await session.submit(try encoded(message).get())
-    }
-
-    private func encoded(_ message: consuming Message) -> Result<Payload, TransportError> {
-        do throws(CodecError) {
-            return .success(Payload(try codec.encode(message), kind: codec.format.isText ? .text : .binary))
-        } catch {
-            return .failure(TransportError(.invalidConfiguration, .open, "the message can't be encoded: \(error)"))
-        }
+        try await session.submit(try codec.payload(of: message))
     }
 
     /// The received messages. Messages that the codec cannot read are left out, and ``/TransportAPI/Session/events`` has an event for
