@@ -102,7 +102,7 @@ extension World {
                 repeatOnPurpose(payload)
                 feedServer { session, now, actions in session.received(connection, payload, at: now, &actions) }
             } else {
-                greet(connection, payload)
+                answerHello(connection, payload)
             }
         case .serverEnded(let connection, let reason):
             log.note(now, 52, connection)
@@ -186,7 +186,7 @@ extension World {
     }
 
     /// The first frame of a connection identifies the client.
-    private mutating func greet(_ connection: Int, _ payload: Payload) {
+    private mutating func answerHello(_ connection: Int, _ payload: Payload) {
         guard let frame = try? SessionFrame(payload),
             case .hello(let id, let incarnation, let received, let attempt) = frame
         else { return }

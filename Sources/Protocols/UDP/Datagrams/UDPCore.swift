@@ -14,7 +14,7 @@ package struct UDPCore: RoamingCore, ExplainingCore {
         /// The core has not started.
         case idle
         /// Client: the hello was sent. Server: the confirm was not read yet.
-        case greeting
+        case hello
         /// Client: the confirm was sent.
         case confirming
         /// In plain mode: `.opened` is still to be reported.
@@ -132,7 +132,7 @@ package struct UDPCore: RoamingCore, ExplainingCore {
         switch phase {
         case .open where configuration.isPlain: return plainMessage(input, context.now)
         case .open: return try readOpen(input, &context) ?? reliableEvent(&context)
-        case .greeting, .confirming: return try readHandshake(input, &context)
+        case .hello, .confirming: return try readHandshake(input, &context)
         case .idle, .opening, .ended, .done: return nil
         }
     }
@@ -149,7 +149,7 @@ package struct UDPCore: RoamingCore, ExplainingCore {
                 if reliable?.farewell == nil { reliable?.farewell = reason }
                 return .progress
             }
-        } else if phase == .greeting || phase == .confirming {
+        } else if phase == .hello || phase == .confirming {
             phase = .done
             throw TransportError(.closedByPeer, .handshake, "the peer ended the encryption before the session was open")
         }
@@ -225,7 +225,7 @@ package struct UDPCore: RoamingCore, ExplainingCore {
 
     var notOpen: TransportError {
         switch phase {
-        case .idle, .greeting, .confirming, .opening:
+        case .idle, .hello, .confirming, .opening:
             TransportError(.wouldBlock, .handshake, "the session is not open yet")
         case .open, .ended, .done:
             reason.initiator == .peer
@@ -261,7 +261,7 @@ extension UDPCore {
             phase = .opening
             return
         }
-        phase = .greeting
+        phase = .hello
         guard role == .client else { return }
         nonce = context.random.next()
         timers.giveUpAt = context.now.advanced(by: configuration.handshakeTimeout)
@@ -273,8 +273,8 @@ extension UDPCore {
     package var deadline: Instant? {
         mutating get {
             switch (phase, role) {
-            case (.greeting, .client), (.confirming, .client): min(timers.retransmitAt, timers.giveUpAt)
-            case (.greeting, .server), (.opening, .server): timers.idleCheckAt
+            case (.hello, .client), (.confirming, .client): min(timers.retransmitAt, timers.giveUpAt)
+            case (.hello, .server), (.opening, .server): timers.idleCheckAt
             case (.open, .server): reliable?.deadline.map { min($0, timers.idleCheckAt) } ?? timers.idleCheckAt
             case (.open, .client): reliable?.deadline
             default: nil
@@ -361,14 +361,14 @@ extension UDPCore {
         guard let offered else { return }
         context.counters.controlFrames &+= 1
         cookie = offered
-        guard phase == .greeting else { return }
+        guard phase == .hello else { return }
         phase = .confirming
         timers.retransmission = UDPTimers.firstRetransmission
         writeRequest(&context)
     }
 
     private mutating func writeRequest(_ context: inout CoreContext) {
-        if phase == .greeting {
+        if phase == .hello {
             write(.hello, nonce, nil, &context)
         } else {
             writeConfirm(&context)

@@ -133,7 +133,7 @@ package struct Delivery: Sendable {
         if owesAcknowledgement { acknowledge(&actions) }
     }
 
-    /// Returns the acknowledgement for a greeting: the last number of the processed messages.
+    /// Returns the acknowledgement in a hello or a welcome: the last number of the processed messages.
     mutating func tellReceived() -> UInt64 {
         lastConfirmed = processed
         owesAcknowledgement = false
@@ -436,7 +436,7 @@ extension Delivery {
             sample = entry.isRepeated ? nil : entry.sentAt.duration(to: now)
             finish(entry, .acknowledged, &actions)
         }
-        // Acknowledgements in a new connection's greeting have waited for that connection, so they give no sample.
+        // Acknowledgements in the welcome of a new connection have waited for that connection, so they give no sample.
         if connection != 0 {
             if let sample { roundTrip.measured(sample) } else { roundTrip.answered() }
             recover(count, at: now, &actions)

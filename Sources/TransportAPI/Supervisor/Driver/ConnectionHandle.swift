@@ -180,11 +180,11 @@ final class ConnectionHandle {
 
     /// Reads and reports until the connection ends. For a connection on the same loop, it only starts that.
     ///
-    /// - Parameter isGreeted: Whether the peer's greeting has come already. Until then, a session that is read without
-    ///   room is read in any case.
-    static func read(_ handle: RuntimeBound<ConnectionHandle>, isGreeted: Bool) async {
+    /// - Parameter isWelcomed: Whether the welcome of the session has already arrived. Until then, a session that is
+    ///   read without room is read in any case.
+    static func read(_ handle: RuntimeBound<ConnectionHandle>, isWelcomed: Bool) async {
         handle.value.noteRoom()
-        let mustPause = (isGreeted || !handle.value.readsOn) && handle.value.isOverfull
+        let mustPause = (isWelcomed || !handle.value.readsOn) && handle.value.isOverfull
         if handle.value.inline != nil { return mustPause ? handle.value.readLater() : handle.value.readHere() }
         if mustPause { await pause(handle) }
         let connection = handle.value.connection

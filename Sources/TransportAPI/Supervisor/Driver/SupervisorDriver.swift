@@ -203,7 +203,7 @@ final class SupervisorDriver: ConnectionDelegate {
                 await connection.close()
                 return
             }
-            await ConnectionHandle.read(handle, isGreeted: false)
+            await ConnectionHandle.read(handle, isWelcomed: false)
         }
     }
 

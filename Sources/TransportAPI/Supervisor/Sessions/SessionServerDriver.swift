@@ -137,7 +137,7 @@ final class SessionServerDriver {
         session.handles[number] = handle
         session.run { $0.attach(number, connection.capabilities, hello: hello, at: $1, &$2) }
         let confined = RuntimeBound(handle, to: runtime)
-        Task(executorPreference: runtime.taskExecutor) { await ConnectionHandle.read(confined, isGreeted: true) }
+        Task(executorPreference: runtime.taskExecutor) { await ConnectionHandle.read(confined, isWelcomed: true) }
     }
 
     // MARK: Room

@@ -8,7 +8,7 @@ package struct SupervisorStateMachine: Sendable {
         /// An attempt is in progress, until the deadline.
         case connecting(Instant)
         /// The connection is open, and the peer has not answered the hello yet. The deadline limits this phase.
-        case greeting(Instant)
+        case awaitingWelcome(Instant)
         case open
         /// The next attempt starts at this time.
         case waiting(Instant)
@@ -63,7 +63,7 @@ package struct SupervisorStateMachine: Sendable {
     var helloRetry: Instant?
     /// The time of the ping that tests a peer that has not answered the hello. A peer that answers pings but not the
     /// hello probably has no sessions. It can also be overloaded, so this never ends the supervisor.
-    var greetingPing: Instant?
+    var pingBeforeWelcome: Instant?
     /// Whether the peer has answered a ping but not the hello.
     var isAliveWithoutWelcome = false
     /// In plain style: whether the only message of the connection was a session server's refusal.
@@ -173,7 +173,7 @@ package struct SupervisorStateMachine: Sendable {
         case .received(let connection, let payload): received(connection, payload, at: now, using: &random, &actions)
         case .pong(let connection, let time):
             guard connection == self.connection else { return }
-            if case .greeting = phase { isAliveWithoutWelcome = true }
+            if case .awaitingWelcome = phase { isAliveWithoutWelcome = true }
             alive(at: now, &actions)
             actions.append(.note(.roundTrip(time)))
         case .ended(let connection, let reason): ended(connection, reason, at: now, using: &random, &actions)
@@ -199,7 +199,7 @@ package struct SupervisorStateMachine: Sendable {
             case .closed: return nil
             case .idle, .offline, .suspended: own = nil
             case .connecting(let deadline), .waiting(let deadline): own = deadline
-            case .greeting(let deadline): own = earlier(deadline, earlier(helloRetry, greetingPing))
+            case .awaitingWelcome(let deadline): own = earlier(deadline, earlier(helloRetry, pingBeforeWelcome))
             case .open: own = keepalive?.deadline
             }
             return earlier(own, delivery.deadline)
@@ -241,15 +241,15 @@ package struct SupervisorStateMachine: Sendable {
         case .connecting(let deadline) where deadline <= now:
             actions.append(.abandon(connection: connection))
             attemptFailed(.timedOut(.connect), at: now, using: &random, &actions)
-        case .greeting(let deadline) where deadline <= now:
+        case .awaitingWelcome(let deadline) where deadline <= now:
             actions.append(.abandon(connection: connection))
             attemptFailed(.noWelcome(isAlive: isAliveWithoutWelcome), at: now, using: &random, &actions)
-        case .greeting:
-            if let greetingPing, greetingPing <= now {
-                self.greetingPing = nil
+        case .awaitingWelcome:
+            if let pingBeforeWelcome, pingBeforeWelcome <= now {
+                self.pingBeforeWelcome = nil
                 actions.append(.ping(connection: connection))
             }
-            if let helloRetry, helloRetry <= now { greet(at: now, &actions) }
+            if let helloRetry, helloRetry <= now { sendHello(at: now, &actions) }
         case .waiting(let time) where time <= now: attempt(at: now, &actions)
         case .open:
             switch keepalive?.deadlineReached(bytesReceived: bytes, at: now) {
@@ -334,7 +334,7 @@ extension SupervisorStateMachine {
         let isOther = path.network != self.path.network
         self.path = path
         switch phase {
-        case .connecting, .greeting, .waiting:
+        case .connecting, .awaitingWelcome, .waiting:
             if !path.isUsable {
                 dropConnection(.user, &actions)
                 enter(.offline, .offline, &actions)
@@ -356,7 +356,7 @@ extension SupervisorStateMachine {
     /// Ends an attempt or a connection in any phase.
     private mutating func dropConnection(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
         switch phase {
-        case .connecting, .greeting: actions.append(.abandon(connection: connection))
+        case .connecting, .awaitingWelcome: actions.append(.abandon(connection: connection))
         case .open: actions.append(.close(connection: connection, reason))
         case .idle, .waiting, .offline, .suspended, .closed: return
         }
@@ -390,7 +390,7 @@ extension SupervisorStateMachine {
     mutating func connectNow(at now: Instant, _ actions: inout [SupervisorAction]) {
         switch phase {
         case .idle, .waiting, .offline: attempt(at: now, &actions)
-        case .connecting, .greeting, .open, .suspended, .closed: break
+        case .connecting, .awaitingWelcome, .open, .suspended, .closed: break
         }
     }
 
@@ -426,20 +426,20 @@ extension SupervisorStateMachine {
         }
         self.capabilities = capabilities
         mustRefresh = false
-        (wasRefusedAsPlain, hasReceivedPlain, isAliveWithoutWelcome, greetingPing) = (false, false, false, nil)
+        (wasRefusedAsPlain, hasReceivedPlain, isAliveWithoutWelcome, pingBeforeWelcome) = (false, false, false, nil)
         guard Delivery.style(configuration.delivery, capabilities) == .session else {
             return opened(isResumed: false, at: now, &actions)
         }
-        phase = .greeting(deadline)
-        if capabilities.hasNativePing { greetingPing = now.advanced(by: now.duration(to: deadline) / 2) }
+        phase = .awaitingWelcome(deadline)
+        if capabilities.hasNativePing { pingBeforeWelcome = now.advanced(by: now.duration(to: deadline) / 2) }
         delivery.forgetOvertaking()
         // Missing answers over the connection before do not apply to this one.
         delivery.roundTrip.answered()
-        greet(at: now, &actions)
+        sendHello(at: now, &actions)
     }
 
     /// Sends the hello, and schedules its repetition if the connection can lose it.
-    mutating func greet(at now: Instant, _ actions: inout [SupervisorAction]) {
+    mutating func sendHello(at now: Instant, _ actions: inout [SupervisorAction]) {
         helloRetry = capabilities.isReliable ? nil : now.advanced(by: delivery.roundTrip.timeout)
         let hello = SessionFrame.hello(
             delivery.identity,
@@ -555,7 +555,7 @@ extension SupervisorStateMachine {
             reason = CloseReason(.sessionsOnly)
         }
         switch phase {
-        case .greeting:
+        case .awaitingWelcome:
             return attemptFailed(reason.asError.insteadOfWelcome, at: now, using: &random, &actions)
         case .open: break
         case .idle, .connecting, .waiting, .offline, .suspended, .closed: return
@@ -611,7 +611,7 @@ extension SupervisorStateMachine {
 
     mutating func leaveConnection(_ actions: inout [SupervisorAction]) {
         keepalive = nil
-        (helloRetry, greetingPing) = (nil, nil)
+        (helloRetry, pingBeforeWelcome) = (nil, nil)
         delivery.detach()
     }
 
@@ -658,7 +658,7 @@ extension SupervisorStateMachine {
         guard connection == self.connection else { return }
         alive(at: now, &actions)
         switch phase {
-        case .open, .greeting: break
+        case .open, .awaitingWelcome: break
         case .idle, .connecting, .waiting, .offline, .suspended, .closed: return
         }
         if case .payload(_, let answer?) = configuration.keepalive.probe, payload.bytes == answer.bytes {
@@ -679,7 +679,7 @@ extension SupervisorStateMachine {
             case .session: try receivedFrame(try SessionFrame(payload), at: now, &actions)
             }
         } catch {
-            if case .greeting = phase {
+            if case .awaitingWelcome = phase {
                 let error = TransportError.noWelcome(payload, error)
                 actions.append(.close(connection: connection, CloseReason(error)))
                 return attemptFailed(error, at: now, using: &random, &actions)
@@ -728,7 +728,7 @@ extension SupervisorStateMachine {
         at now: Instant,
         _ actions: inout [SupervisorAction]
     ) throws(TransportError) {
-        guard case .greeting = phase else { return }
+        guard case .awaitingWelcome = phase else { return }
         let isResumed = incarnation == self.incarnation
         if isResumed {
             try delivery.acknowledge(through: received, at: now, &actions)

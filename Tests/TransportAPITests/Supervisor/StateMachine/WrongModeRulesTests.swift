@@ -19,7 +19,7 @@ struct WrongModeRulesTests {
         return nil
     }
 
-    private func greeting(_ capabilities: Capabilities = .session) -> MachineHarness {
+    private func awaitingWelcome(_ capabilities: Capabilities = .session) -> MachineHarness {
         var configuration = SupervisorConfiguration.session
         configuration.backoff = .fixed(.seconds(60))
         var harness = MachineHarness(configuration)
@@ -30,7 +30,7 @@ struct WrongModeRulesTests {
 
     @Test("A supervisor gives up on a server that returns the hello, and says why")
     func echo() throws {
-        var harness = greeting()
+        var harness = awaitingWelcome()
         let hello = try #require(
             harness.actions.lazy.compactMap { action in
                 if case .transmit(_, nil, let payload) = action { payload } else { nil }
@@ -45,7 +45,7 @@ struct WrongModeRulesTests {
     @Test("A supervisor keeps the reason of a refusal")
     func refusal() throws {
         for refusal in [SessionFrame.Refusal.version, .full, .broken, .otherIdentity, .helloExpected] {
-            var harness = greeting()
+            var harness = awaitingWelcome()
             harness.tell(.received(harness.machine.connection, SessionFrame.refused(refusal).payload))
             #expect(try #require(last(harness)).error == refusal.error)
         }
@@ -84,7 +84,7 @@ struct WrongModeRulesTests {
 
     @Test("A server that ends the connection in place of the welcome is tried again")
     func closedInstead() throws {
-        var harness = greeting()
+        var harness = awaitingWelcome()
         harness.tell(.ended(harness.machine.connection, CloseReason(.peer, code: 1000)))
         let (isClosed, error) = try #require(last(harness))
         #expect(!isClosed && error.code == .closedByPeer && error.reason.contains("set the delivery mode to plain"))
