@@ -67,7 +67,7 @@ private func request(of url: String, to server: String) throws -> [UInt8]? {
     var output = ByteBuffer()
     do throws(TransportError) {
         var handshake = try Proxy(url, key: "proxy").makeHandshake(to: server, port: 443)
-        handshake.start(&output)
+        handshake.start(&output, unixTime: nil)
     } catch {
         try ensure(error.code == .invalidConfiguration, "\(error)")
         try ensure(!error.description.contains("S3cret"), "\(error)")

@@ -297,6 +297,8 @@ public enum CoreRole: Sendable, Hashable {
 public struct CoreContext: ~Copyable, Sendable {
     /// The current time.
     public var now: Instant
+    /// The time of the calendar when the connection began, in seconds since 1970-01-01 UTC; `nil` if it is not known.
+    package var unixTime: Int64?
     /// The source of random numbers.
     public var random: RandomSource
     /// The bytes to send to the peer.

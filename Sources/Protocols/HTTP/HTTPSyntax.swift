@@ -94,13 +94,12 @@ package enum HTTPSyntax {
         byte >= 0x41 && byte <= 0x5a ? byte | 0x20 : byte
     }
 
-    /// Parses the value of a header that is a number of seconds. Returns `nil` if it is not a number of at most eight
-    /// digits.
+    /// Parses the value of a header that is a number of seconds. Returns `nil` if it is not a number. More than eight
+    /// digits count as eight nines, which are three years.
     package static func seconds(_ text: String) -> Duration? {
-        guard !text.isEmpty, text.utf8.count <= 8, text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }) else {
-            return nil
-        }
-        return Int(text).map { .seconds($0) }
+        guard !text.isEmpty, text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }) else { return nil }
+        let most = 99_999_999
+        return .seconds(min(Int(text) ?? most, most))
     }
 }
 
@@ -125,7 +124,7 @@ extension [HTTPHeader] {
         return count
     }
 
-    /// Whether no header announces a body. The bytes of a body would be read as those of another protocol.
+    /// Whether no header of a request announces a body. Its bytes would be read as those of another protocol.
     var announceNoBody: Bool {
         let lengths = values("Content-Length")
         return values("Transfer-Encoding").isEmpty && (lengths.isEmpty || lengths == ["0"])

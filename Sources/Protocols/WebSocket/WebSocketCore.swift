@@ -210,7 +210,7 @@ extension WebSocketCore {
         _ input: inout ByteBuffer,
         _ context: inout CoreContext
     ) throws(TransportError) -> CoreEvent? {
-        let isOpen = role == .client ? try readResponse(&input) : try readRequest(&input, &context)
+        let isOpen = role == .client ? try readResponse(&input, context.unixTime) : try readRequest(&input, &context)
         if phase == .ending { return closed() }
         guard isOpen else { return nil }
         phase = .open
@@ -218,11 +218,14 @@ extension WebSocketCore {
         return .opened
     }
 
-    private mutating func readResponse(_ input: inout ByteBuffer) throws(TransportError) -> Bool {
+    private mutating func readResponse(
+        _ input: inout ByteBuffer,
+        _ unixTime: Int64?
+    ) throws(TransportError) -> Bool {
         do throws(TransportError) {
             while let response = try readResponseHead(&input) {
                 redirection = configuration.redirects > 0 ? try ClientHandshake.redirection(response) : nil
-                let answer = try ClientHandshake.verify(response, key: key, configuration)
+                let answer = try ClientHandshake.verify(response, key: key, configuration, unixTime: unixTime)
                 if case .accepted(let chosen, let agreement) = answer {
                     subprotocol = chosen
                     compress(agreement)

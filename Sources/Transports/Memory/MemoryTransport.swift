@@ -162,7 +162,7 @@ private struct MemoryTransport: Transport {
         case .accept: return nil
         case .acceptAs(let identity): return identity
         case .refuse(let status, let headers):
-            let retryAfter = headers.values("Retry-After").first.flatMap(HTTPSyntax.seconds)
+            let retryAfter = headers.retryAfter(at: WallClock.unixTime())
             let status = WebSocketDecision.refusalStatus(status)
             entry.acceptor.loop.execute { [acceptor = entry.acceptor] in acceptor.value.noteRefusal(status) }
             throw .httpStatus(status, retryAfter: retryAfter)

@@ -177,11 +177,14 @@ struct HTTPHeadTests {
         }
     }
 
-    @Test("Retry-After is read as seconds, and any other value is ignored")
+    @Test("Retry-After is read as seconds, of which at most eight digits count")
     func seconds() {
         #expect(HTTPSyntax.seconds("120") == .seconds(120))
         #expect(HTTPSyntax.seconds("0") == .zero)
-        for other in ["", "-1", "1.5", "Fri, 31 Dec 1999 23:59:59 GMT", "99999999999999999999"] {
+        for most in ["99999999", "100000000", "99999999999999999999"] {
+            #expect(HTTPSyntax.seconds(most) == .seconds(99_999_999))
+        }
+        for other in ["", "-1", "1.5", "Fri, 31 Dec 1999 23:59:59 GMT", "9999999999999999999x"] {
             #expect(HTTPSyntax.seconds(other) == nil)
         }
     }

@@ -14,7 +14,7 @@ struct ProxyHandshakeRun {
         var input = ByteBuffer()
         var output = ByteBuffer()
         var unread = bytes[...]
-        handshake.start(&output)
+        handshake.start(&output, unixTime: nil)
         while !isOpen, !unread.isEmpty {
             input.append(contentsOf: Array(unread.prefix(slice)))
             unread = unread.dropFirst(slice)

@@ -32,17 +32,21 @@ enum ClientHandshake {
 
     /// Verifies the head of a response.
     ///
+    /// A 101 has no body. So Content-Length and Transfer-Encoding have no meaning in it (RFC 9112, section 6.3), and
+    /// frames follow the head in any case.
+    ///
+    /// - Parameter unixTime: the time of this machine in seconds since 1970; `nil` if it is not known.
     /// - Throws: the error for the server's refusal, or `.handshakeFailed` for a response that violates the protocol.
     static func verify(
         _ head: HTTPHead,
         key: String,
-        _ configuration: WebSocketConfiguration
+        _ configuration: WebSocketConfiguration,
+        unixTime: Int64? = nil
     ) throws(TransportError) -> Answer {
         let status = try status(head.startLine)
         guard status == 101 else {
             if status < 200 { return .interim }
-            let seconds = head.headers.values("Retry-After").first.flatMap(HTTPSyntax.seconds)
-            var error = TransportError.httpStatus(status, retryAfter: seconds)
+            var error = TransportError.httpStatus(status, retryAfter: head.headers.retryAfter(at: unixTime))
             if let hint = hint(status, head) { error.reason += hint }
             throw error
         }
@@ -52,7 +56,6 @@ enum ClientHandshake {
         guard head.headers.list("Connection", count: "upgrade") == 1 else {
             throw failed("the server's Connection header does not have Upgrade exactly once")
         }
-        guard head.headers.announceNoBody else { throw failed("the server's response has a body") }
         guard let accept = try single("Sec-WebSocket-Accept", head),
             HandshakeKey.areEqual(accept, HandshakeKey.accept(for: key))
         else { throw failed("the server's Sec-WebSocket-Accept does not match the client's key") }

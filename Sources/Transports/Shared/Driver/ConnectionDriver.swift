@@ -84,6 +84,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         acknowledges = core.acknowledges
         inbox = Inbox(limits)
         context = CoreContext(now: Instant(nanoseconds: loop.now), random: .system())
+        context.unixTime = WallClock.unixTime()
     }
 
     // MARK: From the loop

@@ -10,6 +10,7 @@ struct ConnectHandshake: ProxyHandshake {
     let request: String
     private let hasCredentials: Bool
     private var reader = HTTPHeadReader(maximumBytes: maximumBytes)
+    private var unixTime: Int64?
 
     /// Creates the handshake for a tunnel to a server.
     ///
@@ -26,7 +27,8 @@ struct ConnectHandshake: ProxyHandshake {
         request = "CONNECT \(target) HTTP/1.1\r\nHost: \(target)\r\n\(credentials)\r\n"
     }
 
-    func start(_ output: inout ByteBuffer) {
+    mutating func start(_ output: inout ByteBuffer, unixTime: Int64?) {
+        self.unixTime = unixTime
         output.append(utf8: request)
     }
 
@@ -39,7 +41,7 @@ struct ConnectHandshake: ProxyHandshake {
             if (200...299).contains(status) { return true }
             if status >= 200 {
                 var error = [401, 407].contains(status) ? refusal(status, head.headers) : .proxyStatus(status)
-                error.retryAfter = head.headers.values("Retry-After").first.flatMap(HTTPSyntax.seconds)
+                error.retryAfter = head.headers.retryAfter(at: unixTime)
                 throw error
             }
         }

@@ -91,10 +91,12 @@ struct Proxy: Sendable, Hashable {
 
 /// The handshake that opens a tunnel through a proxy. A value that does no I/O.
 ///
-/// After ``start(_:)``, and after each ``next(_:_:)``, the output is sent. Any slices of the input have the same result.
+/// After ``start(_:unixTime:)``, and after each ``next(_:_:)``, the output is sent. Any slices of the input have the same result.
 protocol ProxyHandshake: Sendable {
     /// Appends the first bytes to send.
-    mutating func start(_ output: inout ByteBuffer)
+    ///
+    /// - Parameter unixTime: The time of the calendar in seconds since 1970; `nil` if it is not known.
+    mutating func start(_ output: inout ByteBuffer, unixTime: Int64?)
     /// Reads the next part of the proxy's answer, and appends the bytes to send then. Returns true once the tunnel is
     /// open. The bytes left in the input have come through the tunnel.
     ///

@@ -92,7 +92,7 @@ final class ProxyTunnel: StreamChannel, PollHandler, ScheduledHandler {
         case .failed(let result): return fail(result)
         }
         state = .requesting
-        handshake.start(&output)
+        handshake.start(&output, unixTime: WallClock.unixTime())
         writeRequest()
         // The edge of bytes behind the handshake can have been reported already.
         readAnswer()

@@ -67,7 +67,7 @@ struct SOCKSHandshake: ProxyHandshake {
         return [AddressType.name, UInt8(name.count)] + name
     }
 
-    func start(_ output: inout ByteBuffer) {
+    func start(_ output: inout ByteBuffer, unixTime _: Int64?) {
         let methods = credentials == nil ? [Method.none] : [Method.none, Method.password]
         output.append(contentsOf: [Self.version, UInt8(methods.count)] + methods)
     }

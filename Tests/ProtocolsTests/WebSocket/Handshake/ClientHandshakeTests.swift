@@ -48,6 +48,22 @@ struct ClientHandshakeTests {
         #expect(client.events.count == 2)
     }
 
+    @Test(
+        "A 101 with Content-Length or Transfer-Encoding has no body, so frames follow its head",
+        arguments: [
+            ["Content-Length: 2"], ["Content-Length: 0"], ["Transfer-Encoding: chunked"],
+            ["Content-Length: 5", "Transfer-Encoding: gzip, chunked"],
+        ],
+        [1, .max]
+    )
+    func announcedBody(lines: [String], slice: Int) throws {
+        var client = try Self.client()
+        let bytes = response(key: client.core.key, with: lines) + frame(to: .client, 0x81, text("hi"))
+        client.feed(bytes, slice: slice)
+        #expect(client.failure == nil)
+        #expect(client.messages == [Payload(text: "hi")])
+    }
+
     @Test("Interim responses are skipped")
     func interim() throws {
         var client = try Self.client()
@@ -60,7 +76,7 @@ struct ClientHandshakeTests {
         arguments: [
             ("Upgrade", []), ("Upgrade", ["Upgrade: h2c"]), ("Upgrade", ["Upgrade: websocket", "Upgrade: websocket"]),
             ("Connection", []), ("Connection", ["Connection: close"]), (nil, ["Connection: upgrade"]),
-            (nil, ["Content-Length: 2"]), (nil, ["Transfer-Encoding: chunked"]), (nil, [" folded"]),
+            (nil, [" folded"]),
             (nil, ["X: a\0"]), (nil, ["X: a\nY: b"]), (nil, ["X: a\rY: b"]), ("Sec-WebSocket-Accept", []),
             ("Sec-WebSocket-Accept", ["Sec-WebSocket-Accept: \(sampleAccept)"]),
             (nil, ["Sec-WebSocket-Accept: \(sampleAccept)"]), (nil, ["Sec-WebSocket-Protocol: c"]),
@@ -121,6 +137,21 @@ struct ClientHandshakeTests {
         client.feed(text("HTTP/1.1 \(status) Whatever\r\nRetry-After: 30\r\nContent-Length: 4\r\n\r\nbody"))
         #expect(client.failure == .httpStatus(status, retryAfter: .seconds(30)))
         #expect(client.failure?.code == code)
+    }
+
+    @Test(
+        "A date of Retry-After is relative to the Date of the answer, and one in the past means now",
+        arguments: [
+            ("Sun, 06 Nov 1994 08:49:37 GMT", 37), ("Sunday, 06-Nov-94 08:50:00 GMT", 60),
+            ("Sun Nov  6 09:49:00 1994", 3600), ("Sat, 05 Nov 1994 08:49:37 GMT", 0),
+            ("Sun, 06 Nov 1994 08:49:00 GMT", 0),
+        ]
+    )
+    func retryDate(date: String, seconds: Int) throws {
+        var client = try Self.client()
+        let date = "Date: Sun, 06 Nov 1994 08:49:00 GMT\r\nRetry-After: \(date)\r\n"
+        client.feed(text("HTTP/1.1 503 Busy\r\n\(date)\r\n"))
+        #expect(client.failure == .httpStatus(503, retryAfter: .seconds(seconds)))
     }
 
     @Test("A head beyond the limit fails the handshake")
