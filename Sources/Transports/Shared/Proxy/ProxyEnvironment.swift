@@ -7,7 +7,8 @@ import TransportAPI
 ///   pages, and proxies for these seldom open tunnels to other ports.
 /// - `no_proxy` lists the servers that are connected to directly; see ``ProxyExceptions``.
 /// - As with curl, the name in lower case has precedence over that in upper case, an empty variable counts as missing,
-///   and a value without a scheme is an HTTP proxy.
+///   a value without a scheme is an HTTP proxy, and `socks5h` is another name of `socks5`, because here the proxy resolves
+///   names in any case.
 struct ProxyEnvironment: Sendable {
     /// Returns the value of a variable; `nil` if it is not set.
     let value: @Sendable (String) -> String?
@@ -21,13 +22,16 @@ struct ProxyEnvironment: Sendable {
     func proxy(to host: String, port: UInt16, isEncrypted: Bool) throws(TransportError) -> Proxy? {
         let names = isEncrypted ? ["https_proxy", "all_proxy"] : ["all_proxy"]
         guard let variable = names.lazy.compactMap(first).first else { return nil }
-        if let exceptions = first("no_proxy"),
-            try ProxyExceptions(exceptions.value, key: exceptions.name).contains(host, port: port)
-        {
+        if let exceptions = first("no_proxy"), ProxyExceptions(exceptions.value).contains(host, port: port) {
             return nil
         }
-        let url = variable.value.contains("://") ? variable.value : "http://\(variable.value)"
-        return try Proxy(url, key: variable.name)
+        return try Proxy(Self.url(variable.value), key: variable.name)
+    }
+
+    private static func url(_ value: String) -> String {
+        guard let delimiter = value.utf8.firstRange(of: "://".utf8) else { return "http://\(value)" }
+        let isRemote = value[..<delimiter.lowerBound].lowercased() == "socks5h"
+        return isRemote ? "socks5\(value[delimiter.lowerBound...])" : value
     }
 
     /// Returns the variable of this name, in lower or upper case, that is set and not empty.

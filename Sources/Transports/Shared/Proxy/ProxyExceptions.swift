@@ -7,8 +7,12 @@ import TransportAPI
 /// | `*` | all |
 /// | `example.com`, `.example.com` | this host and its subdomains |
 /// | `10.0.0.1`, `::1` | this address, if the URL has it in place of a name |
-/// | `10.0.0.0/8`, `fe80::/10` | the addresses of this network |
+/// | `10.0.0.0/8`, `169.254/16`, `fe80::/10` | the addresses of this network |
+/// | `127.*`, `192.168.*` | the IPv4 addresses that begin with these numbers |
 /// | `example.com:8080`, `[::1]:8080` | the same, on this port only |
+///
+/// Programs understand different entries, and one variable serves them all. So an entry of any other form is ignored, as
+/// curl does, and the servers that it may mean are connected to through the proxy.
 struct ProxyExceptions: Sendable {
     private enum Servers {
         case all
@@ -26,23 +30,11 @@ struct ProxyExceptions: Sendable {
 
     private let rules: [Rule]
 
-    /// Reads a list.
-    ///
-    /// - Parameters:
-    ///   - list: The entries, separated by commas or white space.
-    ///   - key: The variable that has the list, for errors.
-    /// - Throws: `.invalidConfiguration` that has the number of the wrong entry, and does not quote it.
-    init(_ list: String, key: String) throws(TransportError) {
-        var rules: [Rule] = []
+    /// Reads a list of entries, separated by commas or white space.
+    init(_ list: String) {
         // Delimiters are searched among scalars, because a combining mark behind one would hide it among characters.
-        for entry in list.unicodeScalars.split(whereSeparator: { ", \t\r\n".unicodeScalars.contains($0) }) {
-            guard let rule = Self.rule(String(entry)) else {
-                let allowed = "a host, a suffix such as .example.com, an address, a network such as 10.0.0.0/8, or *"
-                throw .configuration(key, "has entry \(rules.count + 1), which is not \(allowed)")
-            }
-            rules.append(rule)
-        }
-        self.rules = rules
+        let entries = list.unicodeScalars.split { ", \t\r\n".unicodeScalars.contains($0) }
+        rules = entries.compactMap { Self.rule(String($0)) }
     }
 
     private static func rule(_ entry: String) -> Rule? {
@@ -70,6 +62,7 @@ struct ProxyExceptions: Sendable {
 
     private static func servers(_ host: Substring) -> Servers? {
         if let address = numericAddress(String(host)) { return .network(address, bits: address.count * 8) }
+        if let pattern = pattern(host) { return pattern }
         var name = host
         if name.hasPrefix("*.") { name = name.dropFirst() }
         if name.hasPrefix(".") { name = name.dropFirst() }
@@ -81,11 +74,38 @@ struct ProxyExceptions: Sendable {
     }
 
     private static func network(_ address: Substring, _ digits: Substring) -> Servers? {
+        guard let bits = number(digits) else { return nil }
         // The C library reads "10.1" as 10.0.0.1, which is not what the author of "10.1/16" has in mind.
-        guard address.contains(":") || address.utf8.count(where: { $0 == UInt8(ascii: ".") }) == 3,
-            let bytes = numericAddress(String(address)), let bits = number(digits), bits <= bytes.count * 8
-        else { return nil }
-        return .network(bytes, bits: bits)
+        guard let numbers = numbers(address) else {
+            guard address.contains(":"), let bytes = numericAddress(String(address)), bits <= bytes.count * 8 else {
+                return nil
+            }
+            return .network(bytes, bits: bits)
+        }
+        // The missing numbers are zeros. They must be behind the bits that count, or it is not clear what they are.
+        return bits <= numbers.count * 8 ? network(numbers, bits: bits) : nil
+    }
+
+    /// Reads the first numbers of an IPv4 address, and stars for all others.
+    private static func pattern(_ text: Substring) -> Servers? {
+        guard let star = text.utf8.firstRange(of: ".*".utf8), let numbers = numbers(text[..<star.lowerBound]) else {
+            return nil
+        }
+        let stars = text[star.lowerBound...]
+        let isWhole = (1...4).contains { stars == String(repeating: ".*", count: $0) && numbers.count + $0 <= 4 }
+        guard isWhole else { return nil }
+        return network(numbers, bits: numbers.count * 8)
+    }
+
+    /// Reads the first one to four numbers of an IPv4 address.
+    private static func numbers(_ text: Substring) -> [UInt8]? {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        let numbers = parts.compactMap { number($0).flatMap(UInt8.init(exactly:)) }
+        return numbers.count == parts.count && numbers.count <= 4 ? numbers : nil
+    }
+
+    private static func network(_ numbers: [UInt8], bits: Int) -> Servers {
+        .network(numbers + Array(repeating: 0, count: 4 - numbers.count), bits: bits)
     }
 
     /// Reads a number of at most five digits.

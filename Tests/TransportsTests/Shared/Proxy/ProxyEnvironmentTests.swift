@@ -52,15 +52,30 @@ struct ProxyEnvironmentTests {
     @Test("A wrong value is an error that names the variable and quotes nothing of it")
     func wrong() {
         for value in [
-            "ftp://u:hunter2@p", "socks5h://u:hunter2@p", "http://u:hunter2@p/x", "u:hunter2@p:x", "hunter2 p", "://",
+            "ftp://u:hunter2@p", "socks4://u:hunter2@p", "http://u:hunter2@p/x", "u:hunter2@p:x", "hunter2 p", "://",
         ] {
             #expect(refusedKey { try Self.host(["ALL_PROXY": value], isEncrypted: true) } == "ALL_PROXY")
             #expect(refusedKey { try Self.host(["https_proxy": value], isEncrypted: true) } == "https_proxy")
             let error = #expect(throws: TransportError.self) { try Self.host(["ALL_PROXY": value], isEncrypted: true) }
             #expect(error?.description.contains("hunter2") == false)
         }
-        let variables = ["ALL_PROXY": "http://p", "NO_PROXY": "hunter2/8"]
-        #expect(refusedKey { try Self.host(variables, isEncrypted: true) } == "NO_PROXY")
+    }
+
+    @Test("An unreadable entry of NO_PROXY is ignored, and the others apply")
+    func unreadableException() throws {
+        for list in ["hunter2/8, b.example", "b.example, a*b", "10.0.0.0/33 b.example http://x"] {
+            let variables = ["ALL_PROXY": "http://p", "NO_PROXY": list]
+            #expect(try Self.host(variables, isEncrypted: true) == "p")
+            #expect(try Self.host(variables, to: "b.example", isEncrypted: true) == nil)
+        }
+    }
+
+    @Test("The variables may name a SOCKS proxy as socks5h, as for curl, and a URL may not")
+    func remoteNames() throws {
+        let environment = ProxyEnvironment { ["all_proxy": "SOCKS5H://u:p@p"][$0] }
+        let proxy = try environment.proxy(to: "a.example", port: 1, isEncrypted: false)
+        #expect(proxy?.kind == .socks5 && proxy?.host == "p" && proxy?.port == 1080 && proxy?.user == "u")
+        #expect(refusedKey { try Self.route("proxy=socks5h://p") } == "proxy")
     }
 
     /// The route of a client's URL, with these variables in the environment.

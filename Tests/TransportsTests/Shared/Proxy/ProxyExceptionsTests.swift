@@ -28,24 +28,32 @@ struct ProxyExceptionsTests {
             ("0.0.0.0/0", "::1", 80, false), ("0.0.0.0/0", "a.example", 80, false), ("::1", "::1", 80, true),
             ("[::1]", "0:0:0:0:0:0:0:1", 80, true), ("[::1]:81", "::1", 81, true), ("[::1]:81", "::1", 80, false),
             ("fe80::/10", "febf::1%eth0", 80, true), ("fe80::/10", "fec0::1", 80, false),
+            ("169.254/16", "169.254.1.2", 80, true), ("169.254/16", "169.255.1.2", 80, false),
+            ("10/8", "10.1.2.3", 80, true), ("172.16/12", "172.31.0.1", 80, true),
+            ("172.16/12", "172.32.0.1", 80, false), ("127.*", "127.1.2.3", 80, true),
+            ("127.*", "128.0.0.1", 80, false), ("127.*.*.*", "127.1.2.3", 80, true),
+            ("192.168.*", "192.168.7.7", 80, true), ("192.168.*", "192.169.7.7", 80, false),
+            ("10.1.2.*", "10.1.2.3", 80, true), ("10.1.2.*:81", "10.1.2.3", 80, false),
+            ("10.1.2.*:81", "10.1.2.3", 81, true), ("127.*", "127.example", 80, false),
         ] as [(String, String, UInt16, Bool)]
     )
-    func contains(list: String, host: String, port: UInt16, isContained: Bool) throws {
-        #expect(try ProxyExceptions(list, key: "NO_PROXY").contains(host, port: port) == isContained)
+    func contains(list: String, host: String, port: UInt16, isContained: Bool) {
+        #expect(ProxyExceptions(list).contains(host, port: port) == isContained)
     }
 
     @Test(
-        "A wrong entry is refused, and the error has its number",
+        "An entry that is not clear contains no server, and the entries around it apply",
         arguments: [
-            "hunter2/8", "10.0.0.0/33", "10.0.0.0/", "10.1/16", "::/129", "a:b", "a:65536", "a:", ":80", "[::1",
-            "[::1]80",
-            "[a", "a*b", "**", ".", "..", "http://a", "u@a",
+            "hunter2/8", "10.0.0.0/33", "10.0.0.0/", "10.1/17", "10/9", "::/129", "1:2/16", "a:b", "a:65536", "a:",
+            ":80", "[::1", "[::1]80", "[a", "a*b", "**", ".", "..", "http://a", "u@a", "10.*.0.0", "10.0.0.0.*", "*.*",
+            "256.*", "10.1*", ".*", "10.*.*.*.*", "10.0.0.0.0/8", "10./8", "10..*",
         ]
     )
-    func wrong(entry: String) {
-        let error = #expect(throws: TransportError.self) { try ProxyExceptions("a, \(entry)", key: "no_proxy") }
-        #expect(error?.code == .invalidConfiguration)
-        #expect(error?.reason.hasPrefix("no_proxy has entry 2, ") == true)
-        #expect(error?.reason.contains("hunter2") == false)
+    func unclear(entry: String) {
+        let list = ProxyExceptions("b.example, \(entry) 11.0.0.0/8")
+        for host in ["a.example", "a", "10.1.2.3", "::1", "hunter2", "0.0.0.0", "10.0.0.0"] {
+            #expect(!list.contains(host, port: 80))
+        }
+        #expect(list.contains("b.example", port: 80) && list.contains("11.1.1.1", port: 80))
     }
 }
