@@ -1,14 +1,5 @@
-import Synchronization
-
 /// Resolves names with the system's resolver. Each look-up has a thread of its own, because `getaddrinfo` blocks.
 package enum Resolver {
-    /// How many look-ups may run at once. Without this limit, a resolver that hangs would cost a thread for each
-    /// attempt.
-    package static let limit = 64
-    private static let running = Atomic<Int>(0)
-
-    private typealias Outcome = Result<[SocketAddress], ConnectError>
-
     /// Returns the addresses of `host`, in the resolver's order of preference (RFC 6724). A numeric address needs no
     /// look-up. Cancelling the task ends the wait at once.
     ///
@@ -24,12 +15,19 @@ package enum Resolver {
         on loop: EventLoop,
         deadline: Int64
     ) async throws(ConnectError) -> [SocketAddress] {
+        try await resolve(host, port: port, on: loop, deadline: deadline, by: .system)
+    }
+
+    @concurrent
+    static func resolve(
+        _ host: String,
+        port: UInt16,
+        on loop: EventLoop,
+        deadline: Int64,
+        by lookUps: LookUps
+    ) async throws(ConnectError) -> [SocketAddress] {
         if let numeric = SocketAddress(numeric: host, port: port) { return [numeric] }
-        guard running.wrappingAdd(1, ordering: .relaxed).newValue <= limit else {
-            running.wrappingSubtract(1, ordering: .relaxed)
-            throw .resolverFailed("\(limit) look-ups are waiting for the resolver already")
-        }
-        let result: Outcome = await firstAnswer(
+        let result: LookUps.Outcome = await firstAnswer(
             on: loop,
             by: deadline,
             late: .failure(.timedOut(resolving: true)),
@@ -37,23 +35,16 @@ package enum Resolver {
         ) { give in
             if let names = loop.names {
                 names.lookUp(host, port: port, give)
-                running.wrappingSubtract(1, ordering: .relaxed)
-                return
-            }
-            do throws(SystemError) {
-                try startThread("im-resolver") {
-                    give(lookUp(host, port))
-                    running.wrappingSubtract(1, ordering: .relaxed)
-                }
-            } catch {
-                running.wrappingSubtract(1, ordering: .relaxed)
-                give(.failure(.system(error)))
+            } else {
+                lookUps.start(host, port: port, give)
             }
         }
         return try result.get()
     }
 
-    private static func lookUp(_ host: String, _ port: UInt16) -> Outcome {
+    /// Looks up a name, and blocks until it has the answer.
+    @Sendable
+    static func lookUp(_ host: String, _ port: UInt16) -> LookUps.Outcome {
         var hints = addrinfo()
         hints.ai_socktype = Platform.streamSocket
         hints.ai_flags = AI_ADDRCONFIG

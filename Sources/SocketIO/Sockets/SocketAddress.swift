@@ -54,6 +54,15 @@ package struct SocketAddress: Sendable {
         withUnsafeBytes(of: words) { UInt16(bigEndian: $0.loadUnaligned(fromByteOffset: 2, as: UInt16.self)) }
     }
 
+    /// Returns the same address with another port.
+    func at(port: UInt16) -> SocketAddress {
+        var other = self
+        withUnsafeMutableBytes(of: &other.words) {
+            $0.storeBytes(of: port.bigEndian, toByteOffset: 2, as: UInt16.self)
+        }
+        return other
+    }
+
     private var familyAndPort: UInt32 { withUnsafeBytes(of: words.0) { $0.load(as: UInt32.self) } }
 
     /// The numeric address, without brackets and port.
