@@ -57,6 +57,11 @@ public enum TLSProblem: Int, Sendable, Hashable, CaseIterable {
     case tooManyEmptyRecords = 9043
     /// The peer speaks TLS, and the scheme of this side is plain.
     case unexpectedTLS = 9044
+    /// The connection ended after the peer had requested a renegotiation (RFC 5246, section 7.4.1.1), which is always
+    /// refused. Servers request one to ask for a certificate, or for new keys.
+    case renegotiation = 9045
+    /// The server has requested a certificate on the open connection (RFC 8446, section 4.6.2), which is not supported.
+    case postHandshakeAuthentication = 9046
     /// Any other problem, which the sentence of the error contains.
     case other = 9099
 }

@@ -36,6 +36,7 @@
     F(int, SSL_CTX_set_alpn_protos, (void *context, const unsigned char *list, unsigned int count)) \
     F(void, SSL_CTX_set_alpn_select_cb, (void *context, int (*callback)(void *, const unsigned char **, unsigned char *, \
         const unsigned char *, unsigned int, void *), void *argument)) \
+    F(void, SSL_CTX_set_info_callback, (void *context, void (*callback)(const void *, int, int))) \
     F(void, SSL_CTX_set_client_cert_cb, (void *context, int (*callback)(void *, void **, void **))) \
     F(void, SSL_CTX_sess_set_new_cb, (void *context, int (*callback)(void *, void *))) \
     F(int, SSL_CTX_set_session_id_context, (void *context, const unsigned char *identifier, unsigned int count)) \

@@ -106,6 +106,8 @@ package protocol TLSEngine: AnyObject {
     func end(_ output: inout TLSOutput) -> TLSStep
     /// Whether the engine keeps buffers between two records, until ``rest()``.
     var keepsBuffers: Bool { get }
+    /// Whether the peer has requested a renegotiation, and the engine has refused it.
+    var hasRefusedRenegotiation: Bool { get }
     /// Frees the buffers of an engine that is not used at present.
     func rest()
 }
@@ -113,6 +115,8 @@ package protocol TLSEngine: AnyObject {
 extension TLSEngine {
     /// By default, nothing is kept.
     package var keepsBuffers: Bool { false }
+    /// By default, the peer cannot request a renegotiation.
+    package var hasRefusedRenegotiation: Bool { false }
     /// By default, nothing is freed.
     package func rest() {}
 }

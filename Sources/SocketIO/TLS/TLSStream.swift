@@ -257,6 +257,11 @@ package final class TLSStream: ByteStream {
                 case .bytes: continue
                 case .wouldBlock: break
                 case .end where loop.acceptsTruncation: state = .ended
+                case .end where engine.hasRefusedRenegotiation:
+                    fail(
+                        .renegotiation,
+                        "the stream ended after the \(peerName) requested a renegotiation, which this side refuses"
+                    )
                 case .end:
                     fail(
                         .truncated,

@@ -94,6 +94,19 @@ struct OpenSSLStreamTests {
         #expect(peer.read(user.below.take()) == [1, 2, 3])
     }
 
+    @Test("A request for a certificate on the open connection is named, and the same message in a handshake is not")
+    func postHandshakeAuthentication() {
+        // SSL_R_UNEXPECTED_MESSAGE.
+        func failure(_ side: TLSSettings.Side, isComplete: Bool) -> TLSFailure {
+            OpenSSLErrors.failure(244, TLSSettings(side), "unexpected message", .init(isComplete: isComplete))
+        }
+        let found = failure(.client, isComplete: true)
+        #expect(found.problem == .postHandshakeAuthentication)
+        #expect(found.sentence.contains("post-handshake authentication"))
+        #expect(failure(.client, isComplete: false).problem == .brokenRecord)
+        #expect(failure(.server, isComplete: true).problem == .brokenRecord)
+    }
+
     @Test("An idle stream keeps no memory for bytes after the handshake and after each message")
     func memory() throws {
         let (user, peer) = try server(try TestCertificates())

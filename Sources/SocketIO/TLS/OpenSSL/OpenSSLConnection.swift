@@ -22,6 +22,8 @@ class OpenSSLConnection {
     private var rejection: TLSFailure?
     /// Whether the server has requested a certificate, and this side has sent none.
     var hasSentNoCertificate = false
+    /// Whether the peer has requested a renegotiation, and this side has refused it.
+    var hasRefusedRenegotiation = false
     private(set) var description: TLSDescription?
     /// When this connection and the session that it offers began, in nanoseconds of ``MonotonicClock``.
     private let began = MonotonicClock.now()
@@ -122,7 +124,11 @@ class OpenSSLConnection {
                 functions.pointee.ERR_peek_error(),
                 context.settings,
                 context.library.errorText(),
-                hasSentNoCertificate: hasSentNoCertificate
+                OpenSSLErrors.Situation(
+                    hasSentNoCertificate: hasSentNoCertificate,
+                    hasRefusedRenegotiation: hasRefusedRenegotiation,
+                    isComplete: isComplete
+                )
             )
     }
 

@@ -32,6 +32,9 @@ private let ticketIsOld: Int32 = 6
 private let ignoreTicket: Int32 = 2
 private let useTicket: Int32 = 3
 private let useAndRenewTicket: Int32 = 4
+/// SSL_CB_WRITE_ALERT, and the value of a warning (RFC 5246, section 7.2) that refuses a renegotiation.
+private let hasWrittenAlert: Int32 = 0x4008
+private let noRenegotiation: Int32 = 1 << 8 | 100
 /// SSL_CTRL_CHAIN_CERT.
 private let addToChain: Int32 = 89
 /// PEM_R_NO_START_LINE.
@@ -115,6 +118,11 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
             // The input of each call is one record, so this reads no more than that, but all of it at once.
             _ = functions.SSL_CTX_ctrl(pointer, setReadAhead, 1, nil)
             _ = functions.SSL_CTX_set_options(pointer, options)
+        }
+        // OpenSSL calls this for steps of handshakes and for alerts, but not for data.
+        functions.SSL_CTX_set_info_callback(pointer) { connection, place, value in
+            guard place == hasWrittenAlert, value == noRenegotiation else { return }
+            OpenSSL.connection(of: connection)?.hasRefusedRenegotiation = true
         }
         if isServer {
             // Clients continue a session by a ticket, which costs the server no memory.

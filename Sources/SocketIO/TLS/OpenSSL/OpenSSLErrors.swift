@@ -82,24 +82,42 @@ enum OpenSSLErrors {
             + "valid from \(certificate.validFrom) to \(certificate.validTo) UTC)"
     }
 
+    /// The situation in which a connection broke.
+    struct Situation {
+        /// Whether the server has requested a certificate, and this side has sent none.
+        var hasSentNoCertificate = false
+        /// Whether the peer has requested a renegotiation, and this side has refused it.
+        var hasRefusedRenegotiation = false
+        /// Whether the handshake was complete.
+        var isComplete = false
+    }
+
     /// Returns the failure for a number in the error queue of a broken connection.
     ///
     /// - Parameters:
     ///   - number: the first number in the queue.
     ///   - settings: the settings of this side.
     ///   - text: OpenSSL's sentence.
-    ///   - hasSentNoCertificate: whether the server has requested a certificate, and this side has sent none.
+    ///   - situation: the situation in which the connection broke.
     static func failure(
         _ number: UInt,
         _ settings: TLSSettings,
         _ text: String,
-        hasSentNoCertificate: Bool
+        _ situation: Situation
     ) -> TLSFailure {
         let isClient = settings.side == .client
         let peer = isClient ? "server" : "client"
         // ERR_GET_REASON of openssl/err.h.
         let reason = Int(number & 0x7f_ffff)
-        if (1000...1255).contains(reason) { return alert(reason - 1000, peer, hasSentNoCertificate) }
+        if situation.hasRefusedRenegotiation {
+            let advice =
+                isClient ? "; let the server request certificates in its first handshake, or speak TLS 1.3" : ""
+            return TLSFailure(
+                .renegotiation,
+                "the connection ended after the \(peer) requested a renegotiation, which this side refuses (\(text))\(advice)"
+            )
+        }
+        if (1000...1255).contains(reason) { return alert(reason - 1000, peer, situation.hasSentNoCertificate) }
         let version = settings.isDatagram ? "DTLS 1.2" : "TLS \(settings.minimumVersion.rawValue) or later"
         return switch reason {
         case 258, 267, 396, 191, 292:
@@ -115,6 +133,14 @@ enum OpenSSLErrors {
             )
         case 235:
             TLSFailure(.noCommonProtocol, "the \(peer) offers no application protocol (ALPN) that this side speaks")
+        // The only other messages of a server on an open connection are tickets and new keys (RFC 8446, section 4.6).
+        case 244 where situation.isComplete && isClient:
+            TLSFailure(
+                .postHandshakeAuthentication,
+                "the server sent an unexpected handshake message on the open connection, probably a request for a "
+                    + "certificate (post-handshake authentication), which is not supported: let it request certificates in "
+                    + "the handshake"
+            )
         case 312: TLSFailure(.other, "the \(peer) did not answer the repetitions of the handshake")
         case 281, 129, 130, 147: TLSFailure(.brokenRecord, "a record of the \(peer) cannot be decrypted (\(text))")
         default: TLSFailure(.brokenRecord, "the \(peer) broke the TLS protocol (\(text))")

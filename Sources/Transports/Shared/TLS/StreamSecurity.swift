@@ -268,12 +268,13 @@ extension TransportError {
             case .certificateRequired, .certificateRefused: .authenticationFailed
             case .protocolVersion, .noCommonAlgorithm, .noCommonProtocol, .plainText, .unexpectedTLS:
                 .secureHandshakeFailed
-            case .truncated, .brokenRecord, .other: .connectionLost
+            case .truncated, .brokenRecord, .renegotiation, .postHandshakeAuthentication, .other: .connectionLost
             case .tooManyEmptyRecords: .protocolViolation
             }
         let belongsToHandshake =
             switch failure.problem {
-            case .truncated, .brokenRecord, .tooManyEmptyRecords, .other: false
+            case .truncated, .brokenRecord, .tooManyEmptyRecords, .renegotiation, .postHandshakeAuthentication, .other:
+                false
             default: true
             }
         let phase: Phase = belongsToHandshake || !wasOpen ? .secure : .open

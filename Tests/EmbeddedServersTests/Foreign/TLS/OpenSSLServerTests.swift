@@ -142,6 +142,8 @@ struct OpenSSLServerTests {
         try server.write("\(command)\n")
         // OpenSSL's server ends the connection when its client refuses.
         let reason = await connection.closed()
-        #expect(reason.error?.tlsProblem != nil, "\(reason)")
+        #expect(reason.error?.tlsProblem == .renegotiation, "\(reason)")
+        #expect(reason.error?.code == .connectionLost && reason.error?.phase == .open, "\(reason)")
+        #expect(reason.error?.reason.contains("renegotiat") == true, "\(reason)")
     }
 }
