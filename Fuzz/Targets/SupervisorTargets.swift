@@ -55,10 +55,10 @@ func fuzzSupervisor(_ bytes: [UInt8]) throws {
         case 8:
             let choice = input.next() ?? 0
             if let (connection, id) = record.settle(choice) { try handle(.settled(connection, id, outcome(choice))) }
-        case 9: try handle([.connect, .suspend, .resume, .reading(false), .reading(true)][Int(argument) % 5])
+        case 9: try handle([.connect, .suspend, .resume, .connect, .reading(.nothing)][Int(argument) % 5])
         case 10: try handle(.path(NetworkPath(isUsable: argument & 1 == 0, network: "\(argument >> 1)")))
         case 11: try handle(.pong(connection, .milliseconds(Int(argument))))
-        case 12: try handle(.taking(argument & 1 == 0))
+        case 12: try handle(.reading([.all, .withoutRoom, .nothing][Int(argument) % 3]))
         case 13:
             switch argument {
             case 13: try handle(.close(.user))
@@ -123,7 +123,7 @@ func fuzzServedSession(_ bytes: [UInt8]) throws {
             let choice = input.next() ?? 0
             guard let (connection, id) = record.settle(choice) else { continue }
             try act { $0.settled(id, on: connection, outcome(choice), at: now, &$1) }
-        case 10: try act { session, _ in session.reading(argument & 1 == 0, at: now) }
+        case 10: try act { $0.reading([.all, .withoutRoom, .nothing][Int(argument) % 3], at: now, &$1) }
         case 11: try act { $0.pong($0.connection, .milliseconds(3), at: now, &$1) }
         case 12:
             switch argument {

@@ -39,6 +39,8 @@ struct World {
     /// Events that arrived while the client does not read.
     var clientInbox: [SimulatedEvent] = []
     var isClientReading = true
+    /// Whether the client has no room for messages.
+    var isClientFull = false
     var clientPauses = 0
     var isPathUsable = true
     var network = 0
@@ -69,6 +71,8 @@ struct World {
     var serverChecker = DeliveryChecker()
     var serverInbox: [SimulatedEvent] = []
     var isServerReading = true
+    /// Whether the server has no room for messages.
+    var isServerFull = false
     var serverPauses = 0
     /// The fault of new attempts.
     var mode: Fault?

@@ -248,10 +248,12 @@ extension World {
             readServer(false)
             queue.add(.over(fault), at: now + duration)
         case .clientFull:
-            feedClient(.taking(false))
+            isClientFull = true
+            feedClient(.reading(clientReading))
             queue.add(.over(fault), at: now + duration)
         case .serverFull:
-            feedServer { session, _, actions in session.taking(false, &actions) }
+            isServerFull = true
+            tellServerReading()
             queue.add(.over(fault), at: now + duration)
         }
     }
@@ -268,8 +270,12 @@ extension World {
             feedClient(.resume)
         case .clientPauses: readClient(true)
         case .serverPauses: readServer(true)
-        case .clientFull: feedClient(.taking(true))
-        case .serverFull: feedServer { session, _, actions in session.taking(true, &actions) }
+        case .clientFull:
+            isClientFull = false
+            feedClient(.reading(clientReading))
+        case .serverFull:
+            isServerFull = false
+            tellServerReading()
         default: break
         }
     }
@@ -298,11 +304,19 @@ extension World {
         feedClient(.path(NetworkPath(isUsable: isUsable, network: "\(network)")))
     }
 
+    private var clientReading: Reading { isClientReading ? isClientFull ? .withoutRoom : .all : .nothing }
+
+    /// Tells the server's session how much of its connection is read.
+    mutating func tellServerReading() {
+        let reading: Reading = isServerReading ? isServerFull ? .withoutRoom : .all : .nothing
+        feedServer { session, now, actions in session.reading(reading, at: now, &actions) }
+    }
+
     mutating func readClient(_ isReading: Bool) {
         guard isReading != isClientReading else { return }
         isClientReading = isReading
         clientPauses += 1
-        feedClient(.reading(isReading))
+        feedClient(.reading(clientReading))
         guard isReading else { return }
         let inbox = clientInbox
         clientInbox = []
@@ -313,7 +327,7 @@ extension World {
         guard isReading != isServerReading else { return }
         isServerReading = isReading
         serverPauses += 1
-        feedServer { session, now, _ in session.reading(isReading, at: now) }
+        tellServerReading()
         guard isReading else { return }
         let inbox = serverInbox
         serverInbox = []

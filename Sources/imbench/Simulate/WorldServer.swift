@@ -172,9 +172,9 @@ extension World {
 
     private mutating func attach(_ connection: Int, _ hello: ClientHello?) {
         connections[connection - 1].isServed = true
-        let (capabilities, isReading, mutation) = (scenario.capabilities, isServerReading, mutation)
+        let (capabilities, mutation) = (scenario.capabilities, mutation)
+        tellServerReading()
         feedServer { session, now, actions in
-            session.reading(isReading, at: now)
             session.attach(connection, capabilities, hello: hello, at: now, &actions)
             if mutation == .keepOldConnection { actions.removeAll { if case .abandon = $0 { true } else { false } } }
         }

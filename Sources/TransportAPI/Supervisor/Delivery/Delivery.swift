@@ -34,10 +34,13 @@ package struct Delivery: Sendable {
     private var givenMarks: Set<OriginFilter.Mark> = []
     /// The marks of such messages that the app was given over the connection before, by their keys.
     private var lateMarks: [UInt64: OriginFilter.Mark] = [:]
-    /// Whether the app takes received messages. While it does not, nothing is acknowledged, so that the peer's window
-    /// limits the messages that arrive. The connection is still read, because the peer's acknowledgements arrive
-    /// between the messages.
+    /// Whether there is room for received messages. Without it, the connection is still read, because the peer's
+    /// acknowledgements arrive between the messages. Over a connection that loses nothing, nothing is acknowledged then,
+    /// so that the peer's window limits the messages that arrive. Over a connection that loses messages, they are
+    /// dropped, and the peer repeats them.
     private(set) var isTaking = true
+    /// Whether the peer gets an acknowledgement as soon as there is room: one that was due, or one after which it
+    /// repeats the messages that were dropped.
     private var owesAcknowledgement = false
     /// The last sequence number that was acknowledged to the peer.
     private(set) var lastConfirmed: UInt64 = 0
@@ -66,8 +69,10 @@ package struct Delivery: Sendable {
     /// The time at which the oldest messages in flight are sent again.
     var retransmission: Instant?
     package internal(set) var roundTrip = RoundTripTime()
-    /// Set after the timer has fired: the last message that was in flight then, and the last one that was sent again.
-    var recovery: (end: UInt64, sentAgain: UInt64)?
+    /// Set after the timer has fired, or the peer has acknowledged nothing new: the last message that was in flight
+    /// then, and the last one that was sent again. `isPrompted` means that the latter has happened, and since then
+    /// neither the timer has fired nor a message was acknowledged.
+    var recovery: (end: UInt64, sentAgain: UInt64, isPrompted: Bool)?
 
     package init(_ configuration: SupervisorConfiguration, identity: SessionID) {
         self.configuration = configuration.delivery
@@ -127,7 +132,7 @@ package struct Delivery: Sendable {
         for frame in frames { try take(frame, at: now, &actions) }
     }
 
-    /// Records whether the app takes received messages.
+    /// Records whether there is room for received messages.
     package mutating func taking(_ isTaking: Bool, _ actions: inout [SupervisorAction]) {
         self.isTaking = isTaking
         if owesAcknowledgement { acknowledge(&actions) }
@@ -136,14 +141,14 @@ package struct Delivery: Sendable {
     /// Returns the acknowledgement in a hello or a welcome: the last number of the processed messages.
     mutating func tellReceived() -> UInt64 {
         lastConfirmed = processed
-        owesAcknowledgement = false
+        if isTaking { owesAcknowledgement = false }
         return lastConfirmed
     }
 
-    /// Acknowledges the processed messages to the peer, now or when the app takes messages again.
+    /// Acknowledges the processed messages to the peer, now or as soon as there is room.
     mutating func acknowledge(_ actions: inout [SupervisorAction]) {
-        owesAcknowledgement = !isTaking
-        guard isTaking, connection != 0, style == .session else { return }
+        guard isTaking || isLossy else { return owesAcknowledgement = true }
+        guard connection != 0, style == .session else { return owesAcknowledgement = false }
         actions.append(.transmit(connection, nil, SessionFrame.acknowledge(tellReceived()).payload))
     }
 
@@ -426,7 +431,10 @@ extension Delivery {
         _ actions: inout [SupervisorAction]
     ) throws(TransportError) {
         guard sequence <= lastSequence else { throw .envelope("an acknowledgement of a message that was never sent") }
-        guard sequence > acknowledged else { return }
+        guard sequence > acknowledged else {
+            if sequence == acknowledged { prompted(at: now, &actions) }
+            return
+        }
         let count = Int(clamping: sequence - acknowledged)
         acknowledged = sequence
         var sample: Duration?
@@ -545,8 +553,17 @@ extension Delivery {
         retransmission = now.advanced(by: roundTrip.timeout)
         // The peer keeps early messages, so it most likely lacks the oldest few.
         guard outbox.sentCount > 0 else { return }
-        recovery = (lastSequence, acknowledged)
+        recovery = (lastSequence, acknowledged, isPrompted: false)
         sendAgain(8, at: now, &actions)
+    }
+
+    /// The peer has acknowledged nothing new. So it lacks the oldest message in flight, which was lost or overtaken, or
+    /// which it has dropped because it had no room. It may have room now, so the message is sent again without waiting
+    /// for the timer: once, until the timer fires or a message is acknowledged.
+    private mutating func prompted(at now: Instant, _ actions: inout [SupervisorAction]) {
+        guard isLossy, style == .session, connection != 0, recovery?.isPrompted != true else { return }
+        recovery = (lastSequence, acknowledged, isPrompted: true)
+        sendAgain(1, at: now, &actions)
     }
 
     /// An acknowledgement has arrived for messages that were sent again, so the rest can arrive too. For each
@@ -555,7 +572,7 @@ extension Delivery {
     private mutating func recover(_ count: Int, at now: Instant, _ actions: inout [SupervisorAction]) {
         guard let recovery else { return }
         guard acknowledged < recovery.end else { return self.recovery = nil }
-        self.recovery?.sentAgain = max(acknowledged, recovery.sentAgain)
+        self.recovery = (recovery.end, max(acknowledged, recovery.sentAgain), isPrompted: false)
         sendAgain(2 * min(count, 32), at: now, &actions)
     }
 
@@ -619,6 +636,8 @@ extension Delivery {
             if let key = unprocessed?.giveAgain(sequence, at: now) {
                 return actions.append(.deliverUnprocessed(key, payload))
             }
+            // There is no room, and the peer repeats the message.
+            if isLossy, !isTaking, sequence > receiver.received { return owesAcknowledgement = true }
             verdict = try receive(sequence, payload, at: now, &actions)
         case .skip(let sequence): verdict = try receive(sequence, nil, at: now, &actions)
         case .acknowledge(let sequence): return try acknowledge(through: sequence, at: now, &actions)

@@ -8,14 +8,23 @@ enum ConnectionEvent: Sendable {
     case pong(Duration)
     /// A message has its outcome.
     case settled(MessageID, SendOutcome)
-    /// Whether messages are read. They are not read while the app does not take them.
-    case reading(Bool)
-    /// Whether there is room for messages. In a session they are read even without room.
-    case taking(Bool)
+    /// How much of the connection is read from now on.
+    case reading(Reading)
     /// A message was discarded because of its size.
     case discarded(DiscardedMessage)
     /// The connection has ended.
     case ended(CloseReason)
+}
+
+/// How much of a connection is read.
+package enum Reading: Sendable, Hashable {
+    /// Everything.
+    case all
+    /// Everything, although there is no room for messages. A session reads on, because acknowledgements, pings and its
+    /// end come between the messages.
+    case withoutRoom
+    /// Nothing, because there is no room for messages.
+    case nothing
 }
 
 /// The owner of a connection: a supervisor, or a session of a server. Lives on its runtime.
@@ -34,6 +43,18 @@ protocol ConnectionDelegate: AnyObject {
 
 /// One open connection for its owner: reads, sends and reports until it is closed. Lives on the owner's runtime.
 final class ConnectionHandle {
+    /// The handling of messages for which there is no room.
+    private enum Overflow {
+        /// The connection is not read. After its end, as many messages as the limit are taken beyond it.
+        case unread
+        /// In a session over a connection that loses nothing: one window is taken beyond the limit, which the peer
+        /// sends without an acknowledgement. More is not read.
+        case window
+        /// In a session over a connection that loses messages: the connection is always read. Its owner drops the
+        /// messages, and the peer repeats them.
+        case dropped
+    }
+
     /// How many sends may wait for a connection that does not take them. A peer that respects the window never causes
     /// so many, because it would have to send without reading.
     private static let maximumSendsInFlight = 4096
@@ -48,12 +69,9 @@ final class ConnectionHandle {
     private var isConfirmedByHand = false
     /// Whether a send that returns at once is settled. It is not over a connection with its own acknowledgements.
     private let settlesAtOnce: Bool
-    /// How many messages are taken beyond the room for them. In a session that is read without room, it is one window,
-    /// which the peer sends without an acknowledgement, because acknowledgements for other messages come in between.
-    /// Otherwise it equals the limit, for messages that an ended connection had received.
-    private let excess: Int
-    /// Whether the connection is read while there is no room. Nothing is acknowledged then.
-    private let readsOn: Bool
+    private let overflow: Overflow
+    /// The last value that was reported to the owner.
+    private var reading = Reading.all
     /// The number of sends in their own tasks that have not ended. No other send may overtake them.
     private var sendsInFlight = 0
     /// The owner has released the connection. Only outcomes of its messages are reported.
@@ -61,8 +79,6 @@ final class ConnectionHandle {
     /// The connection has ended while it was not read, or is about to end.
     private var isOver = false
     private var isWatched = false
-    /// Whether the owner was last notified that there is room.
-    private var isTaking = true
     /// Continues reading, if that waits for room.
     private var reader: (() -> Void)?
 
@@ -76,10 +92,7 @@ final class ConnectionHandle {
         let acknowledges = connection.capabilities.acknowledgesMessages || connection.capabilities.routesByTopic
         confirming = style != .session && acknowledges ? near : nil
         settlesAtOnce = !connection.capabilities.acknowledgesMessages
-        // Over a connection that loses messages, an unacknowledged message is sent again and again.
-        readsOn = style == .session && connection.capabilities.isReliable
-        // The first message beyond the window shows a peer that does not respect it.
-        excess = readsOn ? Int(SessionReceiver.window) + 1 : owner.intake.limit
+        overflow = style != .session ? .unread : connection.capabilities.isReliable ? .window : .dropped
         if owner.intake.isAcknowledgedByApp { confirmByHand(isRead: false) }
         inline?.reportDiscarded { [owner] in owner.happened(.discarded($0), on: number) }
     }
@@ -180,11 +193,10 @@ final class ConnectionHandle {
 
     /// Reads and reports until the connection ends. For a connection on the same loop, it only starts that.
     ///
-    /// - Parameter isWelcomed: Whether the welcome of the session has already arrived. Until then, a session that is
-    ///   read without room is read in any case.
+    /// - Parameter isWelcomed: Whether the welcome of the session has already arrived. Until then, a session is read in
+    ///   any case.
     static func read(_ handle: RuntimeBound<ConnectionHandle>, isWelcomed: Bool) async {
-        handle.value.noteRoom()
-        let mustPause = (isWelcomed || !handle.value.readsOn) && handle.value.isOverfull
+        let mustPause = handle.value.mustPauseAtStart(isWelcomed: isWelcomed)
         if handle.value.inline != nil { return mustPause ? handle.value.readLater() : handle.value.readHere() }
         if mustPause { await pause(handle) }
         let connection = handle.value.connection
@@ -208,19 +220,36 @@ final class ConnectionHandle {
         // because it can take long, and the next connection is opened now.
         if let failure { handle.value.end(CloseReason(failure)) }
         let reason = await connection.closed()
-        handle.value.takeAgain()
+        handle.value.resumeReading()
         handle.value.report(.ended(reason))
     }
 
     /// Whether an ended connection is read no further, because the owner's buffers are full.
     private var mustStop: Bool { isOver && isOverfull }
 
-    private var isOverfull: Bool { owner.intake.isFull(beyond: excess) }
+    /// Whether no message is taken any more, not even beyond the limit.
+    private var isOverfull: Bool {
+        switch overflow {
+        case .unread: owner.intake.isFull(beyond: owner.intake.limit)
+        // The first message beyond the window shows a peer that does not respect it.
+        case .window: owner.intake.isFull(beyond: Int(SessionReceiver.window) + 1)
+        case .dropped: false
+        }
+    }
+
+    private func mustPauseAtStart(isWelcomed: Bool) -> Bool {
+        guard !isClosed, !owner.intake.hasRoom else { return false }
+        if overflow != .unread { note(.withoutRoom) }
+        return isOverfull && (isWelcomed || overflow == .unread)
+    }
 
     private func mustPause(after payload: Payload) -> Bool {
         report(.received(payload))
-        noteRoom()
-        guard !isClosed, readsOn ? isOverfull : !owner.intake.hasRoom else { return false }
+        guard !isClosed, !owner.intake.hasRoom else { return false }
+        if overflow != .unread {
+            note(.withoutRoom)
+            guard isOverfull else { return false }
+        }
         // The message was reported. The next request, which confirms it to the peer, can come after the end of the
         // connection.
         inline?.confirmTaken()
@@ -229,24 +258,18 @@ final class ConnectionHandle {
 
     // MARK: Room
 
-    /// Notifies the owner of a session that there is no room, and later that there is.
-    private func noteRoom() {
-        guard readsOn, isTaking, !isClosed, !owner.intake.hasRoom else { return }
-        isTaking = false
-        owner.intake.onRoom = { [self] in roomMade() }
-        owner.happened(.taking(false), on: number)
+    /// Notifies the owner that less is read until there is room, or that everything is read again. This also applies to
+    /// a released connection, because the next one is read from its beginning.
+    private func note(_ reading: Reading) {
+        guard reading != self.reading else { return }
+        self.reading = reading
+        owner.intake.onRoom = reading == .all ? nil : { [self] in resumeReading() }
+        owner.happened(.reading(reading), on: number)
     }
 
-    private func roomMade() {
-        takeAgain()
-        resumeReading()
-    }
-
-    private func takeAgain() {
-        guard !isTaking else { return }
-        isTaking = true
-        owner.intake.onRoom = nil
-        owner.happened(.taking(true), on: number)
+    private func resumeReading() {
+        note(.all)
+        reader.take()?()
     }
 
     private static func pause(_ handle: RuntimeBound<ConnectionHandle>) async {
@@ -256,8 +279,7 @@ final class ConnectionHandle {
     private func waitForRoom(_ goOn: @escaping () -> Void) {
         guard !owner.intake.hasRoom, !isClosed, !isOver else { return goOn() }
         reader = goOn
-        report(.reading(false))
-        owner.intake.onRoom = { [self] in roomMade() }
+        note(.nothing)
         watch()
     }
 
@@ -272,21 +294,12 @@ final class ConnectionHandle {
         }
     }
 
-    private func resumeReading() {
-        guard let goOn = reader.take() else { return }
-        owner.intake.onRoom = nil
-        // This also applies to a released connection, because the next one is read from its beginning.
-        owner.happened(.reading(true), on: number)
-        goOn()
-    }
-
     // MARK: The end
 
     /// Closes the connection. The task ends when the connection is closed, with the number of undelivered bytes.
     @discardableResult
     func close(_ reason: CloseReason) -> Task<Int, Never> {
         isClosed = true
-        takeAgain()
         resumeReading()
         return end(reason)
     }
@@ -310,7 +323,6 @@ final class ConnectionHandle {
             return
         }
         isClosed = true
-        takeAgain()
         resumeReading()
         inline.abandon(reason)
     }

@@ -65,7 +65,7 @@ private final class ReceiptTarget {
 /// runtime.
 final class Intake {
     let messages: MulticastBuffer<Payload>
-    let deliveries = MulticastBuffer<ReceivedMessage>(limit: .max, .pause, keepsBacklog: true, returnsUntaken: true)
+    let deliveries = MulticastBuffer<ReceivedMessage>(limit: .max, .pause, keepsBacklog: true, passesOn: true)
     /// Whether the app acknowledges each message, because it has requested ``deliveries``.
     private(set) var isAcknowledgedByApp = false
     /// How many messages were given to the app and not acknowledged in their order.
@@ -105,7 +105,7 @@ final class Intake {
 
     /// Whether the messages exceed the limit by `excess` or more, or take twice the limit in bytes.
     func isFull(beyond excess: Int) -> Bool {
-        messages.isFull(beyond: excess) || keptCount >= limit + excess
+        messages.isFull(beyond: excess) || keptCount - limit >= excess
             || unprocessedBytes / 2 >= messages.byteLimit
     }
 
@@ -127,7 +127,7 @@ final class Intake {
         isAcknowledgedByApp = true
         // Set as late as possible, because a weak reference makes each use of an object slower.
         target.value.owner = owner
-        for payload in messages.takeBacklog() { deliveries.send(ReceivedMessage(payload, nil)) }
+        for payload in messages.endBacklog() { deliveries.send(ReceivedMessage(payload, nil)) }
     }
 
     /// Gives the app a message that was acknowledged when it was received.

@@ -18,6 +18,8 @@ package final class MulticastBuffer<Element: Sendable> {
         @exclusivity(unchecked) fileprivate var isFinished = false
         /// How much memory its elements take.
         @exclusivity(unchecked) fileprivate var bytes = 0
+        /// How many elements were sent before those that it was given.
+        fileprivate var start: UInt64 = 0
         private let limit: Int
         private let byteLimit: Int
         private let size: (Element) -> Int
@@ -52,6 +54,14 @@ package final class MulticastBuffer<Element: Sendable> {
             return element
         }
 
+        /// Puts elements before its own.
+        fileprivate func putFirst(_ elements: [Element]) {
+            var own = buffer
+            (buffer, bytes) = (Deque(), 0)
+            for element in elements { give(element, .pause) }
+            while let element = own.popFirst() { give(element, .pause) }
+        }
+
         fileprivate func discard() {
             (buffer, bytes) = (Deque(), 0)
         }
@@ -63,9 +73,12 @@ package final class MulticastBuffer<Element: Sendable> {
     private let size: (Element) -> Int
     // Exclusivity is unchecked for the same reason as a listener's.
     @exclusivity(unchecked) private var listeners: [Listener] = []
-    /// Elements that arrived while there was no listener, for the next listener.
-    private let backlog: Listener?
-    private let returnsUntaken: Bool
+    /// Elements for the next listener: those that arrived while there was none, after those that the last one left. Empty
+    /// while there are listeners.
+    private var backlog: Listener?
+    private let passesOn: Bool
+    /// How many elements were sent.
+    @exclusivity(unchecked) private var sentCount: UInt64 = 0
     private(set) var isFinished = false
     /// Called when every buffer is at least half empty. Set it to `nil` to stop the calls.
     package var onRoom: (() -> Void)?
@@ -75,19 +88,20 @@ package final class MulticastBuffer<Element: Sendable> {
     /// - Parameters:
     ///   - limit: How many elements a listener's buffer can contain.
     ///   - byteLimit: How much memory they may take together, in bytes. One element may exceed it.
-    ///   - keepsBacklog: Whether elements that arrive without a listener are kept for the next one, within the same
-    ///     limits.
-    ///   - returnsUntaken: Whether elements that the last listener leaves are kept for the next one.
+    ///   - keepsBacklog: Whether elements that the last listener leaves, or that arrive without a listener, are kept for
+    ///     the next one, within the same limits.
+    ///   - passesOn: Whether the next one also gets them if it was made before the last one was removed, and has taken
+    ///     later elements since. Otherwise it gets them only if it has taken none, so that their order is kept.
     ///   - size: How much memory an element takes, in bytes.
     package init(
         limit: Int,
         byteLimit: Int = .max,
         _ bound: Bound,
         keepsBacklog: Bool,
-        returnsUntaken: Bool = false,
+        passesOn: Bool = false,
         size: @escaping (Element) -> Int = { _ in 0 }
     ) {
-        self.returnsUntaken = returnsUntaken
+        self.passesOn = passesOn
         self.limit = max(1, limit)
         self.byteLimit = max(1, byteLimit)
         self.bound = bound
@@ -110,10 +124,11 @@ package final class MulticastBuffer<Element: Sendable> {
     /// Whether every listener's buffer is at least half empty.
     var isHalfEmpty: Bool { listeners.allSatisfy { $0.count <= limit / 2 && $0.bytes <= byteLimit / 2 } }
 
-    /// Takes the elements that are kept for the next listener.
-    func takeBacklog() -> [Element] {
+    /// Takes the elements that are kept for the next listener, and keeps none from now on.
+    func endBacklog() -> [Element] {
         var elements: [Element] = []
         while let element = backlog?.take() { elements.append(element) }
+        backlog = nil
         return elements
     }
 
@@ -124,7 +139,7 @@ package final class MulticastBuffer<Element: Sendable> {
     }
 
     private func isFull(_ listener: Listener, beyond excess: Int) -> Bool {
-        listener.count >= limit + excess || listener.bytes / 2 >= byteLimit
+        listener.count - limit >= excess || listener.bytes / 2 >= byteLimit
     }
 
     /// Notifies the source when half of every buffer is free, and not for each element taken.
@@ -136,6 +151,7 @@ package final class MulticastBuffer<Element: Sendable> {
 
     package func send(_ element: Element) {
         guard !isFinished else { return }
+        sentCount += 1
         if listeners.isEmpty { backlog?.give(element, bound) }
         for listener in listeners { listener.give(element, bound) }
     }
@@ -164,7 +180,9 @@ package final class MulticastBuffer<Element: Sendable> {
     func add(first: Element?) -> Listener {
         let listener = Listener(limit: limit, byteLimit: byteLimit, size: size)
         if let first { listener.give(first, bound) }
+        listener.start = sentCount
         if listeners.isEmpty, let backlog {
+            listener.start -= UInt64(backlog.count)
             while let element = backlog.take() { listener.give(element, bound) }
         }
         if isFinished { listener.isFinished = true }
@@ -172,12 +190,28 @@ package final class MulticastBuffer<Element: Sendable> {
         return listener
     }
 
+    /// Removes a listener, without a call of other code. ``noteRemoval()`` makes the calls.
     func remove(_ listener: Listener) {
         listeners.removeAll { $0 === listener }
         end(listener)
-        if returnsUntaken, listeners.isEmpty, let backlog {
+        guard let backlog else { return }
+        guard let next = listeners.first else {
             while let element = listener.take() { backlog.give(element, bound) }
+            return
         }
+        // If the next listener was made before this one is removed, it gets the elements that were sent before that. If
+        // there are others, the first of them was given the most.
+        let isUnused = next.start + UInt64(next.count) == sentCount
+        guard passesOn || isUnused else { return }
+        var missing: [Element] = []
+        while UInt64(listener.count) > sentCount - next.start, let element = listener.take() { missing.append(element) }
+        guard !missing.isEmpty else { return }
+        next.putFirst(missing)
+        if isUnused { next.start -= UInt64(missing.count) }
+    }
+
+    /// Notifies the source after the removal of a listener.
+    func noteRemoval() {
         onTaken?(bytes)
         if hasRoom { onRoom?() }
     }

@@ -1,8 +1,8 @@
 import Primitives
 
 /// Events of a supervisor for any number of listeners, each with its own bounded buffer. Listening begins when the
-/// sequence is made. It ends when the sequence and its iterators are released, or the task is cancelled. Only one task
-/// can wait at a time.
+/// sequence is made. It ends when the sequence and its iterators are released. A cancelled task stops waiting. Only one
+/// task can wait at a time.
 public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
     /// Keeps the listener's place while the sequence or an iterator exists.
     @usableFromInline final class Place: Sendable {
@@ -24,8 +24,15 @@ public struct Subscription<Element: Sendable>: AsyncSequence, Sendable {
         }
 
         deinit {
+            // The next sequence gets what this one leaves. So on the runtime it is removed at once, because the next one
+            // is entered at once there. The calls that follow come later, because the last reference can be released in
+            // the middle of other work on the runtime.
+            let here = buffer.here
+            if let here { here.remove(listener.value.entry(in: here)) }
+            let isRemoved = here != nil
             buffer.runtime.execute { [buffer, listener] in
-                buffer.value.remove(listener.value.entry(in: buffer.value))
+                if !isRemoved { buffer.value.remove(listener.value.entry(in: buffer.value)) }
+                buffer.value.noteRemoval()
             }
         }
     }

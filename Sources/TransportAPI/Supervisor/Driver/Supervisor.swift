@@ -147,13 +147,15 @@ public final class Supervisor: Sendable {
         }.get()
     }
 
-    /// Messages that ``submit(_:)`` took and that were not delivered. The newest 1024 are kept for the first listener,
-    /// and of these the newest 4 MiB.
+    /// Messages that ``submit(_:)`` took and that were not delivered. Those that arrive without a listener, and those
+    /// that the last listener leaves, are kept for the next one: the newest 1024, and of these the newest 4 MiB.
     public var undelivered: Subscription<Undelivered> { Subscription(returned) }
 
     /// The received messages. Each listener has a buffer. When one is full, nothing more is read until there is room,
     /// so an app that listens must keep up. Messages that arrive without a listener are kept for the next one, within
-    /// the same limit.
+    /// the same limit, after those that the last listener has left. So an app can leave its loop and begin another one
+    /// later. A sequence that is made before the last one is released counts as the next one until it has returned a
+    /// message.
     public var messages: Subscription<Payload> { Subscription(received) }
 
     /// The received messages, each of which the app acknowledges once it has processed it.

@@ -255,8 +255,7 @@ final class SupervisorDriver: ConnectionDelegate {
         case .received(let payload): handle(.received(connection, payload))
         case .pong(let time): handle(.pong(connection, time))
         case .settled(let id, let outcome): handle(.settled(connection, id, outcome))
-        case .reading(let isReading): handle(.reading(isReading))
-        case .taking(let isTaking): handle(.taking(isTaking))
+        case .reading(let reading): handle(.reading(reading))
         case .discarded(let message): note(.discarded(message))
         case .ended(let reason):
             attempts[connection] = nil

@@ -233,15 +233,11 @@ package struct ServerSessionStateMachine: Sendable {
         delivery.cancel(id, at: now, &actions)
     }
 
-    /// Records whether received messages are read.
-    package mutating func reading(_ isReading: Bool, at now: Instant) {
-        self.isReading = isReading
+    /// Records how much of the connection is read.
+    package mutating func reading(_ reading: Reading, at now: Instant, _ actions: inout [SupervisorAction]) {
+        isReading = reading != .nothing
         keepalive?.reading(isReading, at: now)
-    }
-
-    /// Records whether there is room for more received messages.
-    package mutating func taking(_ isTaking: Bool, _ actions: inout [SupervisorAction]) {
-        delivery.taking(isTaking, &actions)
+        delivery.taking(reading == .all, &actions)
     }
 
     /// Ends the session on behalf of the server.

@@ -152,8 +152,7 @@ final class SessionDriver: ConnectionDelegate {
             case .received(let payload): machine.received(connection, payload, at: now, &actions)
             case .pong(let time): machine.pong(connection, time, at: now, &actions)
             case .settled(let id, let outcome): machine.settled(id, on: connection, outcome, at: now, &actions)
-            case .reading(let isReading): machine.reading(isReading, at: now)
-            case .taking(let isTaking): machine.taking(isTaking, &actions)
+            case .reading(let reading): machine.reading(reading, at: now, &actions)
             case .discarded: break
             case .ended(let reason):
                 handles[connection] = nil

@@ -132,10 +132,8 @@ package struct SupervisorStateMachine: Sendable {
         case ended(Int, CloseReason)
         /// A message that the connection was handed has this outcome.
         case settled(Int, MessageID, SendOutcome)
-        /// Whether received messages are read. They are not read while the app does not take them.
-        case reading(Bool)
-        /// Whether there is room for messages. In a session they are read even without room.
-        case taking(Bool)
+        /// How much of the connection is read.
+        case reading(Reading)
         /// From now on the app acknowledges messages after it has processed them.
         case acknowledgesAfterProcessing
         /// The app has processed the message of this key, or has released it without processing it.
@@ -179,8 +177,10 @@ package struct SupervisorStateMachine: Sendable {
         case .ended(let connection, let reason): ended(connection, reason, at: now, using: &random, &actions)
         case .settled(let connection, let id, let outcome):
             delivery.settled(id, on: connection, outcome, at: now, &actions)
-        case .reading(let isReading): reading(isReading, at: now)
-        case .taking(let isTaking): delivery.taking(isTaking, &actions)
+        case .reading(let reading):
+            isReading = reading != .nothing
+            keepalive?.reading(isReading, at: now)
+            delivery.taking(reading == .all, &actions)
         case .acknowledgesAfterProcessing: delivery.acknowledgeAfterProcessing()
         case .processed(let key, let isAbandoned): delivery.processed(key, isAbandoned: isAbandoned, &actions)
         case .cancel(let id): delivery.cancel(id, at: now, &actions)
@@ -223,11 +223,6 @@ package struct SupervisorStateMachine: Sendable {
             return actions.append(.finish(id, .rejected(error)))
         }
         delivery.submit(id, payload, at: now, &actions)
-    }
-
-    private mutating func reading(_ isReading: Bool, at now: Instant) {
-        self.isReading = isReading
-        keepalive?.reading(isReading, at: now)
     }
 
     private mutating func deadlineReached(

@@ -75,8 +75,8 @@ import Testing
         var client = MachineHarness(Self.watchful)
         client.open()
         client.tell(.path(NetworkPath(isUsable: false)))
-        client.tell(.reading(false))
-        client.tell(.reading(true))
+        client.tell(.reading(.nothing))
+        client.tell(.reading(.all))
         var deadline = client.machine.keepalive?.deadline
         #expect(deadline == nil)
         client.tell(.path(NetworkPath(isUsable: true)))
