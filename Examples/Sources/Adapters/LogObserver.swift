@@ -17,6 +17,8 @@ public struct LogObserver: SupervisorObserver {
             logger.info("state", metadata: ["state": "\(state)"])
         case .attemptFailed(let endpoint, let error):
             logger.warning("attempt failed", metadata: ["endpoint": "\(endpoint)", "error": "\(error)"])
+        case .optionSkipped(let endpoint, let name, let reason):
+            logger.notice("skipped \(name)", metadata: ["endpoint": "\(endpoint)", "reason": "\(reason)"])
         case .encrypted(let endpoint, let encryption) where !encryption.isVerified:
             logger.warning("the server was not verified", metadata: ["endpoint": "\(endpoint)"])
         case .encrypted(let endpoint, let encryption):

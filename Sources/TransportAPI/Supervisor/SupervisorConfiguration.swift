@@ -1,7 +1,7 @@
 /// The settings of a supervisor. The defaults suit a chat app on a phone.
 public struct SupervisorConfiguration: Sendable, Hashable {
     /// The time limit of one whole attempt: the app's preparation of the endpoint, name resolution, all handshakes, and
-    /// the hello of a session. Default 10 s.
+    /// the app's greeting or the hello of a session. Default 10 s.
     public var connectTimeout: Duration = .seconds(10)
     /// The delay between attempts. Default: 0.5 s, doubling up to 20 s, with full jitter.
     public var backoff = BackoffPolicy.standard

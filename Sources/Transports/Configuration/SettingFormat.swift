@@ -314,6 +314,17 @@ extension SettingFormat where Value == [HTTPHeader] {
     }
 }
 
+extension SettingFormat where Value == [String] {
+    /// The format of the texts of a greeting. Errors do not quote a text, because it may contain a password.
+    static var greeting: Self {
+        var text = SettingFormat<String>.text(1...65_536)
+        text.isSecret = true
+        var list = Self.list(1...16, "texts of 1 to 65536 bytes", of: text)
+        list.absent = "none"
+        return list
+    }
+}
+
 // MARK: Lists
 
 extension SettingFormat {

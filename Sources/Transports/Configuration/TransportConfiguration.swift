@@ -16,6 +16,9 @@ public struct TransportConfiguration: Sendable, Hashable {
     public var codec: WireFormat
     /// The headers of each WebSocket handshake, such as Authorization. Default none.
     public var headers: [HTTPHeader]
+    /// The texts that a supervisor sends first on each connection, before all messages. At most 16, each of 1 to 65,536
+    /// bytes. In plain mode only. Default none. A greeting that also receives is ``/TransportAPI/Supervisor/Setup/greeting``.
+    public var greeting: [String]
     /// The settings of the supervisor.
     public var supervisor: SupervisorConfiguration
 
@@ -24,11 +27,13 @@ public struct TransportConfiguration: Sendable, Hashable {
         endpoints: [Endpoint],
         codec: WireFormat = .json,
         headers: [HTTPHeader] = [],
+        greeting: [String] = [],
         supervisor: SupervisorConfiguration = SupervisorConfiguration()
     ) {
         self.endpoints = endpoints
         self.codec = codec
         self.headers = headers
+        self.greeting = greeting
         self.supervisor = supervisor
     }
 
@@ -95,6 +100,31 @@ public struct TransportConfiguration: Sendable, Hashable {
         registry.takesHeaders(endpoint.scheme) ? endpoint.adding(headers) : endpoint
     }
 
+    /// Returns the endpoint without the options that its transport lacks and another one has, and these options. A header
+    /// of the configuration counts as such an option. Anything else that is wrong stays, and is reported as a mistake.
+    func fitting(_ endpoint: Endpoint, _ registry: TransportRegistry) -> (Endpoint, skipped: [SkippedOption]) {
+        guard let transport = registry.transports.first(where: { $0.name == endpoint.scheme }) else {
+            return (endpoint, [])
+        }
+        let allowed = Set((transport.options + TransportOption.common).map(\.name))
+        var (fitting, skipped) = (endpoint, [SkippedOption]())
+        func isForeign(_ option: Endpoint.Option) -> Bool {
+            guard !allowed.contains(option.name) else { return false }
+            let owners = registry.transports.filter { $0.options.contains { $0.name == option.name } }
+            guard !owners.isEmpty else { return false }
+            // The description of a header shows its name and hides its value.
+            let detail = option.description.drop { $0 != "=" }.dropFirst()
+            let name = option.name == "header" && !detail.isEmpty ? "header \(detail)" : option.name
+            let schemes = owners.map { "\($0.name)://" }.joined(separator: ", ")
+            let reason = "\(endpoint.scheme):// does not have this option, which is one of \(schemes)"
+            skipped.append(SkippedOption(name: name, reason: reason))
+            return true
+        }
+        fitting.options.removeAll(where: isForeign)
+        if !allowed.contains("header") { _ = Endpoint.options(headers).filter(isForeign) }
+        return (fitting, skipped)
+    }
+
     /// The table of all keys of the file: allowed values, default and meaning.
     public static var keyReference: String {
         KeyReferenceRow.table(object.reference(defaults: TransportConfiguration(endpoints: [])))
@@ -102,10 +132,12 @@ public struct TransportConfiguration: Sendable, Hashable {
 }
 
 extension TransportConfiguration: CustomReflectable {
-    /// Debuggers and failed tests show the configuration without the values of headers, which may be secrets.
+    /// Debuggers and failed tests show the configuration without the values of headers and the texts of the greeting,
+    /// which may be secrets.
     public var customMirror: Mirror {
         let children: KeyValuePairs<String, Any> = [
-            "endpoints": endpoints, "codec": codec, "headers": headers.map(\.name), "supervisor": supervisor,
+            "endpoints": endpoints, "codec": codec, "headers": headers.map(\.name), "greeting": greeting.count,
+            "supervisor": supervisor,
         ]
         return Mirror(self, children: children, displayStyle: .struct)
     }
@@ -134,8 +166,13 @@ extension Endpoint {
     /// Returns the endpoint with these headers added to its options.
     func adding(_ headers: [HTTPHeader]) -> Endpoint {
         var endpoint = self
-        endpoint.options += headers.map { Option(name: "header", value: "\($0.name):\($0.value)") }
+        endpoint.options += Self.options(headers)
         return endpoint
+    }
+
+    /// Returns headers as options.
+    static func options(_ headers: [HTTPHeader]) -> [Option] {
+        headers.map { Option(name: "header", value: "\($0.name):\($0.value)") }
     }
 }
 
@@ -152,6 +189,12 @@ extension TransportConfiguration {
             ),
             .init("codec", .word, \.codec, "the format of messages"),
             .init("headers", .headers, \.headers, "the HTTP headers that are sent with each WebSocket handshake"),
+            .init(
+                "greeting",
+                .greeting,
+                \.greeting,
+                "the texts that are sent first on each connection, before all messages"
+            ),
             .init(
                 "connect-timeout",
                 .duration(.milliseconds(10) ... .seconds(3600)),
@@ -221,6 +264,7 @@ extension TransportConfiguration {
         check: { (configuration, value) throws(TransportError) in
             guard !configuration.endpoints.isEmpty else { throw value.missing("endpoints", "a list of 1 to 64 URLs") }
             try configuration.checkHeaders(value)
+            try configuration.checkGreeting(value)
             try configuration.checkProbe(value)
             try configuration.checkSession(value)
         }
@@ -260,6 +304,11 @@ extension TransportConfiguration {
             let payload = value.member("keepalive")?.member("payload")
         else { return }
         throw payload.failure("is not allowed with \"delivery.mode\": \"session\"; a session has its own probe")
+    }
+
+    private func checkGreeting(_ value: ConfigurationValue) throws(TransportError) {
+        guard supervisor.delivery.mode == .session, let greeting = value.member("greeting") else { return }
+        throw greeting.failure(TransportError.greetingInSession)
     }
 
     private func checkSession(_ value: ConfigurationValue) throws(TransportError) {

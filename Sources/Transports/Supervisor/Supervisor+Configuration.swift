@@ -10,9 +10,9 @@ extension Supervisor {
     ///   - registry: The known transports.
     ///   - loop: The event loop of the supervisor and its connections. Default: the shared loop.
     ///   - adjust: Sets the properties that no file can contain, such as the source of credentials, the path monitor
-    ///     and the observer.
-    /// - Throws: `.invalidConfiguration` if there is no endpoint, if one is invalid, or if the endpoints of a session
-    ///   are servers and brokers.
+    ///     and the observer. A greeting that it sets replaces the texts of the configuration.
+    /// - Throws: `.invalidConfiguration` if there is no endpoint, if one is invalid, if the endpoints of a session are
+    ///   servers and brokers, or if a session has a greeting.
     public convenience init(
         _ configuration: TransportConfiguration,
         registry: TransportRegistry = .standard,
@@ -26,6 +26,8 @@ extension Supervisor {
         }
         setup.configuration = configuration.supervisor
         setup.format = configuration.codec.name
+        setup.fitting = { configuration.fitting($0, registry) }
+        if !configuration.greeting.isEmpty { setup.greeting = Self.greeting(configuration.greeting) }
         adjust(&setup)
         let (factory, keepalive) = (setup.factory, setup.configuration.keepalive)
         setup.factory = { (endpoint) throws(TransportError) in
@@ -33,6 +35,19 @@ extension Supervisor {
             return try factory(descriptor?.pace(endpoint, keepalive) ?? endpoint)
         }
         try self.init(setup, on: loop)
+    }
+
+    /// Returns a greeting that sends these texts, and waits for no answer.
+    private static func greeting(_ texts: [String]) -> ConnectionGreeting {
+        { connection, _ in
+            for text in texts {
+                switch await connection.send(Payload(text: text)) {
+                case .acknowledged, .written: continue
+                case .rejected(let error), .unknown(let error): throw error
+                case .expired: throw TransportError(.timedOut, .handshake, "the greeting was too old to be sent")
+                }
+            }
+        }
     }
 
     /// Creates a supervisor for one URL, without starting it.

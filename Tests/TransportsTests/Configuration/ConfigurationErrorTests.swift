@@ -27,7 +27,7 @@ struct ConfigurationErrorTests {
             ),
             (
                 "\"line\\nbreak\": 1",
-                #"config.json:2: "line\nbreak" is not known; allowed are endpoints, codec, headers, connect-timeout, "#
+                #"config.json:2: "line\nbreak" is not known; allowed are endpoints, codec, headers, greeting, connect-timeout, "#
                     + "stable-after, maximum-attempts, maximum-elapsed, backoff, keepalive, outbox, delivery, message-buffer, "
                     + "message-buffer-bytes"
             ),
@@ -78,6 +78,12 @@ struct ConfigurationErrorTests {
             (#""delivery": {"mode": {}}"#, #""delivery.mode" is an object; allowed is "plain", "session""#),
             (#""headers": []"#, #""headers" is an array; allowed is an object of at most 64 strings"#),
             (#""headers": {"a": 1}"#, #""headers.a" is a number; allowed is a string"#),
+            (#""greeting": "a""#, #""greeting" is a string; allowed is a list of 1 to 16 texts of 1 to 65536 bytes"#),
+            (
+                #""greeting": []"#,
+                #""greeting" has 0 elements; allowed is a list of 1 to 16 texts of 1 to 65536 bytes"#
+            ),
+            (#""greeting": ["a", ""]"#, #""greeting[1]" is a string; allowed is a text of 1 to 65536 bytes"#),
         ] as [(String, String)]
     )
     func values(keys: String, expected: String) {
@@ -176,6 +182,8 @@ struct ConfigurationErrorTests {
             #"{"endpoints": "ws://ann:secret@host"}"#, #"{"endpoints": [["ws://ann:secret@host"]]}"#,
             #"{"endpoints": ["ws//ann:secret@host"]}"#, #"{"endpoints": ["ws://ann:secret@ho st"]}"#,
             #"{"endpoints": ["ws://a"], "headers": "secret"}"#,
+            #"{"endpoints": ["ws://a"], "greeting": "secret"}"#,
+            #"{"endpoints": ["ws://a"], "greeting": {"secret": 1}}"#,
             #"{"endpoints": ["ws://a"], "headers": {"A": ["secret"]}}"#,
             #"{"endpoints": ["ws://a"], "headers": {"A": " secret"}}"#, #"{"password": "secret"}"#,
         ]

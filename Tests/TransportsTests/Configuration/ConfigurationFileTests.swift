@@ -41,6 +41,7 @@ struct ConfigurationFileTests {
             endpoints: [try Endpoint("ws://chat.example/socket"), try Endpoint("tcp://chat.example:7000?framing=u16")],
             codec: .protobuf,
             headers: [try HTTPHeader("Authorization", "Bearer x"), try HTTPHeader("X-Client", "cafe \"1\"")],
+            greeting: ["login ann", "{\"join\": 7}\0"],
             supervisor: supervisor
         )
         #expect(configuration == expected)
@@ -57,7 +58,7 @@ struct ConfigurationFileTests {
     func defaults(keys: String) throws {
         let expected = TransportConfiguration(endpoints: [try Endpoint("tcp://host")])
         #expect(try configuration(with: keys) == expected)
-        #expect(expected.codec == .json && expected.headers.isEmpty)
+        #expect(expected.codec == .json && expected.headers.isEmpty && expected.greeting.isEmpty)
         #expect(expected.supervisor == SupervisorConfiguration())
     }
 

@@ -32,6 +32,7 @@ let completeFile = #"""
       "endpoints": ["ws://chat.example/socket", "tcp://chat.example:7000?framing=u16"],
       "codec": "protobuf",
       "headers": {"Authorization": "Bearer x", "X-Client": "caf\u0065 \"1\""},
+      "greeting": ["login ann", "{\"join\": 7}\u0000"],
       "connect-timeout": "5s",
       "stable-after": "1m",
       "maximum-attempts": 8,

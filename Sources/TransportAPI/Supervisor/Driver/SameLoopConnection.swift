@@ -35,6 +35,11 @@ package protocol InlineConnection: AnyObject {
     var bytesReceivedNow: UInt64 { get }
 }
 
+extension Connection {
+    /// The object to call, if the caller runs on the connection's loop and the connection allows that.
+    var here: (any InlineConnection)? { (self as? any SameLoopConnection)?.here }
+}
+
 extension InlineConnection {
     /// By default, does nothing.
     package func confirmTaken() {}

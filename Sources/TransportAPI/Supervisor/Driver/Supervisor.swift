@@ -17,8 +17,13 @@ public final class Supervisor: Sendable {
         public var configuration = SupervisorConfiguration()
         /// Makes the transport for an endpoint.
         package var factory: TransportFactory
+        /// Leaves out options that a transport does not have. By default none are left out.
+        package var fitting: EndpointFitting = { ($0, []) }
         /// Called before each attempt.
         public var preparation: EndpointPreparation?
+        /// Called with each new connection before the supervisor uses it. In plain mode only
+        /// (``DeliveryConfiguration/Mode/plain``), because a session begins with its own hello.
+        public var greeting: ConnectionGreeting?
         /// Monitors the network. By default there is none, and the network counts as available.
         public var paths: (any PathMonitor)?
         /// Receives all events.
@@ -54,10 +59,13 @@ public final class Supervisor: Sendable {
 
     /// Creates a supervisor without starting it.
     ///
-    /// - Throws: `.invalidConfiguration` if there is no endpoint.
+    /// - Throws: `.invalidConfiguration` if there is no endpoint, or if a session has a greeting.
     package init(_ setup: Setup, on runtime: any SupervisorRuntime) throws(TransportError) {
         guard !setup.endpoints.isEmpty else {
             throw TransportError(.invalidConfiguration, .configure, "endpoints: there must be at least one")
+        }
+        guard setup.greeting == nil || setup.configuration.delivery.mode == .plain else {
+            throw TransportError.configuration("greeting", TransportError.greetingInSession)
         }
         let driver = SupervisorDriver(setup, on: runtime)
         self.runtime = runtime
@@ -195,8 +203,8 @@ public final class Supervisor: Sendable {
         await driver.run(with: ()) { driver, _ in driver.intervals }
     }
 
-    /// Calls `action` on the runtime with each connection and its endpoint, before the connection is used, and with the
-    /// current connection. A later call replaces the action.
+    /// Calls `action` on the runtime with each connection and its endpoint, after the greeting and before the supervisor
+    /// uses the connection, and with the current connection. A later call replaces the action.
     package func onConnection(_ action: @escaping @Sendable (any Connection, Endpoint) -> Void) {
         runtime.execute { [driver] in driver.value.watchConnections(action) }
     }
@@ -210,4 +218,11 @@ public final class Supervisor: Sendable {
     public nonisolated(nonsending) func roundTripTime() async -> Duration? {
         await driver.run(with: ()) { driver, _ in driver.roundTripTime }
     }
+}
+
+extension TransportError {
+    /// The sentence about a greeting in session mode, without its subject.
+    package static let greetingInSession =
+        "is not allowed with the delivery mode session, where the session's hello is the first message; "
+        + "a login belongs into 'preparation', as a header or as user and password of the endpoint"
 }

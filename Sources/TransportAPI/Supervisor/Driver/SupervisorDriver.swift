@@ -6,6 +6,8 @@ final class SupervisorDriver: ConnectionDelegate {
     /// An attempt to connect, or the connection that it opened.
     private enum Attempt {
         case connecting(Task<Void, Never>)
+        /// The task runs the app's greeting over the connection.
+        case greeting(Task<Void, Never>, any Connection)
         case open(ConnectionHandle)
 
         var handle: ConnectionHandle? {
@@ -15,20 +17,28 @@ final class SupervisorDriver: ConnectionDelegate {
         /// Cancels the attempt, or closes its connection. After that only outcomes of its messages are reported.
         ///
         /// - Returns: A task that ends when the connection is closed, with the number of undelivered bytes.
-        func close(_ reason: CloseReason) -> Task<Int, Never>? {
+        func close(_ reason: CloseReason, on runtime: any SupervisorRuntime) -> Task<Int, Never>? {
             switch self {
             case .open(let handle): return handle.close(reason)
-            case .connecting(let task):
-                task.cancel()
+            case .connecting, .greeting:
+                abandon(reason, on: runtime)
                 return nil
             }
         }
 
-        /// Like ``close(_:)``, but does not wait for the answer of the peer.
-        func abandon(_ reason: CloseReason) {
+        /// Like ``close(_:on:)``, but does not wait for the answer of the peer.
+        func abandon(_ reason: CloseReason, on runtime: any SupervisorRuntime) {
             switch self {
             case .open(let handle): handle.abandon(reason)
             case .connecting(let task): task.cancel()
+            case .greeting(let task, let connection):
+                task.cancel()
+                // A greeting that ignores its cancellation cannot use the connection any more.
+                guard let here = connection.here else {
+                    Task(executorPreference: runtime.taskExecutor) { await connection.close(reason) }
+                    return
+                }
+                here.abandon(reason)
             }
         }
     }
@@ -37,7 +47,9 @@ final class SupervisorDriver: ConnectionDelegate {
     let endpoints: [Endpoint]
     let factory: TransportFactory
     private var transports: [Endpoint: (prepared: Endpoint, transport: any Transport)] = [:]
+    private let fitting: EndpointFitting
     let preparation: EndpointPreparation?
+    let greeting: ConnectionGreeting?
     private let observer: (any SupervisorObserver)?
     /// Checked for each message, because a check of the observer itself would copy it.
     private let isObserved: Bool
@@ -68,7 +80,9 @@ final class SupervisorDriver: ConnectionDelegate {
         self.runtime = runtime
         endpoints = setup.endpoints
         factory = setup.factory
+        fitting = setup.fitting
         preparation = setup.preparation
+        greeting = setup.greeting
         observer = setup.observer
         isObserved = setup.observer != nil
         outgoing = PendingSends(setup.store.map { CalledOutStore($0, runtime) })
@@ -89,6 +103,8 @@ final class SupervisorDriver: ConnectionDelegate {
     /// prepared differently since, because a transport can pass the state of a connection, such as a session of MQTT,
     /// to its next one.
     func transport(to endpoint: Endpoint, as prepared: Endpoint) throws(TransportError) -> any Transport {
+        let (prepared, skipped) = fitting(prepared)
+        for option in skipped { note(.optionSkipped(endpoint, name: option.name, reason: option.reason)) }
         if let former = transports[endpoint], former.prepared == prepared { return former.transport }
         let transport = try factory(prepared)
         transports[endpoint] = (prepared, transport)
@@ -109,7 +125,11 @@ final class SupervisorDriver: ConnectionDelegate {
 
     /// Moves the connection to its new address before the machine checks whether it is alive.
     private func changed(to path: NetworkPath) {
-        attempts[machine.connection]?.handle?.networkChanged()
+        switch attempts[machine.connection] {
+        case .open(let handle): handle.networkChanged()
+        case .greeting(_, let connection): connection.here?.networkChanged()
+        case .connecting, nil: break
+        }
         handle(.path(path))
     }
 
@@ -146,8 +166,10 @@ final class SupervisorDriver: ConnectionDelegate {
             attempts[connection] = .connecting(
                 Self.connect(confined, connection, to: endpoints[endpoint], timeout, isRefresh)
             )
-        case .abandon(let connection): attempts.removeValue(forKey: connection)?.abandon(CloseReason(.keepalive))
-        case .close(let connection, let reason): closing = attempts.removeValue(forKey: connection)?.close(reason)
+        case .abandon(let connection):
+            attempts.removeValue(forKey: connection)?.abandon(CloseReason(.keepalive), on: runtime)
+        case .close(let connection, let reason):
+            closing = attempts.removeValue(forKey: connection)?.close(reason, on: runtime)
         case .ping(let connection): attempts[connection]?.handle?.ping()
         case .state(let state): changed(to: state)
         case .note(let note): self.note(note)
@@ -189,13 +211,13 @@ final class SupervisorDriver: ConnectionDelegate {
         Task(executorPreference: confined.runtime.taskExecutor) {
             let connection: any Connection
             do throws(TransportError) {
-                let preparation = confined.value.preparation
-                let prepared = try await prepare(endpoint, preparation, isRefresh)
+                let prepared = try await prepare(endpoint, confined, number, isRefresh)
                 // A cancelled attempt must not store its transport for the next one.
                 guard !Task.isCancelled else { throw .cancelledSend }
                 let transport = try confined.value.transport(to: endpoint, as: prepared)
                 // The transport's timeout ends before the state machine's, because its error is more specific.
                 connection = try await transport.connect(timeout: timeout - timeout / 20)
+                try await greet(connection, prepared, confined, number)
             } catch {
                 return confined.value.failed(number, error)
             }
@@ -209,12 +231,16 @@ final class SupervisorDriver: ConnectionDelegate {
 
     private static func prepare(
         _ endpoint: Endpoint,
-        _ preparation: EndpointPreparation?,
+        _ confined: RuntimeBound<SupervisorDriver>,
+        _ number: Int,
         _ isRefresh: Bool
     ) async throws(TransportError) -> Endpoint {
-        guard let preparation else { return endpoint }
+        guard let preparation = confined.value.preparation else { return endpoint }
+        confined.value.handle(.reached(number, .preparation))
         do {
-            return try await preparation(endpoint, isRefresh)
+            let prepared = try await preparation(endpoint, isRefresh)
+            confined.value.handle(.reached(number, .transport))
+            return prepared
         } catch let error as TransportError {
             throw error
         } catch {
@@ -222,9 +248,40 @@ final class SupervisorDriver: ConnectionDelegate {
         }
     }
 
+    /// Runs the app's greeting over the connection of an attempt. Nothing else uses the connection meanwhile, so that
+    /// messages that the greeting does not receive stay in the connection's inbox.
+    private static func greet(
+        _ connection: any Connection,
+        _ prepared: Endpoint,
+        _ confined: RuntimeBound<SupervisorDriver>,
+        _ number: Int
+    ) async throws(TransportError) {
+        guard let greeting = confined.value.greeting, confined.value.beginGreeting(number, connection) else { return }
+        do {
+            try await greeting(connection, prepared)
+        } catch let error as TransportError where error.code != .cancelled {
+            throw error
+        } catch {
+            // The greeting may have cancelled a `receive` of its own, because the server was too slow.
+            throw TransportError(.systemError, .handshake, "the greeting failed: \(error)")
+        }
+    }
+
+    /// Returns `false` if the connection is not needed any more.
+    private func beginGreeting(_ number: Int, _ connection: any Connection) -> Bool {
+        guard case .connecting(let task) = attempts[number] else { return false }
+        attempts[number] = .greeting(task, connection)
+        handle(.reached(number, .greeting))
+        return true
+    }
+
     private func failed(_ number: Int, _ error: TransportError) {
         // An attempt that was abandoned is not in the list any more.
-        guard attempts.removeValue(forKey: number) != nil else { return }
+        guard let attempt = attempts.removeValue(forKey: number) else { return }
+        // The peer does not learn what went wrong in the app. The next attempt does not wait for the close.
+        if case .greeting(_, let connection) = attempt {
+            Task(executorPreference: runtime.taskExecutor) { await connection.close() }
+        }
         handle(.failed(number, error))
     }
 

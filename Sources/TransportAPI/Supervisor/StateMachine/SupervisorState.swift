@@ -81,6 +81,10 @@ public enum SupervisorEvent: Sendable, Hashable {
     case state(SupervisorState)
     /// An attempt has failed.
     case attemptFailed(Endpoint, TransportError)
+    /// An option of the endpoint was left out, because the endpoint's transport does not have it: a header of the
+    /// configuration, or an option that the app's preparation has set. The name is that of the option, and for a header
+    /// also its own, as in `header Authorization`. The reason is a sentence for people. Neither contains a secret.
+    case optionSkipped(Endpoint, name: String, reason: String)
     /// An encrypted connection has opened. If its ``/Primitives/TLSDescription/isVerified`` is `false`, the certificate of
     /// the server was not checked, because the URL turns that off. Then an attacker on the path can read along.
     case encrypted(Endpoint, TLSDescription)

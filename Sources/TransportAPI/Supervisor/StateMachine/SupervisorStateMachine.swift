@@ -16,9 +16,20 @@ package struct SupervisorStateMachine: Sendable {
         case closed
     }
 
+    /// The part of an attempt that is in progress. It decides what the error says when the attempt takes too long.
+    package enum AttemptStep: Sendable, Hashable {
+        /// The app prepares the endpoint.
+        case preparation
+        /// The transport connects.
+        case transport
+        /// The connection is open, and the app's greeting runs on it.
+        case greeting
+    }
+
     let configuration: SupervisorConfiguration
     let endpoints: [Endpoint]
     var phase = Phase.idle
+    var attemptStep = AttemptStep.transport
     /// The number of the current attempt or connection.
     package internal(set) var connection = 0
     /// The endpoint of the current attempt or connection.
@@ -120,7 +131,9 @@ package struct SupervisorStateMachine: Sendable {
         case resume
         /// The network path has changed.
         case path(NetworkPath)
-        /// The attempt has opened a connection.
+        /// The attempt has reached this step. An attempt without the app's hooks has only one, so it reports none.
+        case reached(Int, AttemptStep)
+        /// The attempt has opened a connection, and the app's greeting has ended.
         case connected(Int, Capabilities)
         /// The attempt has failed.
         case failed(Int, TransportError)
@@ -164,6 +177,7 @@ package struct SupervisorStateMachine: Sendable {
         case .suspend: suspend(at: now, &actions)
         case .resume: resume(at: now, &actions)
         case .path(let path): changed(path, at: now, &actions)
+        case .reached(let connection, let step): if connection == self.connection { attemptStep = step }
         case .connected(let connection, let capabilities): connected(connection, capabilities, at: now, &actions)
         case .failed(let connection, let error):
             guard connection == self.connection, case .connecting = phase else { return }
@@ -235,7 +249,7 @@ package struct SupervisorStateMachine: Sendable {
         switch phase {
         case .connecting(let deadline) where deadline <= now:
             actions.append(.abandon(connection: connection))
-            attemptFailed(.timedOut(.connect), at: now, using: &random, &actions)
+            attemptFailed(.timedOut(in: attemptStep), at: now, using: &random, &actions)
         case .awaitingWelcome(let deadline) where deadline <= now:
             actions.append(.abandon(connection: connection))
             attemptFailed(.noWelcome(isAlive: isAliveWithoutWelcome), at: now, using: &random, &actions)
@@ -261,9 +275,22 @@ package struct SupervisorStateMachine: Sendable {
 }
 
 extension TransportError {
-    static func timedOut(_ phase: Phase) -> TransportError {
-        let sentence = "the attempt took too long: the host may be down, or the port may belong to another protocol"
-        return TransportError(.timedOut, phase, sentence)
+    /// Returns the error for an attempt that was not over at the connect timeout.
+    static func timedOut(in step: SupervisorStateMachine.AttemptStep) -> TransportError {
+        switch step {
+        case .preparation:
+            let sentence = "the app's preparation did not return within the connect timeout"
+            return TransportError(.timedOut, .configure, "\(sentence): return sooner, or raise the timeout")
+        case .transport:
+            let sentence =
+                "the attempt took too long: the host may be down, or the port may belong to another protocol"
+            return TransportError(.timedOut, .connect, sentence)
+        case .greeting:
+            let sentence =
+                "the app's greeting did not end within the connect timeout: the server may not answer it, "
+                + "or it waits for the supervisor, which sends nothing before the greeting has ended"
+            return TransportError(.timedOut, .handshake, sentence)
+        }
     }
 
     /// Returns the error for a server that has not answered the hello.
@@ -394,6 +421,7 @@ extension SupervisorStateMachine {
         if lostAt == nil { lostAt = now }
         guard path.isUsable else { return enter(.offline, .offline, &actions) }
         connection += 1
+        attemptStep = .transport
         enter(
             .connecting(now.advanced(by: configuration.connectTimeout)),
             .connecting(attempt: failures + 1, endpoints[endpoint]),

@@ -1,0 +1,59 @@
+import Foundation
+import SocketIO
+import TestSupport
+import Testing
+import TransportAPI
+
+/// A RabbitMQ on free ports: MQTT, MQTT over WebSocket, and STOMP over WebSocket. It needs some 15 seconds to start.
+final class RabbitMQ: Sendable {
+    private let reserved: [ReservedPort]
+    private let folder: ScratchFolder
+    private let process: Peer
+
+    init() throws {
+        reserved = try (0..<5).map { _ in try ReservedPort(isDatagram: false) }
+        folder = try ScratchFolder()
+        let plugins = try folder.write("plugins", "[rabbitmq_mqtt,rabbitmq_web_mqtt,rabbitmq_web_stomp].\n")
+        _ = try folder.write(
+            "rabbitmq.conf",
+            """
+            listeners.tcp = none
+            mqtt.listeners.tcp.1 = 127.0.0.1:\(reserved[0].port)
+            mqtt.allow_anonymous = true
+            web_mqtt.tcp.ip = 127.0.0.1
+            web_mqtt.tcp.port = \(reserved[1].port)
+            stomp.listeners.tcp = none
+            web_stomp.tcp.ip = 127.0.0.1
+            web_stomp.tcp.port = \(reserved[4].port)
+            log.console = true
+            log.file = false
+
+            """
+        )
+        let settings = [
+            "HOME=\(folder.path)", "RABBITMQ_NODENAME=tests\(reserved[0].port)@localhost",
+            "RABBITMQ_MNESIA_BASE=\(folder.path)/mnesia", "RABBITMQ_LOG_BASE=\(folder.path)/log",
+            "RABBITMQ_CONFIG_FILE=\(folder.path)/rabbitmq", "RABBITMQ_ENABLED_PLUGINS_FILE=\(plugins)",
+            "RABBITMQ_CONF_ENV_FILE=/dev/null", "RABBITMQ_DIST_PORT=\(reserved[2].port)",
+            "ERL_EPMD_PORT=\(reserved[3].port)", "ERL_EPMD_ADDRESS=127.0.0.1",
+        ]
+        process = try Peer("/usr/bin/env", settings + [try #require(Peers.rabbitmq)], leadsGroup: true)
+        try #require(process.wait(for: "Server startup complete"))
+    }
+
+    deinit {
+        process.destroy()
+        // The port mapper of Erlang has left the group of processes. It ends once it knows no node.
+        if let epmd = Peers.epmd, let end = try? Peer(epmd, ["-port", "\(reserved[3].port)", "-kill"]) {
+            _ = try? end.finish()
+        }
+    }
+
+    /// The endpoint for MQTT, over WebSocket if the scheme says so.
+    func endpoint(_ scheme: String) throws -> Endpoint {
+        try Endpoint("\(scheme)://127.0.0.1:\(reserved[scheme == "mqtt" ? 0 : 1].port)/ws")
+    }
+
+    /// The endpoint for STOMP over WebSocket. The user is guest, with the password guest.
+    func stomp() throws -> Endpoint { try Endpoint("ws://127.0.0.1:\(reserved[4].port)/ws?subprotocol=v12.stomp") }
+}
