@@ -67,6 +67,8 @@ struct StackPlan {
         case room
         /// A supervisor over MQTT, whose session the broker keeps.
         case kept
+        /// A supervisor whose app greets a server on each connection.
+        case greeted
     }
 
     /// How an app reads messages.
@@ -156,6 +158,9 @@ struct StackPlan {
         isEncrypted = carrier.isDatagram ? datagrams.chance(50) : encryption.chance(40)
         maximumMessage = 1
         drawStyle(&random)
+        // Drawn on its own as well. Messages without an order could overtake the answer to a greeting.
+        var greetings = SimulationRandom(seed: seed, stream: 8)
+        if style == .session, carrier.isOrdered, greetings.chance(30) { (style, acknowledges) = (.greeted, false) }
         drawOptions(&random)
         client = Self.drawApp(&random)
         server = Self.drawApp(&random)

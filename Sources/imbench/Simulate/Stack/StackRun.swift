@@ -173,6 +173,8 @@ final class StackRun: @unchecked Sendable {
             // Two apps that acknowledge after processing may each wait for the acknowledgement of an answer.
             return !plan.acknowledges || answering.count < 2
         }
+        // A supervisor connects again for as long as its server closes.
+        if plan.style == .greeted, plan.server.closesAfter != nil { return false }
         // The end of a connection may be lost, and is not repeated.
         if plan.carrier == .datagrams, plan.isLossy { return false }
         let apps = plan.carrier.isBroker ? [plan.client] : [plan.client, plan.server]
@@ -474,7 +476,7 @@ final class StackRun: @unchecked Sendable {
         switch plan.style {
         // The broker was served above.
         case .kept: break
-        case .plain:
+        case .plain, .greeted:
             let listener = try await registry.listen(url, on: loop, observer: { _ in self.stopsWatching() })
             opened(listener.endpoint)
             endsWithSchedule { await listener.close() }
@@ -491,7 +493,9 @@ final class StackRun: @unchecked Sendable {
                 serving += 1
                 served += 1
                 _ = Task(executorPreference: plan.server.isOnLoop ? loop : nil) {
-                    await user.live()
+                    let mustGreet = self.plan.style == .greeted
+                    let isReady = mustGreet ? await StackGreeting.receive(self, connection) : true
+                    if isReady { await user.live() } else { await connection.close() }
                     self.serving -= 1
                 }
             }
@@ -595,6 +599,7 @@ final class StackRun: @unchecked Sendable {
                         let id = SessionID(high: 0x636c_6965_6e74, low: UInt64(number))
                         setup.client = SessionClient(id: id, launch: UInt16(clientStarts))
                     }
+                    if plan.style == .greeted { setup.greeting = StackGreeting.closure(self, on: loop) }
                     guard defect == .keptForgotten else { return }
                     let factory = setup.factory
                     setup.factory = { (endpoint) throws(TransportError) in
