@@ -29,67 +29,98 @@ public struct TransportError: Error, Sendable, Hashable {
         case network
     }
 
-    /// The fields, on the heap. An error is rare, and a result or an outcome that can contain one stays as small as a
-    /// pointer.
-    private final class Fields: Sendable, Hashable {
-        let code: Code
-        let phase: Phase
-        let reason: String
-        let detail: Int?
-        let retryAfter: Duration?
-
-        init(_ code: Code, _ phase: Phase, _ reason: String, _ detail: Int?, _ retryAfter: Duration?) {
-            (self.code, self.phase, self.reason) = (code, phase, reason)
-            (self.detail, self.retryAfter) = (detail, retryAfter)
-        }
-
-        static func == (left: Fields, right: Fields) -> Bool {
-            left === right
-                || left.code == right.code && left.phase == right.phase && left.reason == right.reason
-                    && left.detail == right.detail && left.retryAfter == right.retryAfter
-        }
-
-        func hash(into hasher: inout Hasher) {
-            hasher.combine(code)
-            hasher.combine(phase)
-            hasher.combine(reason)
-            hasher.combine(detail)
-            hasher.combine(retryAfter)
-        }
+    /// The sender of the answer that the error is about.
+    public enum Origin: String, Sendable, Hashable, CaseIterable {
+        /// The transport does not say. A supervisor then assumes the peer.
+        case unstated
+        /// Nothing proves that the peer has sent the answer. It may come from a device on the path, such as a captive
+        /// portal.
+        case path
+        /// The peer itself: the answer came over a connection whose certificate was verified, or in a message that no
+        /// device on the path sends, such as CONNACK.
+        case peer
     }
 
-    private var fields: Fields
+    /// The fields, in a box on the heap. An error is rare, and a result or an outcome that can contain one
+    /// stays as small as a pointer.
+    private struct Fields: Sendable {
+        var code: Code
+        var phase: Phase
+        var reason: String
+        var detail: Int?
+        var retryAfter: Duration?
+        var origin = Origin.unstated
+    }
+
+    /// The box of the fields. It never changes.
+    private final class Box: Sendable {
+        let fields: Fields
+
+        init(_ fields: Fields) { self.fields = fields }
+    }
+
+    private var box: Box
+
+    /// The fields. Writing makes another box, because copies of the error share this one.
+    private var fields: Fields {
+        get { box.fields }
+        set { box = Box(newValue) }
+    }
 
     /// Creates an error from its parts.
     public init(_ code: Code, _ phase: Phase, _ reason: String, detail: Int? = nil, retryAfter: Duration? = nil) {
-        fields = Fields(code, phase, reason, detail, retryAfter)
+        box = Box(Fields(code: code, phase: phase, reason: reason, detail: detail, retryAfter: retryAfter))
+    }
+
+    /// Returns whether the errors say the same. Their ``origin`` is not compared, because it is the evidence for an error
+    /// and not a part of it.
+    public static func == (left: TransportError, right: TransportError) -> Bool {
+        let (one, other) = (left.box.fields, right.box.fields)
+        return left.box === right.box
+            || one.code == other.code && one.phase == other.phase && one.reason == other.reason
+                && one.detail == other.detail && one.retryAfter == other.retryAfter
+    }
+
+    /// Hashes what ``==(_:_:)`` compares.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(code)
+        hasher.combine(phase)
+        hasher.combine(reason)
+        hasher.combine(detail)
+        hasher.combine(retryAfter)
     }
 
     /// The kind of error.
     public var code: Code {
         get { fields.code }
-        set { self = TransportError(newValue, phase, reason, detail: detail, retryAfter: retryAfter) }
+        set { fields.code = newValue }
     }
     /// The phase that the connection had reached.
     public var phase: Phase {
         get { fields.phase }
-        set { self = TransportError(code, newValue, reason, detail: detail, retryAfter: retryAfter) }
+        set { fields.phase = newValue }
     }
     /// A sentence for people.
     public var reason: String {
         get { fields.reason }
-        set { self = TransportError(code, phase, newValue, detail: detail, retryAfter: retryAfter) }
+        set { fields.reason = newValue }
     }
     /// The number of the error by ``code`` and ``phase``: errno, HTTP status, WebSocket close code, CONNACK return code,
     /// reply of a SOCKS proxy, or ``tlsProblem``.
     public var detail: Int? {
         get { fields.detail }
-        set { self = TransportError(code, phase, reason, detail: newValue, retryAfter: retryAfter) }
+        set { fields.detail = newValue }
     }
     /// How long the peer requests to wait before the next attempt (RFC 9110, section 10.2.3: Retry-After).
     public var retryAfter: Duration? {
         get { fields.retryAfter }
-        set { self = TransportError(code, phase, reason, detail: detail, retryAfter: newValue) }
+        set { fields.retryAfter = newValue }
+    }
+    /// The sender of the answer that the error is about. Once an endpoint has worked, a supervisor retries an answer that
+    /// may come from the path. Default ``Origin/unstated``.
+    public var origin: Origin {
+        get { fields.origin }
+        set { fields.origin = newValue }
     }
 
     /// The side that must change something to avoid the error.
@@ -316,6 +347,8 @@ extension TransportError {
             case 5: (.forbidden, "the broker does not authorise this client")
             default: (.protocolViolation, "the broker sent a reserved return code")
             }
-        return TransportError(code, .handshake, sentence, detail: Int(returnCode))
+        var error = TransportError(code, .handshake, sentence, detail: Int(returnCode))
+        error.origin = .peer
+        return error
     }
 }

@@ -54,7 +54,8 @@ struct StreamTransport: DiscreetlyPrinted {
     /// The result of one attempt.
     private enum Answer: Sendable {
         case connection(CoreConnection)
-        case elsewhere(Redirection)
+        /// The server redirects. The error is that of a client that does not follow.
+        case elsewhere(Redirection, TransportError)
     }
 
     nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Connection {
@@ -65,7 +66,14 @@ struct StreamTransport: DiscreetlyPrinted {
         while true {
             switch try await recipe.open(started: started, deadline: deadline) {
             case .connection(let connection): return connection
-            case .elsewhere(let redirection): recipe = try recipe.follow(redirection)
+            case .elsewhere(let redirection, let answer):
+                do throws(TransportError) {
+                    recipe = try recipe.follow(redirection)
+                } catch {
+                    var error = error
+                    error.origin = answer.origin
+                    throw error
+                }
             }
         }
     }
@@ -81,7 +89,7 @@ struct StreamTransport: DiscreetlyPrinted {
                 return .connection(try await driver.openConnection(deadline: deadline))
             } catch {
                 guard let redirection = (driver.core as? any RedirectingCore)?.redirection else { throw error }
-                return .elsewhere(redirection)
+                return .elsewhere(redirection, error)
             }
         }
     }
@@ -100,7 +108,8 @@ struct StreamTransport: DiscreetlyPrinted {
         do throws(ConnectError) {
             socket = try await StreamSocket.connect(to: host, port: port, on: loop, deadline: deadline)
         } catch {
-            let failure = TransportError(error, at: HTTPSyntax.authority(host: host, port: port))
+            var failure = TransportError(error, at: HTTPSyntax.authority(host: host, port: port))
+            failure.origin = .path
             throw proxy == nil ? failure : failure.ofProxy
         }
         guard let proxy else { return socket.value }

@@ -89,6 +89,6 @@ enum Fault: Int, Sendable, CaseIterable {
     case fin, reset, resetWithLoss, hole, holeUp, holeDown, stall, block, partial
     case serverDown, serverSilent, slowConnect, acceptAndClose, full, busy
     case restartKeeping, restartForgetting, kick
-    case credentialsExpired, credentialsForever, endpointHopeless
+    case credentialsExpired, credentialsForever, endpointHopeless, captivePortal
     case pathDown, pathChanged, suspend, connectNow, clientPauses, serverPauses, clientFull, serverFull
 }

@@ -79,6 +79,11 @@ struct World {
     var credentials = 0
     var requiredCredentials = 0
     var hopelessEndpoints: Set<Int> = []
+    /// The endpoints that the client has opened a connection to.
+    var openedEndpoints: Set<Int> = []
+    /// The endpoints that a captive portal has answered for before the client had ever opened a connection to them. The
+    /// client may take them for wrong.
+    var mistakenEndpoints: Set<Int> = []
 
     // The broker
     /// The other client, whose connection never fails.

@@ -74,7 +74,10 @@ extension World {
             let isSession = scenario.kind == .reliable || scenario.kind == .lossy
             note(clientChecker.finished(id, outcome, checksAcknowledgement: isSession))
         case .state(let state): entered(state)
-        case .note(.attemptFailed): failures += 1
+        // An error that may come from the path counts for no limit if the endpoint has worked.
+        case .note(.attemptFailed(let endpoint, let error)):
+            let isKnown = scenario.endpoints.firstIndex(of: endpoint).map(openedEndpoints.contains) ?? false
+            if error.isRetryable || error.origin != .path || !isKnown { failures += 1 }
         case .note(.connectionEnded(_, let reason)):
             if reason.error?.code == .keepaliveTimeout, !isPathUsable || !isClientReading {
                 fail(.liveness, "silence ended the connection while the client received nothing")
@@ -94,8 +97,12 @@ extension World {
         switch state {
         case .idle: clientState = .idle
         case .connecting: clientState = .connecting
-        case .open:
+        case .open(let endpoint, _):
             clientState = .open
+            if let index = scenario.endpoints.firstIndex(of: endpoint) {
+                openedEndpoints.insert(index)
+                mistakenEndpoints.remove(index)
+            }
             openedAt = now
         case .waiting: clientState = .waiting
         case .offline: clientState = .offline

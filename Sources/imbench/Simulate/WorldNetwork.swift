@@ -30,14 +30,21 @@ extension World {
     /// Decides the outcome of an attempt.
     mutating func attempt(_ connection: Int, _ endpoint: Int, _ timeout: Duration) {
         let (first, second) = (trip(), trip())
-        func refuse(_ code: TransportError.Code, _ retryAfter: Duration? = nil) {
-            let error = TransportError(code, .connect, "simulated", retryAfter: retryAfter)
+        func refuse(_ code: TransportError.Code, _ retryAfter: Duration? = nil, origin: TransportError.Origin = .peer) {
+            var error = TransportError(code, .handshake, "simulated", retryAfter: retryAfter)
+            error.origin = origin
             queue.add(.failed(connection, error), at: now + first + second)
         }
         if hopelessEndpoints.contains(endpoint) { return refuse(.certificateRejected) }
         if mode == .credentialsForever || credentials < requiredCredentials { return refuse(.authenticationFailed) }
         var slowness: Int64 = 0
         switch mode {
+        case .captivePortal:
+            if !openedEndpoints.contains(endpoint) { mistakenEndpoints.insert(endpoint) }
+            let answer = Self.portalAnswers[roll(Self.portalAnswers.count)]
+            // The client tolerates one refusal of its credentials until it has been connected again.
+            if answer == .authenticationFailed { canExpire = false }
+            return refuse(answer, origin: .path)
         case .serverDown: return refuse(.refused)
         case .busy: return refuse(.serverUnavailable, .seconds(roll(100)))
         case .serverSilent:
@@ -51,6 +58,11 @@ extension World {
         connections[connection - 1].lastDown = now + slowness + first + second
         queue.add(.connected(connection), at: now + slowness + first + second)
     }
+
+    /// The errors of a client behind a captive portal: HTTP answers, and a certificate of the portal.
+    private static let portalAnswers: [TransportError.Code] = [
+        .handshakeFailed, .forbidden, .notFound, .authenticationFailed, .certificateRejected, .secureHandshakeFailed,
+    ]
 
     /// The client's connection accepts a message or a frame.
     mutating func sendUp(_ connection: Int, _ id: SentID?, _ payload: Payload) {
@@ -199,7 +211,7 @@ extension World {
         case .partial where hasConnection:
             for index in 1...3 { queue.add(.partial(connection), at: now + Int64(index) * duration / 3) }
         case .hole, .holeUp, .holeDown, .stall, .block, .partial: break
-        case .serverDown, .serverSilent, .slowConnect, .acceptAndClose, .full, .busy:
+        case .serverDown, .serverSilent, .slowConnect, .acceptAndClose, .full, .busy, .captivePortal:
             mode = mode == .credentialsForever ? mode : fault
             queue.add(.over(fault), at: now + duration)
             // This fault affects only new connections.
@@ -261,7 +273,8 @@ extension World {
     /// Ends a fault. Does nothing if it has ended.
     mutating func end(_ fault: Fault) {
         switch fault {
-        case .serverDown, .serverSilent, .slowConnect, .acceptAndClose, .full, .busy: if mode == fault { mode = nil }
+        case .serverDown, .serverSilent, .slowConnect, .acceptAndClose, .full, .busy, .captivePortal:
+            if mode == fault { mode = nil }
         case .pathDown: if !isPathUsable { changePath(isUsable: true) }
         case .suspend:
             triggers += 1

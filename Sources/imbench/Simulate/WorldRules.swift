@@ -37,7 +37,10 @@ extension World {
         if let most = scenario.client.maximumElapsed, now - lostAt + 100_000_000_000 > most.wholeNanoseconds { return }
         if case .schedule(let delays, givesUp: true) = scenario.client.backoff, failures >= delays.count { return }
         if mode == .credentialsForever, reason.error?.code == .authenticationFailed { return }
-        if hopelessEndpoints.count == scenario.endpoints.count { return }
+        if hopelessEndpoints.union(mistakenEndpoints).count == scenario.endpoints.count { return }
+        // Over a path without encryption, a client that has never worked takes the second refusal of its credentials for
+        // final.
+        if openedEndpoints.isEmpty, !mistakenEndpoints.isEmpty, reason.error?.code == .authenticationFailed { return }
         fail(.recovery, "gave up without a permitted reason: \(reason)")
     }
 

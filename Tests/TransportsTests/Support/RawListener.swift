@@ -1,7 +1,7 @@
 import Foundation
 import SocketIO
 
-/// A listening socket on loopback, on a port that the system chooses, without a loop.
+/// A listening socket on loopback, without a loop.
 ///
 /// Only the accepting thread closes the socket. The number of a closed descriptor may belong to another socket at once,
 /// and the thread would accept connections from that one.
@@ -10,9 +10,17 @@ final class RawListener: Sendable {
     private let descriptor: Int32
     private let isOpen = Locked(true)
 
-    init() throws {
+    /// Listens.
+    ///
+    /// - Parameters:
+    ///   - wanted: The port; 0 lets the system choose one. A port of a `ReservedPort` can be shared with it.
+    ///   - host: The last number of the address, 127.0.0.`host`.
+    init(port wanted: UInt16 = 0, host: UInt8 = 1) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        var address = sockaddr_in.loopback(0)
+        var reuse: Int32 = 1
+        setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &reuse, socklen_t(MemoryLayout<Int32>.size))
+        var address = sockaddr_in.loopback(wanted)
+        address.sin_addr.s_addr = in_addr_t(0x7f00_0000 | UInt32(host)).bigEndian
         var length = socklen_t(MemoryLayout<sockaddr_in>.size)
         let descriptor = descriptor
         let result = withUnsafeMutablePointer(to: &address) { pointer in

@@ -24,8 +24,8 @@ final class RawServer: Sendable {
 
     var port: UInt16 { listener.port }
 
-    init(_ answers: Answer...) throws {
-        listener = try RawListener()
+    init(port: UInt16 = 0, host: UInt8 = 1, _ answers: Answer...) throws {
+        listener = try RawListener(port: port, host: host)
         listener.serve { [self] in answer(answers[min($0, answers.count - 1)], $1) }
     }
 

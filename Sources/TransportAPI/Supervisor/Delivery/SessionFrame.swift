@@ -61,6 +61,12 @@ package enum SessionFrame: Sendable, Hashable {
         case helloExpected
 
         package var error: TransportError {
+            var error = answer
+            error.origin = .peer
+            return error
+        }
+
+        private var answer: TransportError {
             switch self {
             case .version:
                 TransportError(.handshakeFailed, .handshake, "the server speaks another version of the session")

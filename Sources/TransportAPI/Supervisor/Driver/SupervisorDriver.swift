@@ -293,8 +293,9 @@ final class SupervisorDriver: ConnectionDelegate {
         let opened = ConnectionHandle(connection, number, self)
         attempts[number] = .open(opened)
         onConnection?(connection, endpoint)
-        if let encryption = connection.encryption { note(.encrypted(endpoint, encryption)) }
-        handle(.connected(number, connection.capabilities))
+        let encryption = connection.encryption
+        if let encryption { note(.encrypted(endpoint, encryption)) }
+        handle(.connected(number, connection.capabilities, isVerified: encryption?.isVerified ?? false))
         return opened.confined
     }
 

@@ -36,17 +36,23 @@ package struct SupervisorStateMachine: Sendable {
     var endpoint = 0
     /// The endpoint of the last connection that opened.
     var goodEndpoint = 0
-    /// Endpoints with an error that no retry can fix.
-    var hopeless: Set<Int> = []
-    /// Endpoints whose connections opened and then ended in an error that no retry can fix.
-    var unfit: Set<Int> = []
+    /// The endpoints that are not tried, and until when.
+    var setAside: [Int: RetryDecision.SetAside] = [:]
+    /// The endpoints that have accepted a connection.
+    var worked: Set<Int> = []
     /// The time before which an endpoint must not be tried.
     var notBefore: [Int: Instant] = [:]
     /// The endpoints that have failed in the current round.
     var failedInRound: Set<Int> = []
+    /// Those of them whose answers may come from the path.
+    var disturbedInRound: Set<Int> = []
     /// Attempts that have failed since the last stable connection.
     var failures = 0
+    /// How many of them may have failed because of the path. No limit counts these.
+    var disturbances = 0
     var backoff: Backoff
+    /// The pauses while the path is disturbed.
+    var disturbedBackoff: Backoff
     /// The time since which there has been no stable connection.
     var lostAt: Instant?
     var openedAt = Instant.zero
@@ -79,6 +85,8 @@ package struct SupervisorStateMachine: Sendable {
     var isAliveWithoutWelcome = false
     /// In plain style: whether the only message of the connection was a session server's refusal.
     var wasRefusedAsPlain = false
+    /// Whether the certificate of the connection's peer was verified.
+    var isPeerVerified = false
     /// In plain style: whether another message has arrived over the connection.
     var hasReceivedPlain = false
     /// The reason for which it has ended. Later messages are rejected with it.
@@ -105,6 +113,7 @@ package struct SupervisorStateMachine: Sendable {
         self.configuration = configuration
         self.endpoints = endpoints
         backoff = Backoff(configuration.backoff)
+        disturbedBackoff = Backoff(configuration.backoff.whileDisturbed)
         delivery = Delivery(configuration, identity: client?.id ?? SessionID(using: &random))
         launch = client?.launch ?? 0
         if configuration.keepalive.interval != .off, let adaptive = configuration.keepalive.adaptive {
@@ -133,8 +142,9 @@ package struct SupervisorStateMachine: Sendable {
         case path(NetworkPath)
         /// The attempt has reached this step. An attempt without the app's hooks has only one, so it reports none.
         case reached(Int, AttemptStep)
-        /// The attempt has opened a connection, and the app's greeting has ended.
-        case connected(Int, Capabilities)
+        /// The attempt has opened a connection, and the app's greeting has ended. If its peer is verified, the peer has
+        /// proved its identity by a certificate.
+        case connected(Int, Capabilities, isVerified: Bool = false)
         /// The attempt has failed.
         case failed(Int, TransportError)
         /// The connection has received a message.
@@ -178,7 +188,8 @@ package struct SupervisorStateMachine: Sendable {
         case .resume: resume(at: now, &actions)
         case .path(let path): changed(path, at: now, &actions)
         case .reached(let connection, let step): if connection == self.connection { attemptStep = step }
-        case .connected(let connection, let capabilities): connected(connection, capabilities, at: now, &actions)
+        case .connected(let connection, let capabilities, let isVerified):
+            connected(connection, capabilities, isVerified: isVerified, at: now, &actions)
         case .failed(let connection, let error):
             guard connection == self.connection, case .connecting = phase else { return }
             attemptFailed(error, at: now, using: &random, &actions)
@@ -222,7 +233,7 @@ package struct SupervisorStateMachine: Sendable {
 
     /// Handles an event after the end. A connection that opens after the end must still be closed.
     private func reject(_ event: Event, _ actions: inout [SupervisorAction]) {
-        if case .connected(let connection, _) = event { actions.append(.abandon(connection: connection)) }
+        if case .connected(let connection, _, _) = event { actions.append(.abandon(connection: connection)) }
     }
 
     private mutating func submit(
@@ -339,8 +350,8 @@ extension TransportError {
 extension SupervisorStateMachine {
     mutating func suspend(at now: Instant, _ actions: inout [SupervisorAction]) {
         if phase == .open {
+            accepted()
             judgeStability(at: now)
-            hasRefreshed = false
         }
         dropConnection(CloseReason(.user, text: "suspended"), &actions)
         enter(.suspended, .suspended, &actions)
@@ -355,6 +366,7 @@ extension SupervisorStateMachine {
     mutating func changed(_ path: NetworkPath, at now: Instant, _ actions: inout [SupervisorAction]) {
         let isOther = path.network != self.path.network
         self.path = path
+        if isOther { disturbedBackoff.reset() }
         switch phase {
         case .connecting, .awaitingWelcome, .waiting:
             if !path.isUsable {
@@ -440,6 +452,7 @@ extension SupervisorStateMachine {
     mutating func connected(
         _ connection: Int,
         _ capabilities: Capabilities,
+        isVerified: Bool,
         at now: Instant,
         _ actions: inout [SupervisorAction]
     ) {
@@ -448,6 +461,7 @@ extension SupervisorStateMachine {
             return actions.append(.abandon(connection: connection))
         }
         self.capabilities = capabilities
+        isPeerVerified = isVerified
         mustRefresh = false
         (wasRefusedAsPlain, hasReceivedPlain, isAliveWithoutWelcome, pingBeforeWelcome) = (false, false, false, nil)
         guard Delivery.style(configuration.delivery, capabilities) == .session else {
@@ -477,9 +491,9 @@ extension SupervisorStateMachine {
     mutating func opened(isResumed: Bool, at now: Instant, _ actions: inout [SupervisorAction]) {
         openedAt = now
         goodEndpoint = endpoint
-        failedInRound = []
+        (failedInRound, disturbedInRound) = ([], [])
         notBefore[endpoint] = nil
-        hopeless = []
+        setAside = setAside.filter { $0.value != .untilAnotherOpens }
         // Without a probe there is no keepalive, not even after a change of the network.
         keepalive =
             canProbe
@@ -499,29 +513,59 @@ extension SupervisorStateMachine {
         using random: inout RandomSource,
         _ actions: inout [SupervisorAction]
     ) {
+        var error = error
+        // The state machine itself makes the errors for a peer that does not answer the hello as a session server does.
+        if case .awaitingWelcome = phase, error.origin == .unstated { error.origin = isPeerVerified ? .peer : .path }
         actions.append(.note(.attemptFailed(endpoints[endpoint], error)))
         failures += 1
-        if error.code == .authenticationFailed {
-            guard hasRefreshed else {
-                (hasRefreshed, mustRefresh) = (true, true)
-                return attempt(at: now, &actions)
-            }
-            return giveUp(CloseReason(error), &actions)
-        }
-        if error.isRetryable { failedInRound.insert(endpoint) } else { hopeless.insert(endpoint) }
-        guard hasUsableEndpoint else { return giveUp(CloseReason(error), &actions) }
         noteRetryAfter(of: error, at: now)
-        // All endpoints are tried before the first pause, except those with a Retry-After time in the future.
-        let isRoundOver = endpoints.indices.allSatisfy {
-            isHopeless($0) || failedInRound.contains($0) || notBefore[$0, default: now] > now
-        }
-        endpoint = nextEndpoint(at: now)
-        retry(CloseReason(error), after: isRoundOver ? nil : .zero, at: now, using: &random, &actions)
+        carryOut(decision(error, .attempt), CloseReason(error), .attempt, at: now, using: &random, &actions)
     }
 
-    private func isHopeless(_ endpoint: Int) -> Bool { hopeless.contains(endpoint) || unfit.contains(endpoint) }
+    private func decision(_ error: TransportError?, _ stage: RetryDecision.Stage) -> RetryDecision {
+        let history: RetryDecision.History = worked.isEmpty ? .none : worked.contains(endpoint) ? .this : .others
+        return RetryDecision(error, stage, history, hasRefreshed: hasRefreshed)
+    }
 
-    private var hasUsableEndpoint: Bool { endpoints.indices.contains { !isHopeless($0) } }
+    /// Carries out the decision about ``endpoint``.
+    private mutating func carryOut(
+        _ decision: RetryDecision,
+        _ reason: CloseReason,
+        _ stage: RetryDecision.Stage,
+        at now: Instant,
+        using random: inout RandomSource,
+        _ actions: inout [SupervisorAction]
+    ) {
+        var reason = reason
+        if worked.contains(endpoint), reason.error?.mayComeFromPath ?? false { disturbances += 1 }
+        switch decision {
+        case .refresh:
+            (hasRefreshed, mustRefresh) = (true, true)
+            return attempt(at: now, &actions)
+        case .giveUp: return giveUp(reason, &actions)
+        case .retry:
+            if notBefore[endpoint, default: now] > now { endpoint = nextEndpoint(at: now) }
+            return retry(reason, isRoundOver: true, at: now, using: &random, &actions)
+        case .setAside(let time):
+            setAside[endpoint] = time
+            guard setAside.count < endpoints.count else { return giveUp(reason, &actions) }
+        case .tryNext: failedInRound.insert(endpoint)
+        case .outlast:
+            failedInRound.insert(endpoint)
+            disturbedInRound.insert(endpoint)
+            reason.error = reason.error?.onDisturbedPath
+            reason.text = reason.error?.reason ?? reason.text
+        }
+        // All endpoints are tried before the first pause, except those with a Retry-After time in the future. After a
+        // connection that opened there is a pause in any case.
+        let isRoundOver =
+            stage != .attempt
+            || endpoints.indices.allSatisfy {
+                setAside[$0] != nil || failedInRound.contains($0) || notBefore[$0, default: now] > now
+            }
+        endpoint = nextEndpoint(at: now)
+        retry(reason, isRoundOver: isRoundOver, at: now, using: &random, &actions)
+    }
 
     /// Records how long the server requests no further attempt (Retry-After).
     private mutating func noteRetryAfter(of error: TransportError, at now: Instant) {
@@ -532,27 +576,29 @@ extension SupervisorStateMachine {
     /// Returns the next endpoint without a Retry-After time in the future. If there is none, returns the one whose time
     /// comes first.
     private func nextEndpoint(at now: Instant) -> Int {
-        let turn = (1...endpoints.count).map { (endpoint + $0) % endpoints.count }.filter { !isHopeless($0) }
+        let turn = (1...endpoints.count).map { (endpoint + $0) % endpoints.count }.filter { setAside[$0] == nil }
         func time(_ endpoint: Int) -> Instant { max(now, notBefore[endpoint, default: now]) }
         return turn.min { time($0) < time($1) } ?? endpoint
     }
 
-    /// Schedules the next attempt, or gives up at a limit.
+    /// Schedules the next attempt, after a pause if the round is over. Gives up at a limit.
     private mutating func retry(
         _ reason: CloseReason,
-        after given: Duration?,
+        isRoundOver: Bool,
         at now: Instant,
         using random: inout RandomSource,
         _ actions: inout [SupervisorAction]
     ) {
-        if let most = configuration.maximumAttempts, failures >= most { return giveUp(reason, &actions) }
+        if let most = configuration.maximumAttempts, failures - disturbances >= most {
+            return giveUp(reason, &actions)
+        }
         guard path.isUsable else { return enter(.offline, .offline, &actions) }
         var delay = Duration.zero
-        if let given {
-            delay = given
-        } else {
-            failedInRound = []
-            guard let next = backoff.next(using: &random) else { return giveUp(reason, &actions) }
+        if isRoundOver {
+            let isDisturbed = !disturbedInRound.isEmpty && disturbedInRound == failedInRound
+            (failedInRound, disturbedInRound) = ([], [])
+            let next = isDisturbed ? disturbedBackoff.next(using: &random) : backoff.next(using: &random)
+            guard let next else { return giveUp(reason, &actions) }
             delay = next
         }
         if let time = notBefore[endpoint] { delay = max(delay, now.duration(to: time)) }
@@ -589,46 +635,28 @@ extension SupervisorStateMachine {
         endpoint = goodEndpoint
         failures += 1
         // A connection can open before the peer has accepted it (MQTT with `early-publish=on`).
-        let wasAccepted = reason.error?.phase != .handshake
-        let isUnfit =
-            reason.error.map { error in
-                error.code == .unsupported || error.code == .handshakeFailed
-                    || !wasAccepted && !error.isRetryable && error.code != .authenticationFailed
-            } ?? false
-        if wasAccepted { judgeStability(at: now, keepsUnfit: isUnfit) }
-        // The server had accepted the credentials of this connection, so the next ones may be refreshed once.
-        if wasAccepted, reason.error?.code != .authenticationFailed { hasRefreshed = false }
-        guard let error = reason.error else {
-            return retry(reason, after: nil, at: now, using: &random, &actions)
-        }
-        noteRetryAfter(of: error, at: now)
-        if notBefore[endpoint, default: now] > now { endpoint = nextEndpoint(at: now) }
-        switch error.code {
-        case .authenticationFailed where !hasRefreshed:
-            (hasRefreshed, mustRefresh) = (true, true)
-            attempt(at: now, &actions)
-        // The peer uses another protocol or does not serve this client. Another endpoint may be the right one.
-        case _ where isUnfit:
-            unfit.insert(goodEndpoint)
-            guard hasUsableEndpoint else { return giveUp(reason, &actions) }
-            endpoint = nextEndpoint(at: now)
-            retry(reason, after: nil, at: now, using: &random, &actions)
-        // Most errors of an open connection may not occur on the next one. These errors would.
-        case .authenticationFailed, .forbidden, .certificateRejected, .invalidConfiguration:
-            giveUp(reason, &actions)
-        default:
-            // As after a failed attempt, the next endpoint follows.
-            if !wasAccepted { endpoint = nextEndpoint(at: now) }
-            retry(reason, after: nil, at: now, using: &random, &actions)
-        }
+        let stage = reason.error?.phase == .handshake ? RetryDecision.Stage.early : .open
+        if stage == .open { accepted(hasRefused: reason.error?.code == .authenticationFailed) }
+        let decision = decision(reason.error, stage)
+        if stage == .open { judgeStability(at: now, keepsSetAside: decision == .setAside(.untilAnotherIsStable)) }
+        if let error = reason.error { noteRetryAfter(of: error, at: now) }
+        carryOut(decision, reason, stage, at: now, using: &random, &actions)
+    }
+
+    /// Records that the endpoint has accepted the connection that is or was open. It had accepted its credentials too, so
+    /// the next ones may be refreshed once, unless the connection ended because of them.
+    private mutating func accepted(hasRefused: Bool = false) {
+        worked.insert(goodEndpoint)
+        if !hasRefused { hasRefreshed = false }
     }
 
     /// Starts the counts again if the connection that has ended was stable.
-    mutating func judgeStability(at now: Instant, keepsUnfit: Bool = false) {
+    mutating func judgeStability(at now: Instant, keepsSetAside: Bool = false) {
         guard openedAt.duration(to: now) >= configuration.stableAfter else { return }
-        if !keepsUnfit { unfit = [] }
+        if !keepsSetAside { setAside = [:] }
         backoff.reset()
-        failures = 0
+        disturbedBackoff.reset()
+        (failures, disturbances) = (0, 0)
         lostAt = now
     }
 

@@ -165,6 +165,9 @@ extension ConnectionDriver {
         if reason.error?.phase == .open, (core as? any EarlyCore)?.isAccepted == false {
             reason.error?.phase = .handshake
         }
+        if phase == .opening, reason.error?.origin == .unstated {
+            reason.error?.origin = channel.encryption?.isVerified == true ? .peer : .path
+        }
         phase = .draining
         self.reason = reason
         closing.undelivered = core.unacknowledgedBytes

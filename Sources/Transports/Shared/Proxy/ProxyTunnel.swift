@@ -163,6 +163,9 @@ final class ProxyTunnel: StreamChannel, PollHandler, ScheduledHandler {
         output = ByteBuffer()
         if input.isEmpty { input = ByteBuffer() }
         if error != nil { close(abort: true) }
+        var error = error
+        // A proxy is a part of the path.
+        error?.origin = .path
         opener.resume(returning: error)
     }
 
