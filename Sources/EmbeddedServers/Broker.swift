@@ -291,6 +291,7 @@ extension Broker {
             }
             sessions[session.id] = session
         }
+        core.note(session.id, isAbsent: false)
         identifiers[ObjectIdentifier(driver)] = session.id
         clients[session.id] = Client(driver: driver, will: connect.will)
         retainedDeliveries[session.id]?.deferRest()
@@ -302,6 +303,7 @@ extension Broker {
         if session.isClean {
             forget(identifier)
         } else if driver.liveSession === session {
+            core.note(identifier, isAbsent: true)
             kept.left(session, now: now)
         }
     }
@@ -366,7 +368,8 @@ extension Broker {
             }
             cleared = 0
             granted.append(qos)
-            guard let qos, retained.count > 0 else { return true }
+            // The members of a shared subscription get no retained messages (MQTT 5.0, section 4.8.2).
+            guard let qos, retained.count > 0, !MQTTTopic.isShared(subscription.filter) else { return true }
             let delivery = retainedDeliveries[identifier] ?? RetainedDelivery(identifier, self)
             retainedDeliveries[identifier] = delivery
             delivery.add(Array(subscription.filter.utf8), qos: qos, newest: retained.newest)

@@ -14,15 +14,27 @@ package struct BrokerCore: Sendable {
         package var qos: MQTTQoS
     }
 
+    /// A group of shared subscriptions on a node of the trie.
+    struct Share: Sendable, Hashable {
+        var node: Int32
+        var group: [UInt8]
+    }
+
     struct Session: Sendable {
         var id: UInt64
         var clientID: [UInt8]
         /// The trie's nodes that this session subscribes on, and its index in their lists of subscribers.
         var places: [Int32: Int] = [:]
+        /// Its shared subscriptions, and its index among the members of each group.
+        var shares: [Share: Int] = [:]
+        /// Whether it has no connection, so that other members of its groups get messages in its place.
+        var isAbsent = false
         /// How many levels its filters have together.
         var levels = 0
         /// Whether the session has ended. Its filters are still in the trie, but get no messages.
         var isGone = false
+        /// How many filters it has.
+        var filterCount: Int { places.count + shares.count }
         /// The last routing that found this session by several filters, and the index of its delivery.
         var routing: UInt64 = 0
         var delivery = 0
@@ -87,7 +99,7 @@ package struct BrokerCore: Sendable {
         guard let index = indexByID.removeValue(forKey: session) else { return }
         let client = sessions[Int(index)].clientID
         if !client.isEmpty { indexByClient[client] = nil }
-        guard !sessions[Int(index)].places.isEmpty else { return vacate(index) }
+        guard sessions[Int(index)].filterCount > 0 else { return vacate(index) }
         sessions[Int(index)].isGone = true
         goneSessions.append(index)
     }
@@ -104,13 +116,23 @@ package struct BrokerCore: Sendable {
     package mutating func clear(atMost count: Int = .max) -> Bool {
         var left = count
         while left > 0, let index = goneSessions.last {
-            if let (node, place) = sessions[Int(index)].places.popFirst() { remove(from: node, at: place) }
+            if let (node, place) = sessions[Int(index)].places.popFirst() {
+                remove(from: node, at: place)
+            } else if let (share, place) = sessions[Int(index)].shares.popFirst() {
+                remove(from: share, at: place)
+            }
             left -= 1
-            guard sessions[Int(index)].places.isEmpty else { continue }
+            guard sessions[Int(index)].filterCount == 0 else { continue }
             goneSessions.removeLast()
             vacate(index)
         }
         return !goneSessions.isEmpty
+    }
+
+    /// Notes whether a session has a connection. A message for a group of shared subscriptions goes to a member with a
+    /// connection, if there is one.
+    package mutating func note(_ session: UInt64, isAbsent: Bool) {
+        if let index = indexByID[session] { sessions[Int(index)].isAbsent = isAbsent }
     }
 
     // MARK: Subscriptions
@@ -121,7 +143,10 @@ package struct BrokerCore: Sendable {
     ///   or if there is no such session. ``makeRoom(for:of:)`` may make room.
     package mutating func subscribe(_ session: UInt64, to filter: String, qos: MQTTQoS) -> MQTTQoS? {
         guard let index = indexByID[session] else { return nil }
-        return filter.withContiguousUTF8 { subscribe(Int(index), to: $0, qos: qos) }
+        return filter.withContiguousUTF8 {
+            guard let shared = SharedFilter($0) else { return subscribe(Int(index), to: $0, qos: qos) }
+            return share(Int(index), shared, $0, qos: qos)
+        }
     }
 
     /// A session may change its existing subscriptions even if there is no room for more.
@@ -145,11 +170,57 @@ package struct BrokerCore: Sendable {
         return qos
     }
 
+    /// Adds a shared subscription, under the same limits as others.
+    private mutating func share(
+        _ session: Int,
+        _ shared: SharedFilter,
+        _ text: UnsafeRawBufferPointer,
+        qos: MQTTQoS
+    ) -> MQTTQoS? {
+        guard let shape = self.shape(of: text) else { return nil }
+        let group = Array(shared.group)
+        let known = trie.find(shared.filter)
+        if let known, let place = sessions[session].shares[Share(node: known, group: group)],
+            let index = trie.nodes[Int(known)].groups.firstIndex(where: { $0.name == group })
+        {
+            trie.nodes[Int(known)].groups[index].members[place].qos = qos
+            return qos
+        }
+        let index = known.flatMap { trie.nodes[Int($0)].groups.firstIndex { $0.name == group } }
+        let count = known.map { trie.nodes[Int($0)].groups.count } ?? 0
+        guard mayHaveMore(session, shape), subscriptionCount < limits.maximumSubscriptions,
+            index != nil || hasRoom(for: shape, text) && count < limits.maximumGroupsPerFilter
+        else {
+            return nil
+        }
+        let node = known ?? trie.insert(shared.filter)
+        let place = index ?? trie.addGroup(group, to: node)
+        // The key shares the memory of the name.
+        let share = Share(node: node, group: trie.nodes[Int(node)].groups[place].name)
+        sessions[session].shares[share] = trie.nodes[Int(node)].groups[place].members.count
+        sessions[session].levels += shape.levels
+        let member = TopicTrie.Subscriber(session: Int32(session), qos: qos)
+        trie.nodes[Int(node)].groups[place].members.append(member)
+        subscriptionCount += 1
+        return qos
+    }
+
     /// Removes a subscription. Returns `false` if there is none to exactly this filter.
     @discardableResult
     package mutating func unsubscribe(_ session: UInt64, from filter: String) -> Bool {
-        guard let index = indexByID[session], MQTTTopic.isFilter(filter),
-            let node = filter.withContiguousUTF8({ trie.find($0) }),
+        guard let index = indexByID[session], MQTTTopic.isFilter(filter) else { return false }
+        let share: Share?? = filter.withContiguousUTF8 { text in
+            SharedFilter(text).map { shared in
+                trie.find(shared.filter).map { Share(node: $0, group: Array(shared.group)) }
+            }
+        }
+        if let share {
+            guard let share, let place = sessions[Int(index)].shares.removeValue(forKey: share) else { return false }
+            sessions[Int(index)].levels -= filter.withContiguousUTF8 { FilterCost($0).levels }
+            remove(from: share, at: place)
+            return true
+        }
+        guard let node = filter.withContiguousUTF8({ trie.find($0) }),
             let place = sessions[Int(index)].places.removeValue(forKey: node)
         else { return false }
         sessions[Int(index)].levels -= filter.withContiguousUTF8 { FilterCost($0).levels }
@@ -168,6 +239,21 @@ package struct BrokerCore: Sendable {
         trie.prune(node)
     }
 
+    /// Removes one member from a group. The last member moves to its index.
+    private mutating func remove(from share: Share, at place: Int) {
+        let node = Int(share.node)
+        guard let index = trie.nodes[node].groups.firstIndex(where: { $0.name == share.group }),
+            let last = trie.nodes[node].groups[index].members.popLast()
+        else { return }
+        if place < trie.nodes[node].groups[index].members.count {
+            trie.nodes[node].groups[index].members[place] = last
+            sessions[Int(last.session)].shares[share] = place
+        }
+        if trie.nodes[node].groups[index].members.isEmpty { trie.removeGroup(at: index, of: share.node) }
+        subscriptionCount -= 1
+        trie.prune(share.node)
+    }
+
     // MARK: Messages
 
     /// Fills `deliveries` with all sessions that get a message of this topic and QoS. Allocates nothing once
@@ -175,8 +261,8 @@ package struct BrokerCore: Sendable {
     package mutating func route(topic: String, qos: MQTTQoS, into deliveries: inout [Delivery]) {
         deliveries.removeAll(keepingCapacity: true)
         topic.withContiguousUTF8 { trie.match($0) }
-        // A session is at most once on a node.
-        guard trie.matched.count > 1 else {
+        // A session is at most once among the subscribers of a node.
+        guard trie.matched.count > 1 || trie.matched.contains(where: { !trie.nodes[Int($0)].groups.isEmpty }) else {
             guard let node = trie.matched.first else { return }
             for subscriber in trie.nodes[Int(node)].subscribers where !sessions[Int(subscriber.session)].isGone {
                 let session = sessions[Int(subscriber.session)].id
@@ -187,8 +273,35 @@ package struct BrokerCore: Sendable {
         routing &+= 1
         for node in trie.matched {
             for subscriber in trie.nodes[Int(node)].subscribers { deliver(subscriber, qos, into: &deliveries) }
+            for group in trie.nodes[Int(node)].groups.indices {
+                if let member = nextMember(of: group, on: Int(node)) { deliver(member, qos, into: &deliveries) }
+            }
         }
     }
+
+    /// Returns the member of a group that gets the next message: the members with a connection take turns. If a search of
+    /// limited length finds none of them, it is the next one whose session has not ended, which stores the message.
+    private mutating func nextMember(of group: Int, on node: Int) -> TopicTrie.Subscriber? {
+        let (count, turn) = (trie.nodes[node].groups[group].members.count, trie.nodes[node].groups[group].turn)
+        var absent: Int?
+        for step in 0..<count {
+            let place = (turn % count + step) % count
+            let session = Int(trie.nodes[node].groups[group].members[place].session)
+            if sessions[session].isGone { continue }
+            if absent == nil { absent = place }
+            guard sessions[session].isAbsent, step < Self.longestSearch else {
+                let chosen = sessions[session].isAbsent ? absent ?? place : place
+                trie.nodes[node].groups[group].turn = chosen + 1
+                return trie.nodes[node].groups[group].members[chosen]
+            }
+        }
+        guard let absent else { return nil }
+        trie.nodes[node].groups[group].turn = absent + 1
+        return trie.nodes[node].groups[group].members[absent]
+    }
+
+    /// How many members of a group are examined to find one with a connection.
+    private static let longestSearch = 256
 
     @inline(__always)
     private mutating func deliver(_ subscriber: TopicTrie.Subscriber, _ qos: MQTTQoS, into deliveries: inout [Delivery])
@@ -224,6 +337,9 @@ extension BrokerCore {
         package var maximumFilterLevels = 32
         /// The allowed values of ``maximumFilterLevels``.
         package static let filterLevels = 1...128
+        /// The most groups of shared subscriptions to one filter; 64 by default. One member of each group gets a message,
+        /// so each group is searched for it.
+        package var maximumGroupsPerFilter = 64
         /// The most levels of the filters of one session together, and so of its nodes in the trie; 8,192 by default.
         package var maximumNodesPerSession = 8192
         /// The most nodes of the trie; 1,000,000 by default.
@@ -248,7 +364,7 @@ extension BrokerCore {
     }
 
     func mayHaveMore(_ session: Int, _ shape: FilterCost) -> Bool {
-        sessions[session].places.count < limits.maximumSubscriptionsPerSession
+        sessions[session].filterCount < limits.maximumSubscriptionsPerSession
             && sessions[session].levels + shape.levels <= limits.maximumNodesPerSession
     }
 

@@ -12,6 +12,14 @@ struct TopicTrie: Sendable {
         var qos: MQTTQoS
     }
 
+    /// The subscribers of a shared subscription. One of them gets each message.
+    struct Group: Sendable {
+        var name: [UInt8]
+        var members: [Subscriber] = []
+        /// The member whose turn it is.
+        var turn = 0
+    }
+
     /// One level of a filter, and the subscribers of the filter that ends here.
     struct Node: Sendable {
         var parent: Int32
@@ -27,6 +35,10 @@ struct TopicTrie: Sendable {
         /// How many levels are `+`, down to this one.
         var wildcards: UInt16 = 0
         var subscribers: [Subscriber] = []
+        /// The groups of shared subscriptions to the filter that ends here.
+        var groups: [Group] = []
+
+        var hasSubscribers: Bool { !subscribers.isEmpty || !groups.isEmpty }
 
         /// Whether there is a child with a name, in addition to `+` and `#`.
         var hasNamedChildren: Bool { childCount > (single >= 0 ? 1 : 0) + (multi >= 0 ? 1 : 0) }
@@ -147,7 +159,7 @@ struct TopicTrie: Sendable {
 
     @inline(__always)
     private mutating func found(_ node: Int32) {
-        if node >= 0, !nodes[Int(node)].subscribers.isEmpty { matched.append(node) }
+        if node >= 0, nodes[Int(node)].hasSubscribers { matched.append(node) }
     }
 
     /// The node of a well-formed filter; `nil` if there is none.
@@ -177,10 +189,22 @@ struct TopicTrie: Sendable {
         return node
     }
 
+    /// Adds a group of shared subscriptions to a node. Returns its index. The caller must add a member.
+    mutating func addGroup(_ name: [UInt8], to node: Int32) -> Int {
+        nodes[Int(node)].groups.append(Group(name: name))
+        nameBytes += name.count
+        return nodes[Int(node)].groups.count - 1
+    }
+
+    /// Removes a group without members from its node. The caller must pass the node to ``prune(_:)``.
+    mutating func removeGroup(at index: Int, of node: Int32) {
+        nameBytes -= nodes[Int(node)].groups.remove(at: index).name.count
+    }
+
     /// Removes a node, and then its parents, as long as they have neither children nor subscribers.
     mutating func prune(_ node: Int32) {
         var node = node
-        while node > 0, nodes[Int(node)].childCount == 0, nodes[Int(node)].subscribers.isEmpty {
+        while node > 0, nodes[Int(node)].childCount == 0, !nodes[Int(node)].hasSubscribers {
             let parent = nodes[Int(node)].parent
             switch nodes[Int(node)].kind {
             case .single: nodes[Int(parent)].single = -1

@@ -49,7 +49,44 @@ package enum MQTTTopic {
     /// Whether a message to `topic` goes to a subscriber of `filter`. Both must be well-formed. Use it for a few
     /// filters, and ``TopicTrie`` for many.
     package static func matches(filter: String, topic: String) -> Bool {
-        filter.withContiguousUTF8 { filter in topic.withContiguousUTF8 { matches(filter: filter, topic: $0) } }
+        filter.withContiguousUTF8 { filter in
+            topic.withContiguousUTF8 { matches(filter: SharedFilter(filter)?.filter ?? filter, topic: $0) }
+        }
+    }
+
+    /// Whether a filter is that of a shared subscription.
+    package static func isShared(_ filter: String) -> Bool {
+        filter.withContiguousUTF8 { SharedFilter($0) != nil }
+    }
+
+    /// The longest topic name for which ``filters(matching:atMost:)`` returns filters with wildcards, in bytes.
+    private static let longestGuess = 256
+
+    /// Filters that match a topic name: the name itself, then those with wildcards, those with the fewest `+` first.
+    ///
+    /// - Parameters:
+    ///   - topic: A well-formed topic name.
+    ///   - count: The most filters.
+    package static func filters(matching topic: String, atMost count: Int) -> [String] {
+        var filters = [topic]
+        // Few filters are longer, and a peer chooses the topic.
+        guard topic.utf8.count <= longestGuess else { return filters }
+        let levels = topic.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
+        // The levels that are `+`, as bits.
+        let wild = min(levels.count, 6)
+        let masks = (0..<1 << wild).sorted { $0.nonzeroBitCount < $1.nonzeroBitCount }
+        for mask in masks {
+            guard filters.count < count else { break }
+            let replaced = levels.enumerated().map { $0.offset < wild && mask >> $0.offset & 1 == 1 ? "+" : $0.element }
+            if mask != 0 { filters.append(replaced.joined(separator: "/")) }
+            // `#` in place of the rest, or behind the whole name, unless this repeats a filter of another mask.
+            for end in stride(from: levels.count, through: 0, by: -1)
+            where filters.count < count && mask >> end == 0 {
+                filters.append((replaced[..<end] + ["#"]).joined(separator: "/"))
+            }
+        }
+        let isSystem = topic.utf8.first == system
+        return filters.prefix(count).filter { !isSystem || $0.utf8.first == system }
     }
 
     private static func matches(filter: UnsafeRawBufferPointer, topic: UnsafeRawBufferPointer) -> Bool {
@@ -80,6 +117,43 @@ package enum MQTTTopic {
         var end = start
         while end < bytes.count && bytes[end] != separator { end += 1 }
         return end
+    }
+}
+
+/// The parts of the filter of a shared subscription: `$share/group/filter` (MQTT 5.0, section 4.8.2, which brokers of
+/// 3.1.1 support too), or `$queue/filter`. Each message that matches goes to one member of the group.
+///
+/// A filter that only begins like one, such as `$share/group`, is an ordinary filter.
+struct SharedFilter {
+    private static let share = Array("$share/".utf8)
+    private static let queue = Array("$queue/".utf8)
+
+    /// The name of the group; empty for `$queue`, whose subscribers are one group.
+    let group: UnsafeRawBufferPointer
+    /// The filter for topics.
+    let filter: UnsafeRawBufferPointer
+
+    /// Returns `nil` unless `text` is the filter of a shared subscription. The parts point into `text`.
+    @inline(__always)
+    init?(_ text: UnsafeRawBufferPointer) {
+        guard text.first == MQTTTopic.system else { return nil }
+        self.init(system: text)
+    }
+
+    private init?(system text: UnsafeRawBufferPointer) {
+        if text.starts(with: Self.queue) {
+            group = UnsafeRawBufferPointer(rebasing: text[..<0])
+            filter = UnsafeRawBufferPointer(rebasing: text[Self.queue.count...])
+        } else {
+            guard text.starts(with: Self.share) else { return nil }
+            let end = MQTTTopic.levelEnd(text, from: Self.share.count)
+            group = UnsafeRawBufferPointer(rebasing: text[Self.share.count..<end])
+            guard end < text.count, !group.isEmpty, !group.contains(MQTTTopic.singleLevel),
+                !group.contains(MQTTTopic.multiLevel)
+            else { return nil }
+            filter = UnsafeRawBufferPointer(rebasing: text[(end + 1)...])
+        }
+        guard !filter.isEmpty else { return nil }
     }
 }
 

@@ -73,6 +73,63 @@ struct BrokerCoreTests {
         #expect(broker.subscriptionCount == 0)
     }
 
+    @Test(
+        "One member of a shared subscription gets each message, in turn, and members without a connection come last",
+        arguments: ["$share/g/", "$queue/"]
+    )
+    func shared(prefix: String) throws {
+        var broker = BrokerCore()
+        for session in 1...4 as ClosedRange<UInt64> { _ = try broker.connect(session, clientID: "") }
+        for session in 1...3 as ClosedRange<UInt64> {
+            #expect(broker.subscribe(session, to: prefix + "a/+", qos: .atLeastOnce) == .atLeastOnce)
+        }
+        #expect(broker.subscribe(4, to: "$share/other/a/#", qos: .exactlyOnce) == .exactlyOnce)
+        let turns = (0..<6).map { _ in broker.deliveries("a/b") }
+        #expect(turns.allSatisfy { $0.count == 2 && $0[4] == .exactlyOnce })
+        for session in 1...3 as ClosedRange<UInt64> {
+            #expect(turns.filter { $0[session] == .atLeastOnce }.count == 2)
+        }
+        #expect(broker.deliveries("b").isEmpty && broker.deliveries("$SYS/b").isEmpty)
+        broker.note(1, isAbsent: true)
+        broker.note(2, isAbsent: true)
+        for _ in 0..<4 { #expect(broker.deliveries("a/b")[3] == .atLeastOnce) }
+        broker.note(3, isAbsent: true)
+        #expect(broker.deliveries("a/b").count == 2)
+        // A session that also has an ordinary subscription gets one copy.
+        #expect(broker.subscribe(4, to: "a/b", qos: .atMostOnce) == .atMostOnce)
+        #expect(broker.deliveries("a/b")[4] == .exactlyOnce)
+        #expect(broker.unsubscribe(3, from: prefix + "a/+") == true)
+        #expect(broker.unsubscribe(3, from: prefix + "a/+") == false)
+        broker.disconnect(2)
+        broker.note(1, isAbsent: false)
+        for _ in 0..<3 { #expect(broker.deliveries("a/b")[1] == .atLeastOnce) }
+        broker.disconnect(1)
+        #expect(broker.deliveries("a/b") == [4: .exactlyOnce])
+        broker.disconnect(4)
+        while broker.clear(atMost: 1) {}
+        #expect(broker.subscriptionCount == 0 && broker.nodeCount == 1)
+    }
+
+    @Test("Shared subscriptions count towards the limits of a session and of a filter")
+    func sharedLimits() throws {
+        var limits = BrokerCore.Limits()
+        limits.maximumSubscriptionsPerSession = 3
+        limits.maximumGroupsPerFilter = 2
+        var broker = BrokerCore(limits: limits)
+        _ = try broker.connect(1, clientID: "a")
+        _ = try broker.connect(2, clientID: "b")
+        #expect(broker.subscribe(1, to: "$share/a/t", qos: .atMostOnce) != nil)
+        #expect(broker.subscribe(1, to: "$share/b/t", qos: .atMostOnce) != nil)
+        #expect(broker.subscribe(1, to: "$share/c/t", qos: .atMostOnce) == nil)
+        #expect(broker.subscribe(1, to: "t", qos: .atMostOnce) != nil)
+        #expect(broker.subscribe(1, to: "u", qos: .atMostOnce) == nil)
+        #expect(broker.subscribe(1, to: "$share/a/t", qos: .atLeastOnce) == .atLeastOnce)
+        #expect(broker.subscribe(2, to: "$share/b/t", qos: .atMostOnce) != nil)
+        // These are ordinary filters, because no filter follows a group.
+        #expect(broker.subscribe(2, to: "$share/b", qos: .atMostOnce) != nil)
+        #expect(broker.deliveries("$share/b") == [2: .atMostOnce])
+    }
+
     @Test("A second session of the same client replaces the first")
     func takeover() throws {
         var broker = BrokerCore()

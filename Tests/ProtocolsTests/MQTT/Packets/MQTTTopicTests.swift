@@ -36,7 +36,33 @@ struct MQTTTopicTests {
         #expect(!MQTTTopic.isName(longest + "a") && !MQTTTopic.isFilter(longest + "a"))
     }
 
+    @Test(
+        "The filters that match a topic match it, are different, and begin with the topic itself",
+        arguments: ["a", "a/b", "a/b/c", "a//b", "/", "a/b/c/d/e/f/g/h", "$SYS/a"]
+    )
+    func matching(topic: String) {
+        let filters = MQTTTopic.filters(matching: topic, atMost: 64)
+        #expect(filters.first == topic && filters.count <= 64 && Set(filters).count == filters.count)
+        for filter in filters {
+            #expect(MQTTTopic.isFilter(filter) && MQTTTopic.matches(filter: filter, topic: topic), "\(filter)")
+        }
+        if topic == "a/b" {
+            #expect(
+                Set(filters) == ["a/b", "a/b/#", "a/#", "#", "+/b", "a/+", "+/+", "+/b/#", "a/+/#", "+/+/#", "+/#"]
+            )
+        }
+    }
+
     static let table: [(String, String, Bool)] = [
+        ("$share/g/a/+", "a/b", true),
+        ("$share/g/a/+", "$share/g/a/b", false),
+        ("$share/g/#", "$SYS/x", false),
+        ("$share/g/$SYS/#", "$SYS/x", true),
+        ("$queue/a", "a", true),
+        ("$queue/+", "$queue/a", false),
+        ("$share/g", "$share/g", true),
+        ("$share//a", "a", false),
+        ("$share/+/a", "a", false),
         ("sport/tennis/player1/#", "sport/tennis/player1", true),
         ("sport/tennis/player1/#", "sport/tennis/player1/ranking", true),
         ("sport/tennis/player1/#", "sport/tennis/player1/score/wimbledon", true),
