@@ -14,6 +14,8 @@ private func subscribing(_ url: String, _ show: @escaping @Sendable (Payload) ->
     let lunch = try await client.subscribe("rooms/lunch")
     Task { for try await message in lunch { show(message) } }
     try await client.subscribe("presence/+") { show($0) }
+    await client.filtersAreComplete()
+
     let outcome = await client.publish(Payload(text: "Soup?", topic: "rooms/lunch"))
     guard outcome.isSuccess else { throw NotSent(outcome: outcome) }
     try await client.unsubscribe("presence/+")

@@ -59,6 +59,9 @@ package struct MQTTConfiguration: Sendable, Hashable {
     /// before the acknowledgement. Neither this time nor ``pingTimeout`` runs while output is queued in the kernel, or
     /// while the connection is not read because no caller takes its messages.
     package var acknowledgementTimeout = Duration.seconds(30)
+    /// How long received messages that match no filter of the app wait for one, from the first of them; 30 s by default.
+    /// The core does not use it.
+    package var unclaimedWait = Duration.seconds(30)
 
     /// Creates the defaults: a random client identifier and a clean session without subscriptions.
     package init() {}
@@ -83,6 +86,7 @@ package struct MQTTConfiguration: Sendable, Hashable {
         try MQTTCheck.duration(handshakeTimeout, "handshakeTimeout")
         try MQTTCheck.duration(pingTimeout, "pingTimeout")
         try MQTTCheck.duration(acknowledgementTimeout, "acknowledgementTimeout")
+        try MQTTCheck.duration(unclaimedWait, "unclaimedWait")
     }
 
     /// The silence before PINGREQ, in nanoseconds; 0 if there is no limit.

@@ -261,7 +261,13 @@ extension WebSocketCore {
 extension MQTTWebSocketCore: TopicCore {
     package var session: MQTTSession? { inner.session }
     package var live: MQTTSession? { inner.live }
-    package var client: (name: String, hasSession: Bool) { inner.client }
+    package var client: MQTTClientFacts { inner.client }
+
+    package mutating func holdMessages(alsoLater: Bool) { inner.holdMessages(alsoLater: alsoLater) }
+
+    package mutating func releaseMessages(_ context: inout CoreContext) {
+        inside(&context) { $0.releaseMessages(&$1) }
+    }
 
     package mutating func subscribe(
         _ subscriptions: [MQTTSubscription],

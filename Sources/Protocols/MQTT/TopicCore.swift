@@ -6,8 +6,17 @@ package protocol TopicCore: CompletingCore {
     var session: MQTTSession? { get }
     /// The same session, unless a later connection has taken it over; `nil` then.
     var live: MQTTSession? { get }
-    /// Client: its configured client identifier, and whether the broker has continued the session.
-    var client: (name: String, hasSession: Bool) { get }
+    /// Client: the facts about the connection that the owner of its subscriptions needs.
+    var client: MQTTClientFacts { get }
+    /// Client: lets no message leave until ``releaseMessages(_:)``, so that the subscriptions leave first. A broker
+    /// that has lost the session would not pass a message to a filter that comes after it. `send` returns `blocked`
+    /// meanwhile.
+    ///
+    /// - Parameter alsoLater: Whether later connections of the session leave it to ``releaseMessages(_:)`` to send what
+    ///   earlier ones have left unacknowledged. Then it must be called on each of them.
+    mutating func holdMessages(alsoLater: Bool)
+    /// Client: sends what earlier connections have left unacknowledged, if that has been held, and lets messages leave.
+    mutating func releaseMessages(_ context: inout CoreContext)
     /// Sends a subscription request. ``MQTTSignal/subscribeAnswered(_:_:)`` reports the answer under `id`.
     mutating func subscribe(_ subscriptions: [MQTTSubscription], id: UInt64, _ context: inout CoreContext)
         throws(TransportError)
@@ -20,3 +29,15 @@ package protocol TopicCore: CompletingCore {
 }
 
 extension MQTTCore: TopicCore {}
+
+/// The facts about a connection that the owner of a client's subscriptions needs.
+package struct MQTTClientFacts: Sendable, Hashable {
+    /// The configured client identifier; empty if it is random.
+    package var name = ""
+    /// Whether the broker has continued the session.
+    package var hasSession = false
+    /// The configured filters, to which the connection itself subscribes.
+    package var filters: [String] = []
+    /// How long messages wait for a filter that matches them; see ``MQTTConfiguration/unclaimedWait``.
+    package var unclaimedWait = Duration.seconds(30)
+}

@@ -117,6 +117,11 @@ extension TransportDescriptor {
             "a time such as 30s",
             "how long the broker may take to answer any packet but PINGREQ (30s)"
         ),
+        TransportOption(
+            "unclaimed-wait",
+            "a time such as 30s",
+            "how long messages of an MQTTClient that match no filter wait for one (30s)"
+        ),
         TransportOption("ping-timeout", "a time such as 10s", "how long the broker may be silent after PINGREQ (10s)"),
         TransportOption("handshake-timeout", "a time such as 10s", "how long the handshake may take (10s)"),
         TransportOption(
@@ -171,6 +176,7 @@ extension TransportDescriptor {
         configuration.pingTimeout = try options.duration("ping-timeout") ?? configuration.pingTimeout
         configuration.acknowledgementTimeout =
             try options.duration("acknowledgement-timeout") ?? configuration.acknowledgementTimeout
+        configuration.unclaimedWait = try options.duration("unclaimed-wait") ?? configuration.unclaimedWait
         configuration.maximumMessageSize = try maximumSize(options)
         configuration.handshakeTimeout = try options.duration("handshake-timeout") ?? configuration.handshakeTimeout
         configuration.user = endpoint.user

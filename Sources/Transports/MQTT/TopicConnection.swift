@@ -27,6 +27,18 @@ extension ConnectionDriver {
         try body(&topics, &context)
     }
 
+    /// Lets no message leave before the subscriptions, until ``releaseMessages()``.
+    func holdMessages(alsoLater: Bool) {
+        // A connection that has ended sends no messages.
+        try? withTopicCore { (core, _) in core.holdMessages(alsoLater: alsoLater) }
+    }
+
+    /// Lets messages leave.
+    func releaseMessages() {
+        try? withTopicCore { (core, context) in core.releaseMessages(&context) }
+        if !waiting.blocked.isEmpty { requestFlush() }
+    }
+
     /// Answers SUBSCRIBE, for a broker. `granted` has the QoS of each filter in order, or `nil` for a refused one.
     package func grant(_ packetID: UInt16, _ granted: [MQTTQoS?]) {
         // A connection that has ended needs no answer.

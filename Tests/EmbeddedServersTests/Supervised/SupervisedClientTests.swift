@@ -121,7 +121,7 @@ struct SupervisedClientTests {
         try await rig.publish("no", to: "gone")
         try await rig.publish("yes", to: "stays")
         #expect(text(try await stays.next()) == "yes")
-        #expect(await rig.client.unclaimed() == 0)
+        #expect(await rig.client.unclaimedCount() == 0)
         await rig.stop()
     }
 

@@ -97,6 +97,10 @@ package struct MQTTCore: EarlyCore, ExplainingCore, IdentifyingCore {
     var unconfirmed: [Unconfirmed] = []
     /// Whether the broker has continued a session.
     var hasSession = false
+    /// Whether no message leaves until the client has made its subscriptions; see ``holdMessages(alsoLater:)``.
+    var holdsMessages = false
+    /// Whether messages of an earlier connection are to be sent again once messages may leave.
+    var mustResend = false
     var handshakeSubscription: UInt16 = 0
     /// The QoS values that each SUBSCRIBE in flight has requested.
     var requested: [UInt16: [MQTTQoS]] = [:]
@@ -416,7 +420,12 @@ extension MQTTCore {
 
     mutating func opened(_ context: inout CoreContext) -> CoreEvent {
         state = .open
-        resendUnacknowledged(&context)
+        if live?.subscribesFirst == true {
+            // The owner of the subscriptions releases it, also if there is none.
+            mustResend = true
+        } else {
+            resendUnacknowledged(&context)
+        }
         reader.accepted = Self.acceptedFromServer
         reader.phase = .open
         early.reverse()
@@ -447,10 +456,27 @@ extension MQTTCore {
 
     // MARK: On the open connection
 
-    /// The configured client identifier, and whether the broker has continued its session.
-    package var client: (name: String, hasSession: Bool) {
-        guard case .client(let configuration) = side else { return ("", false) }
-        return (configuration.clientID ?? "", hasSession)
+    package var client: MQTTClientFacts {
+        guard case .client(let configuration) = side else { return MQTTClientFacts() }
+        return MQTTClientFacts(
+            name: configuration.clientID ?? "",
+            hasSession: hasSession,
+            filters: configuration.subscriptions.map(\.filter),
+            unclaimedWait: configuration.unclaimedWait
+        )
+    }
+
+    package mutating func holdMessages(alsoLater: Bool) {
+        guard isClient, state == .open || state == .early else { return }
+        holdsMessages = true
+        if alsoLater { live?.subscribesFirst = true }
+    }
+
+    package mutating func releaseMessages(_ context: inout CoreContext) {
+        holdsMessages = false
+        guard mustResend else { return }
+        mustResend = false
+        if state == .open { resendUnacknowledged(&context) }
     }
 
     /// Sends a subscription request. ``MQTTSignal/subscribeAnswered(_:_:)`` reports the answer under `id`.
@@ -662,7 +688,14 @@ extension MQTTCore {
 
     /// The first filter of the client that is a full topic name.
     private var topicForClient: String? {
-        subscriptions.first { MQTTTopic.isName($0.filter) }?.filter
+        for subscription in subscriptions {
+            let filter = subscription.filter.withContiguousUTF8 { text in
+                SharedFilter(text).map { String(decoding: $0.filter, as: UTF8.self) }
+            }
+            let topic = filter ?? subscription.filter
+            if MQTTTopic.isName(topic) { return topic }
+        }
+        return nil
     }
 
     /// The QoS at which the client gets a message of this topic: at most the highest one granted to a matching filter,

@@ -157,6 +157,8 @@ extension MQTTCore {
         try checkOpen()
         guard payload.count <= maximumMessageSize else { throw tooLarge(payload.count) }
         if state == .early, !hasRoomForEarly { return .blocked }
+        // Releasing the messages makes the driver repeat the call.
+        guard !holdsMessages else { return .blocked }
         var packetID: UInt16 = 0
         if qos != .atMostOnce {
             let kind: InFlight.Kind = qos == .exactlyOnce ? .exactlyOnce : .publish

@@ -34,6 +34,8 @@ package final class MQTTSession: @unchecked Sendable {
     package let name: [UInt8]
     /// At a broker: the messages for the client that were not sent yet.
     package var outbox: MQTTOutbox
+    /// Whether the client makes its subscriptions on each new connection before unacknowledged messages are sent again.
+    var subscribesFirst = false
     private(set) var sent: [UInt16: Sent] = [:]
     /// The packet identifiers that were answered by PUBREC and not released by PUBREL.
     var received: Set<UInt16> = []

@@ -37,6 +37,8 @@ package struct UnprocessedMessages: Sendable {
     /// The time of the last reminder about the oldest message.
     private var remindedAt: Instant?
 
+    package init() {}
+
     /// The number of messages in the list. A message leaves it when it and all messages before it are acknowledged.
     package var count: Int { entries.count - head }
 
@@ -49,6 +51,12 @@ package struct UnprocessedMessages: Sendable {
         entries.append(Entry(key: lastKey, sequence: sequence, mark: mark, givenAt: now, state: .given))
         return lastKey
     }
+
+    /// Adds a message outside sessions, like ``add(sequence:mark:at:)``.
+    package mutating func add(at now: Instant) -> UInt64 { add(sequence: 0, mark: nil, at: now) }
+
+    /// Records that the app has acknowledged a message, and returns how many messages have left the list.
+    package mutating func settle(_ key: UInt64) -> Int { settle(key, isAbandoned: false)?.released ?? 0 }
 
     /// Adds a message that the app is not given, and returns how many messages have left the list.
     mutating func addProcessed(at now: Instant) -> Int {
@@ -65,6 +73,12 @@ package struct UnprocessedMessages: Sendable {
         else { return nil }
         entries[index].state = isAbandoned ? .abandoned : .acknowledged
         return (entries[index].mark, release())
+    }
+
+    /// Whether the app was given a message under this key and has not settled it.
+    func contains(_ key: UInt64) -> Bool {
+        guard let index = firstIndex(where: { $0.key >= key }) else { return false }
+        return entries[index].key == key && entries[index].state == .given
     }
 
     /// Returns the key of a message of a session that the app has released and that is given to it again.

@@ -35,6 +35,8 @@ protocol ConnectionDelegate: AnyObject {
     var delivery: DeliveryConfiguration { get }
     /// The app has processed the message of this key, or has released it unprocessed.
     func processed(_ key: UInt64, isAbandoned: Bool)
+    /// Whether an acknowledgement of the message of this key still has an effect.
+    func isUnprocessed(_ key: UInt64) -> Bool
     /// The memory that a connection uses for the owner has changed.
     func bufferChanged()
     /// The connection of this number reports an event.

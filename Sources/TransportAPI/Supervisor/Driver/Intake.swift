@@ -23,6 +23,10 @@ public struct ReceivedMessage: Sendable {
     public func acknowledge() {
         receipt?.acknowledge()
     }
+
+    /// Whether an acknowledgement still has an effect. It has none once the connection has ended over which the message
+    /// came, because the next one brings the message again. Call this on the runtime.
+    package var awaitsAcknowledgement: Bool { receipt?.isAwaited ?? false }
 }
 
 /// Acknowledges one message. A receipt that is released before has abandoned the message.
@@ -49,6 +53,8 @@ private final class Receipt: @unchecked Sendable {
         target.owner?.processed(key, isAbandoned: false)
     }
 
+    var isAwaited: Bool { !isSettled && target.value.owner?.isUnprocessed(key) == true }
+
     deinit {
         // Not inline, because the last reference can be released in the middle of other work on the runtime.
         guard !isSettled else { return }
@@ -66,8 +72,16 @@ private final class ReceiptTarget {
 final class Intake {
     let messages: MulticastBuffer<Payload>
     let deliveries = MulticastBuffer<ReceivedMessage>(limit: .max, .pause, keepsBacklog: true, passesOn: true)
-    /// Whether the app acknowledges each message, because it has requested ``deliveries``.
+    /// Whether each message is acknowledged by a receipt, because the app has requested ``deliveries`` or there is an
+    /// ``interceptor``.
     private(set) var isAcknowledgedByApp = false
+    /// Whether the app has requested ``deliveries``.
+    private(set) var isRequestedByApp = false
+    /// Decides about each message before the listeners of ``messages`` get it, unless the app has requested
+    /// ``deliveries``. `true` passes the message on and acknowledges it. With `false` the interceptor has the message,
+    /// and acknowledges it later. The second argument is whether another listener than the interceptor's own one gets
+    /// all messages.
+    var interceptor: ((ReceivedMessage, Bool) -> Bool)?
     /// How many messages were given to the app and not acknowledged in their order.
     var unprocessedCount = 0
     /// How much memory the unacknowledged messages take, in bytes.
@@ -124,26 +138,45 @@ final class Intake {
     /// From now on the app acknowledges messages, which is reported to `owner`. Messages that no listener has taken
     /// were acknowledged when they were received.
     func acknowledgeByApp(reportingTo owner: any ConnectionDelegate) {
+        isRequestedByApp = true
+        makeReceipts(reportingTo: owner)
+        for payload in messages.endBacklog() { deliveries.send(ReceivedMessage(payload, nil)) }
+    }
+
+    /// From now on each message has a receipt, which is reported to `owner`.
+    func makeReceipts(reportingTo owner: any ConnectionDelegate) {
         isAcknowledgedByApp = true
         // Set as late as possible, because a weak reference makes each use of an object slower.
         target.value.owner = owner
-        for payload in messages.endBacklog() { deliveries.send(ReceivedMessage(payload, nil)) }
     }
 
     /// Gives the app a message that was acknowledged when it was received.
     func give(_ payload: Payload) {
-        guard isAcknowledgedByApp else { return messages.send(payload) }
+        guard isRequestedByApp else { return messages.send(payload) }
         if messages.hasListeners { messages.send(payload) }
         deliveries.send(ReceivedMessage(payload, nil))
     }
 
     /// Gives the app a message that it acknowledges under this key.
     func give(_ payload: Payload, _ key: UInt64) {
+        let message = ReceivedMessage(payload, Receipt(key, target))
+        if !isRequestedByApp {
+            guard let interceptor, !interceptor(message, messages.listenerCount > 1) else {
+                messages.send(payload)
+                return message.acknowledge()
+            }
+            return keep(payload, key)
+        }
+        keep(payload, key)
+        if messages.hasListeners { messages.send(payload) }
+        deliveries.send(message)
+    }
+
+    /// Counts a message until it is settled.
+    private func keep(_ payload: Payload, _ key: UInt64) {
         let size = payload.bufferedBytes
         sizes[key] = size
         unprocessedBytes += size
-        if messages.hasListeners { messages.send(payload) }
-        deliveries.send(ReceivedMessage(payload, Receipt(key, target)))
     }
 
     /// The app has acknowledged or released a message.

@@ -119,7 +119,8 @@ package final class MulticastBuffer<Element: Sendable> {
         return !listeners.contains { $0.isFull }
     }
 
-    var hasListeners: Bool { !listeners.isEmpty }
+    package var hasListeners: Bool { !listeners.isEmpty }
+    var listenerCount: Int { listeners.count }
 
     /// Whether every listener's buffer is at least half empty.
     var isHalfEmpty: Bool { listeners.allSatisfy { $0.count <= limit / 2 && $0.bytes <= byteLimit / 2 } }

@@ -209,6 +209,24 @@ public final class Supervisor: Sendable {
         runtime.execute { [driver] in driver.value.watchConnections(action) }
     }
 
+    /// Shows each message to `interceptor`, on the runtime, before the listeners of ``messages`` get it. If it returns
+    /// `true`, they get it, and it is acknowledged. Otherwise the interceptor has it, and acknowledges it later; it
+    /// counts towards the limits of the buffer until then. The second argument is whether others than one listener get
+    /// all messages. The app gets every message of ``deliveries``, so then the interceptor is not called. A later call
+    /// replaces the interceptor.
+    package func intercept(_ interceptor: @escaping @Sendable (ReceivedMessage, Bool) -> Bool) {
+        runtime.execute { [driver] in driver.value.intercept(interceptor) }
+    }
+
+    /// Gives the listeners of ``messages`` a message that an interceptor or a listener gives back, and acknowledges it if
+    /// it has a receipt.
+    package func giveBack(_ payload: Payload, _ message: ReceivedMessage?) {
+        runtime.execute { [received] in
+            received.value.send(payload)
+            message?.acknowledge()
+        }
+    }
+
     /// Reports an event to the observer that the supervisor can't detect itself.
     package func report(_ note: SupervisorEvent) {
         runtime.execute { [driver] in driver.value.note(note) }

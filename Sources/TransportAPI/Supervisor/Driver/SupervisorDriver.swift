@@ -323,8 +323,20 @@ final class SupervisorDriver: ConnectionDelegate {
 
     /// From now on the app acknowledges each message once it has processed it.
     func acknowledgeAfterProcessing() {
-        guard !intake.isAcknowledgedByApp else { return }
+        guard !intake.isRequestedByApp else { return }
         intake.acknowledgeByApp(reportingTo: self)
+        useReceipts()
+    }
+
+    /// Shows each message to `interceptor` before the listeners get it; see ``Intake/interceptor``.
+    func intercept(_ interceptor: @escaping (ReceivedMessage, Bool) -> Bool) {
+        intake.interceptor = interceptor
+        guard !intake.isAcknowledgedByApp else { return }
+        intake.makeReceipts(reportingTo: self)
+        useReceipts()
+    }
+
+    private func useReceipts() {
         for attempt in attempts.values { attempt.handle?.confirmByHand(isRead: true) }
         handle(.acknowledgesAfterProcessing)
         intake.offerRoom()
@@ -335,6 +347,8 @@ final class SupervisorDriver: ConnectionDelegate {
         handle(.processed(key, isAbandoned: isAbandoned))
         intake.offerRoom()
     }
+
+    func isUnprocessed(_ key: UInt64) -> Bool { machine.isUnprocessed(key) }
 
     /// Does nothing, because the supervisor's limits apply to it alone.
     func bufferChanged() {}

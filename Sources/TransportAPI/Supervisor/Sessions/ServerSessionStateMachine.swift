@@ -82,6 +82,9 @@ package struct ServerSessionStateMachine: Sendable {
         mutating get { delivery.unprocessed?.count ?? 0 }
     }
 
+    /// Whether an acknowledgement of the message of this key still has an effect.
+    func isUnprocessed(_ key: UInt64) -> Bool { delivery.unprocessed?.contains(key) ?? false }
+
     /// Ends the session and its connection, because the client has begun another session.
     package mutating func supersede(_ actions: inout [SupervisorAction]) {
         guard !isOver else { return }

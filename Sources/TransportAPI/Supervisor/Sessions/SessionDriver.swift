@@ -108,6 +108,8 @@ final class SessionDriver: ConnectionDelegate {
         intake.offerRoom()
     }
 
+    func isUnprocessed(_ key: UInt64) -> Bool { machine.isUnprocessed(key) }
+
     /// Ends the session because the server buffers too much, and discards the messages that the app has not taken.
     func discard(_ reason: CloseReason) {
         buffer.discard()

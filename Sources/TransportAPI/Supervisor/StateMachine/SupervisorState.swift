@@ -105,6 +105,9 @@ public enum SupervisorEvent: Sendable, Hashable {
     case received(bytes: Int)
     /// A message was larger than `max-message`. It was discarded, because its broker would send it again forever.
     case discarded(DiscardedMessage)
+    /// A message over MQTT matched no filter of an `MQTTClient`, although the client had waited for one. It was
+    /// acknowledged and dropped.
+    case unclaimed(DiscardedMessage)
     /// A message arrived twice, and the second copy was dropped.
     case duplicate
     /// The app has had a message of ``Supervisor/deliveries`` for longer than

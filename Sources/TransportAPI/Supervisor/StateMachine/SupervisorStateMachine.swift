@@ -127,6 +127,9 @@ package struct SupervisorStateMachine: Sendable {
         mutating get { delivery.unprocessed?.count ?? 0 }
     }
 
+    /// Whether an acknowledgement of the message of this key still has an effect.
+    func isUnprocessed(_ key: UInt64) -> Bool { delivery.unprocessed?.contains(key) ?? false }
+
     /// Whether it has ended for good.
     package var isOver: Bool { phase == .closed }
 

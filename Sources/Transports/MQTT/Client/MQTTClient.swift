@@ -23,6 +23,7 @@ public final class MQTTClient: Sendable {
     private let runtime: any SupervisorRuntime
     private let subscriber: RuntimeBound<MQTTSubscriber>
     private let answers: RuntimeBound<MulticastBuffer<MQTTGrant>>
+    private let unmatched: RuntimeBound<MulticastBuffer<Payload>>
     /// The tasks that pass on messages and wait for the end.
     private let tasks: [Task<Void, Never>]
 
@@ -40,12 +41,19 @@ public final class MQTTClient: Sendable {
             throw TransportError(.unsupported, .configure, "this transport has no topics")
         }
         let loop = core.driver.loop
-        let (subscriber, answers) = Self.make(buffer, isSupervised: false, on: loop)
-        (carrier, runtime, self.subscriber, self.answers) = (.connection(core), loop, subscriber, answers)
+        let (subscriber, answers, unmatched) = Self.make(buffer, isSupervised: false, on: loop) { _ in }
+        (carrier, runtime, self.subscriber) = (.connection(core), loop, subscriber)
+        (self.answers, self.unmatched) = (answers, unmatched)
         Self.run(on: loop) { subscriber.value.linked(core, to: nil) }
         let reading = Task(executorPreference: loop) {
             do throws(TransportError) {
-                while let payload = try await core.receive() { await Self.deliver(payload, subscriber) }
+                while let payload = try await core.receive() {
+                    if subscriber.value.takes(payload) {
+                        await Self.deliver(payload, subscriber)
+                    } else {
+                        await subscriber.value.routes.waitForRoom(Self.routes(of: subscriber))
+                    }
+                }
                 subscriber.value.routes.finish()
             } catch {
                 subscriber.value.routes.finish(error)
@@ -65,9 +73,13 @@ public final class MQTTClient: Sendable {
     ///     supervisor's own buffer fills, and then the connection is not read.
     public init(_ supervisor: Supervisor, buffer: Int = 256) {
         let runtime = supervisor.runtime
-        let (subscriber, answers) = Self.make(buffer, isSupervised: true, on: runtime)
-        (carrier, self.runtime, self.subscriber, self.answers) = (.supervisor(supervisor), runtime, subscriber, answers)
+        let (subscriber, answers, unmatched) = Self.make(buffer, isSupervised: true, on: runtime) { [weak supervisor] in
+            supervisor?.report(.unclaimed($0))
+        }
+        (carrier, self.runtime, self.subscriber) = (.supervisor(supervisor), runtime, subscriber)
+        (self.answers, self.unmatched) = (answers, unmatched)
         supervisor.onConnection { connection, endpoint in subscriber.value.linked(connection, to: endpoint) }
+        supervisor.intercept { subscriber.value.intercepts($0, appGetsAll: $1) }
         let messages = supervisor.messages
         let reading = Task(executorPreference: runtime.taskExecutor) {
             for await payload in messages { await Self.deliver(payload, subscriber) }
@@ -88,8 +100,19 @@ public final class MQTTClient: Sendable {
     deinit {
         // No caller can listen any more.
         runtime.execute { [carrier, subscriber, tasks] in
-            if case .connection(let core) = carrier { return core.driver.value.beginClose(.user) }
+            guard case .supervisor(let supervisor) = carrier else {
+                if case .connection(let core) = carrier { core.driver.value.beginClose(.user) }
+                return
+            }
             for task in tasks { task.cancel() }
+            supervisor.intercept { _, _ in true }
+            for message in subscriber.value.takeWaiting() {
+                if case .receipt(let received, _) = message.acknowledgement {
+                    supervisor.giveBack(message.payload, received)
+                } else {
+                    supervisor.giveBack(message.payload, nil)
+                }
+            }
             subscriber.value.end(.cancelled(.open))
             subscriber.value.routes.finish()
         }
@@ -98,11 +121,20 @@ public final class MQTTClient: Sendable {
     private static func make(
         _ buffer: Int,
         isSupervised: Bool,
-        on runtime: any SupervisorRuntime
-    ) -> (RuntimeBound<MQTTSubscriber>, RuntimeBound<MulticastBuffer<MQTTGrant>>) {
-        let subscriber = MQTTSubscriber(limit: max(1, buffer), isSupervised: isSupervised, on: runtime)
+        on runtime: any SupervisorRuntime,
+        report: @escaping @Sendable (DiscardedMessage) -> Void
+    ) -> (
+        RuntimeBound<MQTTSubscriber>, RuntimeBound<MulticastBuffer<MQTTGrant>>, RuntimeBound<MulticastBuffer<Payload>>
+    ) {
+        let subscriber = MQTTSubscriber(
+            limit: max(1, buffer),
+            isSupervised: isSupervised,
+            on: runtime,
+            report: report
+        )
         let answers = RuntimeBound(subscriber.grants, to: runtime)
-        return (RuntimeBound(subscriber, to: runtime), answers)
+        let unmatched = RuntimeBound(subscriber.routes.unclaimed, to: runtime)
+        return (RuntimeBound(subscriber, to: runtime), answers, unmatched)
     }
 
     // MARK: Filters
@@ -197,9 +229,31 @@ public final class MQTTClient: Sendable {
         }
     }
 
-    /// Returns the number of received messages that matched no listened filter.
-    public nonisolated(nonsending) func unclaimed() async -> UInt64 {
-        await subscriber.run(with: ()) { subscriber, _ in subscriber.routes.unclaimed }
+    // MARK: Messages that match no filter
+
+    /// Says that the app has made all its subscriptions and calls of ``listen(to:)``. Messages that match none of them
+    /// then wait no longer: they go to ``unclaimed``, or are acknowledged and dropped. Filters can still be added.
+    ///
+    /// Until this call, and at most for the option `unclaimed-wait` (30 s by default) from the first of them
+    /// on a connection, messages
+    /// wait for a filter that matches them. A broker that continues a session sends its messages at once, and an app
+    /// makes its subscriptions one after the other. Messages of QoS 1 and 2 of a kept session are not acknowledged
+    /// meanwhile. If they fill the supervisor's buffer, or that of a client of a single connection, the connection is
+    /// not read until then, so no message is lost.
+    public nonisolated(nonsending) func filtersAreComplete() async {
+        await subscriber.run(with: ()) { subscriber, _ in subscriber.routes.complete() }
+    }
+
+    /// The messages that have waited for a filter and were matched by none, from now on. They are acknowledged. The
+    /// sequence's buffer is limited like that of a filter. While no sequence of this kind exists, each of these messages
+    /// is dropped, a supervisor's observer receives ``/TransportAPI/SupervisorEvent/unclaimed(_:)``, and in a session
+    /// that the broker has continued, the client unsubscribes from the message's topic and from the filters with
+    /// wildcards that match it, because an earlier process may have subscribed to one of them.
+    public var unclaimed: Subscription<Payload> { Subscription(unmatched) }
+
+    /// Returns the number of received messages that matched no filter, without those that wait for one.
+    public nonisolated(nonsending) func unclaimedCount() async -> UInt64 {
+        await subscriber.run(with: ()) { subscriber, _ in subscriber.routes.unclaimedCount }
     }
 
     // MARK: On the loop
@@ -210,8 +264,11 @@ public final class MQTTClient: Sendable {
 
     /// Passes on a message, and waits until there is room for the next.
     private static func deliver(_ payload: Payload, _ subscriber: RuntimeBound<MQTTSubscriber>) async {
-        let routes = subscriber.value.routes
-        await routes.deliver(payload, RuntimeBound(routes, to: subscriber.runtime))
+        await subscriber.value.routes.deliver(payload, routes(of: subscriber))
+    }
+
+    private static func routes(of subscriber: RuntimeBound<MQTTSubscriber>) -> RuntimeBound<SubscriptionRouter> {
+        RuntimeBound(subscriber.value.routes, to: subscriber.runtime)
     }
 
     /// Requests a subscription, or its end if `qos` is `nil`, and waits for the answer.

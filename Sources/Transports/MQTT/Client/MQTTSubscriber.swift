@@ -30,14 +30,34 @@ final class MQTTSubscriber {
     /// The number of the packet that was written last.
     private var lastID: UInt64 = 0
     private var ending: TransportError?
+    /// The single connection, if its client acknowledges messages after they have a listener.
+    private var confirming: ConnectionDriver?
+    /// Its messages that are not acknowledged.
+    private var unconfirmed = UnprocessedMessages()
+    /// The filters of the URL.
+    private var configured: Set<MQTTFilterKey> = []
+    /// The filters from which the client has unsubscribed only because an earlier process may have used them.
+    private var guessed: Set<MQTTFilterKey> = []
+    /// Reports a message that was dropped, because the app had no listener for it.
+    private let report: (DiscardedMessage) -> Void
+    /// The most filters in ``guessed``.
+    private static let maximumGuessed = 4096
 
     /// Creates a subscriber without subscriptions.
     ///
     /// - Parameter limit: The maximum number of messages in the buffer of a sequence.
-    init(limit: Int, isSupervised: Bool, on runtime: any SupervisorRuntime) {
+    init(
+        limit: Int,
+        isSupervised: Bool,
+        on runtime: any SupervisorRuntime,
+        report: @escaping (DiscardedMessage) -> Void
+    ) {
         routes = SubscriptionRouter(limit: limit, on: runtime)
         self.isSupervised = isSupervised
         self.runtime = runtime
+        self.report = report
+        routes.onDropped = { [unowned self] in dropped($0) }
+        routes.onSettled = { [unowned self] in confirm($0) }
     }
 
     // MARK: Connections
@@ -45,11 +65,19 @@ final class MQTTSubscriber {
     /// Handles a new connection. A connection without topics or on another loop carries no subscriptions.
     func linked(_ connection: any Connection, to broker: Endpoint?) {
         if let driver { unlinked(driver) }
-        guard ending == nil, let connection = connection as? any TopicConnection, let driver = connection.driver.here
-        else { return }
+        guard let connection = connection as? any TopicConnection, let driver = connection.driver.here else { return }
         guard driver.phase == .open, let client = (driver.core as? any TopicCore)?.client else { return }
+        guard ending == nil else { return driver.releaseMessages() }
         self.driver = driver
         driver.onSignal = { [self] in take($0) }
+        driver.holdMessages(alsoLater: isSupervised)
+        routes.wait = client.unclaimedWait
+        configured = Set(client.filters.map(MQTTFilterKey.init))
+        if !isSupervised, driver.confirmsReceipt {
+            driver.confirmByHand()
+            confirming = driver
+        }
+        routes.linked(to: broker, isPresent: client.hasSession)
         reconciler.linked(to: broker, as: client.name, isPresent: client.hasSession)
         let confined = RuntimeBound(self, to: runtime)
         Task(executorPreference: runtime.taskExecutor) {
@@ -63,7 +91,13 @@ final class MQTTSubscriber {
         guard self.driver === driver else { return }
         self.driver = nil
         driver.onSignal = nil
-        reconciler.unlinked()
+        if isSupervised { routes.unlinked() }
+        for outcome in reconciler.unlinked(byPeer: driver.reason?.isByPeer ?? false) {
+            grants.send(MQTTGrant(filter: outcome.filter, qos: nil))
+            let error = TransportError.closed(after: outcome.filter)
+            if outcome.isOver { routes.remove(outcome.filter, error) }
+            settle(outcome.filter, outcome.through, .failure(error))
+        }
         // The next connection unsubscribes from filters that were given up. Without a next connection, the end itself
         // is reported.
         if isSupervised { for key in waiting.keys { giveUp(key.text) } }
@@ -112,6 +146,7 @@ final class MQTTSubscriber {
     func end(_ error: TransportError) {
         guard ending == nil else { return }
         ending = error
+        driver?.releaseMessages()
         driver = nil
         for key in waiting.keys { settle(key.text, .max, .failure(error), .failure(error)) }
         grants.finish()
@@ -134,6 +169,72 @@ final class MQTTSubscriber {
                 answered([], error)
             }
         }
+        driver?.isAwaitingAnswer = reconciler.isAwaitingAnswer
+        // All subscriptions are written, so messages may follow them.
+        if !reconciler.hasMore { driver?.releaseMessages() }
+        driver?.readForAcknowledgement()
+    }
+
+    // MARK: Messages
+
+    /// A supervisor has received a message. Returns whether the listeners of all its messages get it, of which the
+    /// client is one. Otherwise it waits here for a filter, unacknowledged.
+    func intercepts(_ message: ReceivedMessage, appGetsAll: Bool) -> Bool {
+        routes.appGetsAll = appGetsAll
+        let payload = message.payload
+        guard !appGetsAll, !routes.isClaimed(payload), let driver, driver.confirmsReceipt, payload.qos != .atMostOnce
+        else { return true }
+        routes.hold(payload, .receipt(message, from: reconciler.broker))
+        return false
+    }
+
+    /// The single connection has received a message. Returns whether a listener gets it now. Otherwise it waits here
+    /// for a filter, unacknowledged.
+    func takes(_ payload: Payload) -> Bool {
+        let isClaimed = routes.isClaimed(payload)
+        guard let confirming else {
+            if !isClaimed { routes.hold(payload, .made) }
+            return isClaimed
+        }
+        if isClaimed, unconfirmed.count == 0 {
+            confirming.confirm(1)
+            return true
+        }
+        let key = unconfirmed.add(at: runtime.clock)
+        if isClaimed { confirm(key) } else { routes.hold(payload, .key(key)) }
+        return isClaimed
+    }
+
+    /// Acknowledges messages in their order (MQTT-4.6.0-2).
+    private func confirm(_ key: UInt64) {
+        let released = unconfirmed.settle(key)
+        if released > 0 { confirming?.confirm(released) }
+    }
+
+    /// Reports a message that no filter has matched in time. It stems from a subscription that the app has forgotten,
+    /// which the broker keeps. MQTT 3.1.1 does not tell the filter, so the client unsubscribes from the filters that it
+    /// can be, without those that the app or the URL has. That is harmless if there is no such subscription, and done
+    /// once for each filter.
+    private func dropped(_ payload: Payload) {
+        report(DiscardedMessage(topic: payload.topic, size: payload.bytes.count))
+        guard let topic = payload.topic, let driver, guessed.count < Self.maximumGuessed,
+            (driver.core as? any TopicCore)?.client.hasSession == true
+        else { return }
+        let filters = MQTTTopic.filters(matching: topic, atMost: SubscriptionReconciler.maximumFilters)
+            .filter { filter in
+                let key = MQTTFilterKey(filter)
+                return !reconciler.wants(filter) && !configured.contains(key) && guessed.insert(key).inserted
+            }
+        guard !filters.isEmpty else { return }
+        // The answer means nothing, and without a connection the next message of the topic does not come either.
+        try? driver.withTopicCore { (core, context) throws(TransportError) in
+            try core.unsubscribe(filters, id: 0, &context)
+        }
+    }
+
+    /// Returns the messages that wait for a filter, and claims no more.
+    func takeWaiting() -> [UnclaimedMessages.Message] {
+        routes.takeWaiting()
     }
 
     private func take(_ signal: any CoreSignal) {
@@ -189,7 +290,17 @@ extension TransportError {
         TransportError(.forbidden, .open, "the broker refuses the subscription to '\(filter)'", detail: 0x80)
     }
 
+    fileprivate static func closed(after filter: String) -> TransportError {
+        let seen = "the broker closed two connections in a row after SUBSCRIBE to '\(filter)' and before its answer"
+        return TransportError(.forbidden, .open, "\(seen), so it may forbid this filter; check its access rules")
+    }
+
     fileprivate static func unsubscribed(_ filter: String) -> TransportError {
         TransportError(.cancelled, .open, "'\(filter)' was unsubscribed before the broker answered")
     }
+}
+
+extension CloseReason {
+    /// Whether the peer has ended the connection, with or without a reason, and not this side or a timeout.
+    fileprivate var isByPeer: Bool { initiator == .peer || error?.code == .connectionReset }
 }

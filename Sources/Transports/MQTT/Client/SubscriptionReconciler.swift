@@ -54,6 +54,11 @@ struct SubscriptionReconciler {
     /// The session of the current connection.
     private var current: (broker: Endpoint?, session: Session)?
     private var inFlight: InFlight?
+    /// Filters after whose SUBSCRIBE the broker has closed a connection. Each is alone in its packet from then on, after
+    /// all others, and has the number of connections in a row that the broker has closed while it was.
+    private var suspects: [MQTTFilterKey: Int] = [:]
+    /// How many connections in a row a broker closes before a filter is set aside.
+    private static let closesBeforeSetAside = 2
     /// The filters that may need a packet, in order.
     private var todo: [MQTTFilterKey] = []
     private var queued: Set<MQTTFilterKey> = []
@@ -78,10 +83,18 @@ struct SubscriptionReconciler {
         let key = MQTTFilterKey(filter)
         lastNumber += 1
         wanted[key] = nil
+        suspects[key] = nil
         if always, current?.session.filters[key] == nil { current?.session.filters[key] = 0 }
         enqueue(key)
         return lastNumber
     }
+
+    /// The endpoint of the current connection.
+    var broker: Endpoint? { current?.broker }
+    /// Whether a packet is not answered.
+    var isAwaitingAnswer: Bool { inFlight != nil }
+    /// Whether there may be another packet after the one in flight.
+    var hasMore: Bool { !todo.isEmpty }
 
     func wants(_ filter: String) -> Bool { wanted[MQTTFilterKey(filter)] != nil }
 
@@ -101,24 +114,47 @@ struct SubscriptionReconciler {
     ///   - name: The client's name at the broker.
     ///   - isPresent: Whether the broker has resumed a session of this name.
     mutating func linked(to broker: Endpoint?, as name: String, isPresent: Bool) {
-        unlinked()
+        _ = unlinked(byPeer: false)
         var session = sessions[broker] ?? Session(name: name)
         // Subscriptions of an earlier process are not known, and are requested again without harm.
         if !isPresent || session.name != name { session = Session(name: name) }
         let gone = session.filters.keys.filter { wanted[$0] == nil }
         let missing = wanted.filter { session.filters[$0.key] != $0.value.number }
-        todo = gone + missing.sorted { $0.value.number < $1.value.number }.map(\.key)
+        // The broker may close the connection after a suspect, so the others come first.
+        let suspicion = { [suspects] (key: MQTTFilterKey) in suspects[key] ?? -1 }
+        let asked = missing.sorted {
+            (suspicion($0.key), $0.value.number) < (suspicion($1.key), $1.value.number)
+        }
+        todo = gone + asked.map(\.key)
         queued = Set(todo)
         current = (broker, session)
     }
 
     /// Handles the end of the connection. The answer to the packet in flight is lost.
-    mutating func unlinked() {
+    ///
+    /// Some brokers answer a forbidden SUBSCRIBE by closing the connection. A filter is set aside if the broker has
+    /// closed two connections in a row after its SUBSCRIBE and before the answer, with the filter alone in the packet.
+    /// Other ends of connections are no sign of that.
+    ///
+    /// - Returns: The filter that was set aside, as refused.
+    mutating func unlinked(byPeer: Bool) -> [Outcome] {
+        var outcomes: [Outcome] = []
+        if let packet = inFlight, packet.isSubscribing {
+            for key in packet.filters {
+                guard byPeer, packet.filters.count == 1 else {
+                    if byPeer || suspects[key] != nil { suspects[key] = 0 }
+                    continue
+                }
+                suspects[key, default: 0] += 1
+                if suspects[key] == Self.closesBeforeSetAside { outcomes += answered([nil]) }
+            }
+        }
         if let (broker, session) = current { sessions[broker] = session }
         current = nil
         inFlight = nil
         todo = []
         queued = []
+        return outcomes
     }
 
     // MARK: Packets
@@ -131,9 +167,15 @@ struct SubscriptionReconciler {
             if let asks = isToBeSubscribed(key) {
                 bytes += key.text.utf8.count
                 let fits = filters.count < Self.maximumFilters && bytes <= Self.maximumBytes && asks == isSubscribing
-                guard filters.isEmpty || fits else { break }
+                let isSuspect = asks && suspects[key] != nil
+                guard filters.isEmpty || fits && !isSuspect else { break }
                 isSubscribing = asks
                 filters.append(key)
+                if isSuspect {
+                    queued.remove(key)
+                    taken += 1
+                    break
+                }
             }
             queued.remove(key)
             taken += 1
@@ -160,6 +202,7 @@ struct SubscriptionReconciler {
         guard let packet = inFlight.take() else { return [] }
         var outcomes: [Outcome] = []
         for (index, key) in packet.filters.enumerated() {
+            suspects[key] = nil
             var outcome = Outcome(filter: key.text, verdict: .unsubscribed, through: packet.through, isOver: false)
             let request = wanted[key]
             if !packet.isSubscribing {

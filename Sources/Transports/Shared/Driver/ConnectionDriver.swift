@@ -42,6 +42,8 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     @exclusivity(unchecked) var owner: (any DriverOwner)?
     /// Receives events that only this connection's protocol has, in addition to the handler.
     @exclusivity(unchecked) var onSignal: ((any CoreSignal) -> Void)?
+    /// Whether a request of the owner other than a message waits for its answer, which may come after messages.
+    @exclusivity(unchecked) var isAwaitingAnswer = false
     @exclusivity(unchecked) var discards = DiscardedMessages()
 
     @exclusivity(unchecked) var inbox: Inbox

@@ -118,7 +118,8 @@ extension ConnectionDriver {
     }
 
     private var isAwaitingAcknowledgement: Bool {
-        acknowledges && !channel.isDatagram && !(waiting.unacknowledged.isEmpty && waiting.blocked.isEmpty)
+        acknowledges && !channel.isDatagram
+            && (isAwaitingAnswer || !(waiting.unacknowledged.isEmpty && waiting.blocked.isEmpty))
     }
 
     /// Continues reading that a full inbox had stopped, because a send now waits for its acknowledgement.

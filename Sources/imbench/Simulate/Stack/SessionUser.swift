@@ -19,6 +19,8 @@ final class SessionUser: @unchecked Sendable {
     private let number: Int
     private var isClosing = false
     private var isServer = false
+    /// The subscriptions of an `MQTTClient`, if the plan has some.
+    private var subscriptions: StackSubscriptions?
 
     init(_ run: StackRun, _ app: StackPlan.App, on loop: EventLoop, _ process: SimulatedProcess, _ name: String) {
         (self.run, self.app, self.loop, self.process) = (run, app, loop, process)
@@ -28,7 +30,9 @@ final class SessionUser: @unchecked Sendable {
     }
 
     /// Uses a client until its end.
-    func live(_ supervisor: Supervisor) async {
+    ///
+    /// - Parameter isFirst: whether it is the first process of its client.
+    func live(_ supervisor: Supervisor, isFirst: Bool) async {
         let box = EnderBox()
         box.id = run.whenOver(of: process) {
             await self.close(supervisor); self.run.isDone(box.id)
@@ -36,9 +40,16 @@ final class SessionUser: @unchecked Sendable {
         let preference: EventLoop? = app.isOnLoop ? loop : nil
         // A subscriber that does not read would block the other one.
         let deliveries = isAcknowledging ? supervisor.deliveries : nil
-        let messages = isAcknowledging ? nil : supervisor.messages
+        let messages = isAcknowledging || run.plan.filters > 0 ? nil : supervisor.messages
+        let subscriptions =
+            run.plan.filters > 0 ? StackSubscriptions(run, client, supervisor, forgets: !isFirst) : nil
+        self.subscriptions = subscriptions
         let receiver = Task(executorPreference: preference) {
-            await self.takeAll(deliveries, messages) { await supervisor.send($0) }
+            if let subscriptions {
+                await subscriptions.live(on: preference) { await self.take($0, at: $1) { await supervisor.send($0) } }
+            } else {
+                await self.takeAll(deliveries, messages) { await supervisor.send($0) }
+            }
         }
         let ended = Task(executorPreference: preference) {
             let operation = self.run.checker.begin("\(self.name): closed")
@@ -82,6 +93,13 @@ final class SessionUser: @unchecked Sendable {
     /// A schedule that waits too long fails.
     private func waitForArrivals() async {
         if run.plan.style == .room { return await waitForMembers() }
+        if run.plan.filters > 0 {
+            guard app.closesAfter == nil else { return }
+            while !run.isOver, !process.isDead, run.checker.bytesSent < 500_000, run.checker.owed(to: client) != nil {
+                await run.world.pause(1_000_000_000)
+            }
+            return
+        }
         guard run.plan.style == .kept, run.plan.acknowledges, app.closesAfter == nil else { return }
         while !run.isOver, !run.wasServerKilled, !process.isDead, run.checker.owed(to: client) != nil {
             await run.world.pause(1_000_000_000)
@@ -147,7 +165,9 @@ final class SessionUser: @unchecked Sendable {
 
     private func send(_ message: StackMessage, _ send: @escaping @Sendable (Payload) async -> SendOutcome) async {
         let size = run.drawSize(run.plan.maximumMessage)
-        let payload = Payload(message.bytes(size))
+        let topic = subscriptions?.topic(of: message.number)
+        let payload = Payload(message.bytes(size), topic: topic)
+        let isSubscribed = subscriptions?.isGranted(topic) != false
         run.checker.sends(message, size: size, from: name)
         let operation = run.checker.begin("\(name): send \(message.number) of \(size) bytes")
         let task = Task(executorPreference: app.isOnLoop ? loop : nil) { await send(payload) }
@@ -163,7 +183,10 @@ final class SessionUser: @unchecked Sendable {
                 run.checker.acknowledges(message)
                 if !isServer { run.acknowledges(size) }
             }
-            if run.plan.style == .kept { run.checker.owes(message, to: client) }
+            // Over an earlier connection, a broker that was killed may have acknowledged it, and has lost it then.
+            if run.plan.style == .kept, isSubscribed, subscriptions?.isAcknowledgedByCurrent != false {
+                run.checker.owes(message, to: client)
+            }
         }
         let mustComplete = run.plan.style == .kept && !run.wasServerKilled && !process.isDead && !isClosing
         if mustComplete, case .unknown(let error) = outcome, error.code != .cancelled {
@@ -175,7 +198,11 @@ final class SessionUser: @unchecked Sendable {
 
     private var answers = 0
 
-    private func take(_ payload: Payload, _ send: @escaping @Sendable (Payload) async -> SendOutcome) async {
+    private func take(
+        _ payload: Payload,
+        at filter: String? = nil,
+        _ send: @escaping @Sendable (Payload) async -> SendOutcome
+    ) async {
         if run.plan.style == .room {
             // A room reports missed messages to its members.
             if let notice = ChatMessage.read(payload)?.message, notice.kind == .system {
@@ -193,7 +220,8 @@ final class SessionUser: @unchecked Sendable {
             // QoS 2 of the app.
             let comesOnce = run.plan.style != .kept || run.plan.carrier == .mqtt2 && !run.plan.acknowledges
             let isOnce = !run.wasKilled && comesOnce
-            run.checker.arrives(payload.bytes, at: name, isOrdered: isOnce, isOnce: isOnce)
+            let receiver = filter.map { "\(name)/\($0)" } ?? name
+            run.checker.arrives(payload.bytes, at: receiver, isOrdered: isOnce, isOnce: isOnce)
         }
         switch app.appetite {
         case .atOnce, .never: break
@@ -204,5 +232,11 @@ final class SessionUser: @unchecked Sendable {
             await self.send(StackMessage(user: number, sender: 0, number: answers, isAnswer: true), send)
         }
         if !process.isDead { run.checker.processes(payload.bytes) }
+    }
+}
+
+extension SessionUser: SupervisorObserver {
+    func note(_ note: SupervisorEvent, at _: Instant) {
+        subscriptions?.note(note)
     }
 }

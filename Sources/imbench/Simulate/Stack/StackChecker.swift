@@ -199,6 +199,11 @@ final class StackChecker {
         owed[client, default: []].append(message)
     }
 
+    /// A broker was killed, and with it the messages that it had accepted; or a client, with those that it had received.
+    func forgetOwed(to client: String? = nil) {
+        if let client { owed[client] = nil } else { owed = [:] }
+    }
+
     /// The first message that a broker has accepted for `client` and that its app has not processed.
     func owed(to client: String) -> StackMessage? {
         owed[client]?.first { !processed.contains($0) }

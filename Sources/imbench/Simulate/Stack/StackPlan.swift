@@ -130,6 +130,11 @@ struct StackPlan {
     var isShared = false
     /// The apps acknowledge each message once they have processed it.
     var acknowledges = false
+    /// How many filters the app of a kept session subscribes to through an `MQTTClient`, one after the other; 0 if its
+    /// filter is in the URL.
+    var filters = 0
+    /// Whether only the first process of each client subscribes to one more filter, which its later ones have forgotten.
+    var forgets = false
     /// Whether the last client does not trust the authority of the server.
     var hasDoubter = false
     /// Whether the first client sends without end and reads nothing.
@@ -170,6 +175,24 @@ struct StackPlan {
         drawCompany(&random)
         if isEncrypted { drawDangers(&encryption) }
         if isEncrypted, carrier.isDatagram { drawLosses(&datagrams) }
+        // Also drawn on its own.
+        var subscriptions = SimulationRandom(seed: seed, stream: 8)
+        if style == .kept, subscriptions.chance(50) { drawSubscriptions(&subscriptions) }
+    }
+
+    /// An app that subscribes while it runs. It and its broker are killed more often than others, because the broker keeps
+    /// the filters of the process before, or loses them.
+    private mutating func drawSubscriptions(_ random: inout SimulationRandom) {
+        filters = random.int(1...3)
+        forgets = random.chance(30)
+        acknowledges = false
+        client.senders = max(client.senders, 1)
+        client.messages = max(client.messages, random.int(5...40))
+        if random.chance(60) {
+            let length = Int64(random.magnitude(100_000...1_000_000_000))
+            let at = Int64(random.magnitude(100_000...2_000_000_000))
+            faults.append((at, .kill(isServer: random.chance(50), losesPower: random.chance(30), length)))
+        }
     }
 
     private mutating func drawStyle(_ random: inout SimulationRandom) {
@@ -371,6 +394,7 @@ struct StackPlan {
         text += "&max-message=\(maximumMessage)"
         if exits { text += ", which exit" }
         if acknowledges { text += ", which acknowledge after processing" }
+        if filters > 0 { text += ", with \(filters) filters of their own\(forgets ? " and a forgotten one" : "")" }
         if isShared { text += ", on one topic" }
         if hasDoubter { text += ", the last without trust" }
         if hasBully { text += ", the first a bully" }

@@ -57,6 +57,10 @@ final class StackRun: @unchecked Sendable {
     private var port: UInt16 = 0
     private var serverStart = 0
     private var clientStarts = 0
+    /// How many processes of each client have used a supervisor.
+    private var starts: [Int: Int] = [:]
+    /// How many servers have started or been killed. A client's connection belongs to the server of this number.
+    private(set) var serverAge = 0
 
     init(seed: UInt64, defect: StackDefect? = nil, print: ((String) -> Void)? = nil) {
         self.defect = defect
@@ -155,6 +159,11 @@ final class StackRun: @unchecked Sendable {
             for number in clients.indices {
                 guard let message = checker.owed(to: "client\(number)") else { continue }
                 checker.fail("the broker has acknowledged \(message), and client\(number) has not processed it")
+            }
+        case .kept where plan.filters > 0 && checker.bytesSent < 500_000 && plan.client.closesAfter == nil:
+            for number in clients.indices {
+                guard let message = checker.owed(to: "client\(number)") else { continue }
+                checker.fail("the broker has acknowledged \(message), and client\(number) did not receive it")
             }
         default: break
         }
@@ -306,6 +315,8 @@ final class StackRun: @unchecked Sendable {
             world.kill(isServer ? server : client, losesPower: losesPower)
             if isServer {
                 wasServerKilled = true
+                serverAge += 1
+                checker.forgetOwed()
                 world.after(pause) { [unowned self] in restartServer() }
             } else {
                 for (_, ender) in enders.sorted(by: { $0.key < $1.key }) where ender.process === client {
@@ -318,6 +329,7 @@ final class StackRun: @unchecked Sendable {
 
     private func restartServer() {
         guard !isOver else { return }
+        serverAge += 1
         server = world.startProcess("server\(world.processes.count)", host: server.host)
         serverLoop = Self.loop(of: server, in: world, plan, defect)
         startServer()
@@ -325,6 +337,8 @@ final class StackRun: @unchecked Sendable {
 
     private func restart(_ client: SimulatedProcess) {
         guard !isOver, let number = clients.firstIndex(where: { $0.process === client }) else { return }
+        // The process had acknowledged messages that its app had not taken.
+        if plan.filters > 0 { checker.forgetOwed(to: "client\(number)") }
         let process = world.startProcess("client\(world.processes.count)", host: client.host)
         clients[number] = (process, Self.loop(of: process, in: world, plan, defect))
         startClient(number)
@@ -559,7 +573,9 @@ final class StackRun: @unchecked Sendable {
         options.append("max-message=\(defect == .oversizedDropped ? plan.maximumMessage : limit)")
         if plan.carrier.isBroker {
             let topic = plan.isShared ? "loop" : "loop/\(number)"
-            options += ["publish=\(topic)", "subscribe=\(topic)"]
+            options.append("publish=\(topic)")
+            // The app says when its filters are complete.
+            options.append(plan.filters > 0 ? "unclaimed-wait=1h" : "subscribe=\(topic)")
         }
         if plan.style == .kept { options.append("client-id=client\(number)") }
         if plan.isDoubter(number) {
@@ -593,7 +609,9 @@ final class StackRun: @unchecked Sendable {
                 configuration.keepalive.interval = .seconds(draw(1...60))
                 configuration.delivery.window = [1, 2, 64][draw(0...2)]
                 let whole = TransportConfiguration(endpoints: [try Endpoint(url)], supervisor: configuration)
+                let user = SessionUser(self, plan.client, on: loop, process, "client\(number)")
                 let supervisor = try Supervisor(whole, registry: registry, on: loop) { setup in
+                    if plan.filters > 0 { setup.observer = user }
                     if plan.style == .session, plan.acknowledges {
                         // The client's next process resumes the same session.
                         let id = SessionID(high: 0x636c_6965_6e74, low: UInt64(number))
@@ -606,7 +624,8 @@ final class StackRun: @unchecked Sendable {
                         ForgetfulTransport(whole: try factory(endpoint))
                     }
                 }
-                await SessionUser(self, plan.client, on: loop, process, "client\(number)").live(supervisor)
+                starts[number, default: 0] += 1
+                await user.live(supervisor, isFirst: starts[number] == 1)
             }
         } catch {
             checker.fail("client \(number): \(error)")

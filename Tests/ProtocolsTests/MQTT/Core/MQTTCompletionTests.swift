@@ -57,6 +57,32 @@ struct MQTTCompletionTests {
         #expect(last.core.completion(of: Self.name) == nil)
     }
 
+    @Test(
+        "A client that makes its subscriptions itself repeats messages only after them",
+        arguments: [MQTTQoS.atLeastOnce, .exactlyOnce],
+        [false, true]
+    )
+    func subscriptionsFirst(qos: MQTTQoS, isPresent: Bool) throws {
+        var first = try connection(qos, isPresent: false)
+        first.core.holdMessages(alsoLater: true)
+        #expect(try first.send(Payload([8]), id: 4) == .blocked)
+        first.core.releaseMessages(&first.context)
+        #expect(try first.send(Payload([9]), id: Self.name) == .awaitingAcknowledgement)
+        var second = try connection(qos, isPresent: isPresent)
+        _ = second.takeOutput()
+        second.core.holdMessages(alsoLater: true)
+        #expect(try second.send(Payload([8]), id: 4) == .blocked)
+        try second.core.subscribe([MQTTSubscription("t")], id: 1, &second.context)
+        second.core.releaseMessages(&second.context)
+        let output = second.takeOutput()
+        // SUBSCRIBE, then PUBLISH with DUP.
+        #expect(output.first == 0x82)
+        #expect(output.dropFirst(2 + Int(output[1])).first == (qos == .atLeastOnce ? 0x3a : 0x3c))
+        second.core.releaseMessages(&second.context)
+        #expect(second.takeOutput().isEmpty)
+        #expect(try second.send(Payload([8]), id: 4) == .awaitingAcknowledgement)
+    }
+
     @Test("The state of a message is unknown to another session, and after the broker has lost the session")
     func unknown() throws {
         var first = try connection(.exactlyOnce, isPresent: false)

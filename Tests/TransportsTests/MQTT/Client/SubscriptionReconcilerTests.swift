@@ -48,7 +48,7 @@ struct SubscriptionReconcilerTests {
 
         reconciler.linked(to: nil, as: "ann", isPresent: true)
         #expect(reconciler.next() == nil)
-        reconciler.unlinked()
+        _ = reconciler.unlinked(byPeer: false)
         reconciler.want("a", .exactlyOnce)
         _ = reconciler.drop("b")
         reconciler.want("c")
@@ -139,6 +139,41 @@ struct SubscriptionReconcilerTests {
         #expect(packets.map(\.count) == [64, 36, 1, 1])
     }
 
+    @Test("A filter is set aside if the broker closes two connections in a row after it, alone, and before its answer")
+    func closing() {
+        var (reconciler, broker) = (SubscriptionReconciler(), Broker())
+        for filter in ["a", "forbidden", "b"] { reconciler.want(filter) }
+        /// Answers until the forbidden filter is requested, and then closes.
+        func connection(byPeer: Bool = true) -> [SubscriptionReconciler.Outcome] {
+            reconciler.linked(to: nil, as: "ann", isPresent: false)
+            broker.filters = [:]
+            while let packet = reconciler.next() {
+                if case .subscribe(let list) = packet, list.contains(where: { $0.filter == "forbidden" }) {
+                    return reconciler.unlinked(byPeer: byPeer)
+                }
+                _ = reconciler.answered(broker.take(packet))
+            }
+            return []
+        }
+        #expect(connection().isEmpty && broker.filters.isEmpty)
+        // From now on each is alone in its packet.
+        #expect(connection().isEmpty && broker.filters.keys.sorted() == ["a"])
+        // The others come first. An end by the network is no evidence, so the row begins again.
+        #expect(connection(byPeer: false).isEmpty && broker.filters.keys.sorted() == ["a", "b"])
+        #expect(connection().isEmpty && broker.filters.keys.sorted() == ["a", "b"])
+        let outcomes = connection()
+        #expect(outcomes.map(\.filter) == ["forbidden"] && outcomes.map(\.verdict) == [.refused])
+        #expect(outcomes.map(\.isOver) == [true])
+        #expect(connection().isEmpty && broker.filters.keys.sorted() == ["a", "b"])
+        // The app may try again, and an answer ends the suspicion.
+        reconciler.want("forbidden")
+        #expect(connection().isEmpty)
+        reconciler.linked(to: nil, as: "ann", isPresent: false)
+        broker.serve(&reconciler)
+        #expect(broker.filters.keys.sorted() == ["a", "b", "forbidden"])
+        #expect(connection().isEmpty && connection().isEmpty)
+    }
+
     @Test(
         "The broker has the wanted filters in the end, whatever happens and whichever answers are lost",
         arguments: 1...200
@@ -162,8 +197,12 @@ struct SubscriptionReconcilerTests {
         func lose() {
             if let packet = inFlight.take(), isOneOf(2) { _ = broker.take(packet) }
         }
-        func connection() {
+        func end(byPeer: Bool) {
             lose()
+            for outcome in reconciler.unlinked(byPeer: byPeer) where outcome.isOver { wanted[outcome.filter] = nil }
+        }
+        func connection() {
+            end(byPeer: false)
             let isPresent = !isOneOf(4)
             if !isPresent { broker.filters = [:] }
             reconciler.linked(to: nil, as: "ann", isPresent: isPresent)
@@ -183,7 +222,7 @@ struct SubscriptionReconcilerTests {
             case 4:
                 if isOneOf(3) {
                     lose()
-                    reconciler.unlinked()
+                    _ = reconciler.unlinked(byPeer: false)
                 }
             case 5: answer()
             default:

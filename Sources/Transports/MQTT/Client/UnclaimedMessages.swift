@@ -1,0 +1,71 @@
+import Protocols
+import TransportAPI
+
+/// The messages that no filter of the app has matched so far, oldest first. They wait for one, because an app makes its
+/// subscriptions one after the other, and a broker that continues a session sends its messages before that.
+struct UnclaimedMessages {
+    /// How a message is acknowledged to the broker.
+    enum Acknowledgement {
+        /// It was, or need not be.
+        case made
+        /// By its receipt, over a supervisor. If the connection ends before, `broker` sends the message again to the
+        /// continued session.
+        case receipt(ReceivedMessage, from: Endpoint?)
+        /// Under this key, over a single connection.
+        case key(UInt64)
+    }
+
+    struct Message {
+        var payload: Payload
+        var acknowledgement: Acknowledgement
+
+        /// Whether the connection has ended over which the message could have been acknowledged. The next one may bring
+        /// the message again.
+        var mayComeAgain: Bool {
+            if case .receipt(let message, _) = acknowledgement { !message.awaitsAcknowledgement } else { false }
+        }
+    }
+
+    private var messages: [Message] = []
+    /// How many messages count towards the limits of the client. Messages with a receipt count towards those of the
+    /// supervisor.
+    private(set) var count = 0
+    /// How much memory these messages take, in bytes.
+    private(set) var bytes = 0
+
+    var isEmpty: Bool { messages.isEmpty }
+
+    mutating func append(_ payload: Payload, _ acknowledgement: Acknowledgement) {
+        let message = Message(payload: payload, acknowledgement: acknowledgement)
+        messages.append(message)
+        count(message, 1)
+    }
+
+    /// Removes and returns the messages that satisfy a condition, in order.
+    mutating func take(where isWanted: (Message) -> Bool) -> [Message] {
+        let taken = messages.filter(isWanted)
+        guard !taken.isEmpty else { return [] }
+        messages.removeAll(where: isWanted)
+        for message in taken { count(message, -1) }
+        return taken
+    }
+
+    /// A broker has accepted a connection, after the one before has ended. If it has continued the session, it sends the
+    /// messages again that were not acknowledged, so they are dropped here. If it has lost the session, these are the
+    /// only copies, and need no acknowledgement.
+    mutating func linked(to broker: Endpoint?, isPresent: Bool) {
+        let late = take { message in
+            guard case .receipt(_, broker) = message.acknowledgement else { return false }
+            return message.mayComeAgain
+        }
+        guard !isPresent else { return }
+        messages.insert(contentsOf: late.map { Message(payload: $0.payload, acknowledgement: .made) }, at: 0)
+        for message in messages.prefix(late.count) { count(message, 1) }
+    }
+
+    private mutating func count(_ message: Message, _ change: Int) {
+        if case .receipt = message.acknowledgement { return }
+        count += change
+        bytes += change * message.payload.bufferedBytes
+    }
+}
