@@ -69,6 +69,68 @@ struct BrokerClientTests {
         await server.stop()
     }
 
+    /// Two members of a group get 40 messages, each of them one, and a third client gets all of them.
+    private func share(_ base: String, _ prefix: String) async throws {
+        let registry = TransportRegistry.standard
+        let clients = try await withThrowingTaskGroup(of: MQTTClient.self) { group in
+            for _ in 0..<3 { group.addTask { try MQTTClient(try await registry.connect("\(base)?qos=1")) } }
+            return try await group.reduce(into: [MQTTClient]()) { $0.append($1) }
+        }
+        let seen = AsyncStream.makeStream(of: String.self)
+        for client in clients.prefix(2) {
+            try await client.subscribe("\(prefix)rooms/+") { message in
+                seen.continuation.yield(String(decoding: message.bytes, as: UTF8.self))
+            }
+        }
+        var all = try await clients[2].subscribe("rooms/#").makeAsyncIterator()
+        for number in 0..<40 {
+            #expect(await clients[2].publish(Payload(text: "\(number)", topic: "rooms/\(number)")) == .acknowledged)
+        }
+        var shared = seen.stream.makeAsyncIterator()
+        var received: [String] = []
+        while received.count < 40, let text = await shared.next() { received.append(text) }
+        #expect(Set(received).count == 40)
+        for number in 0..<40 { #expect(text(try await all.next()) == "\(number)") }
+        for client in clients { await client.close() }
+    }
+
+    @Test(
+        "Each message of a shared subscription goes to one member of the group",
+        arguments: schemes,
+        ["$share/group/", "$queue/"]
+    )
+    func shared(scheme: String, prefix: String) async throws {
+        let server = try await EmbeddedServer.start("\(scheme)://127.0.0.1:0")
+        try await share("\(scheme)://127.0.0.1:\(try #require(server.endpoint.port))/", prefix)
+        await server.stop()
+    }
+
+    @Test("Each message of mosquitto's shared subscriptions goes to one member", .enabled(if: Peers.mosquitto != nil))
+    func sharedByMosquitto() async throws {
+        let broker = try await PeerTests.Mosquitto()
+        try await share("mqtt://127.0.0.1:\(broker.port)/", "$share/group/")
+    }
+
+    @Test("A member without a connection leaves its messages to the others, and gets no retained ones")
+    func sharedByAbsent() async throws {
+        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let base = "mqtt://127.0.0.1:\(try #require(server.endpoint.port))/"
+        let registry = TransportRegistry.standard
+        let kept = "\(base)?qos=1&client-id=ann&clean-session=off&subscribe=%24share/g/t"
+        await (try await registry.connect(kept)).close()
+        let client = try MQTTClient(try await connect(server))
+        #expect(await client.publish(Payload(Array("kept".utf8), topic: "t", isRetained: true)) == .acknowledged)
+        var messages = try await client.subscribe("$share/g/t").makeAsyncIterator()
+        for number in 0..<10 { #expect(await client.publish(Payload(text: "\(number)", topic: "t")) == .acknowledged) }
+        for number in 0..<10 { #expect(text(try await messages.next()) == "\(number)") }
+        // The first message came when only the absent member was there.
+        let ann = try await registry.connect(kept)
+        #expect(text(try await ann.receive()) == "kept")
+        for connection in [ann] { await connection.close() }
+        await client.close()
+        await server.stop()
+    }
+
     @Test("A message that waits for the window is sent when SUBACK has made room", arguments: schemes)
     func publishBehindSubscribe(scheme: String) async throws {
         let server = try await EmbeddedServer.start("\(scheme)://127.0.0.1:0")

@@ -87,6 +87,8 @@ final class SubscriptionRouter {
         let key = MQTTFilterKey(filter)
         if let route = routes[key] { return route }
         let broadcast = MulticastBuffer<Element>(limit: limit, .pause, keepsBacklog: false)
+        // Messages that have waited for this filter may fill it while another one is full.
+        if room != nil { broadcast.onRoom = { [unowned self] in makeRoom() } }
         let route = Route(broadcast: RuntimeBound(broadcast, to: runtime))
         routes[key] = route
         return route

@@ -176,7 +176,7 @@ struct StackPlan {
         if isEncrypted { drawDangers(&encryption) }
         if isEncrypted, carrier.isDatagram { drawLosses(&datagrams) }
         // Also drawn on its own.
-        var subscriptions = SimulationRandom(seed: seed, stream: 8)
+        var subscriptions = SimulationRandom(seed: seed, stream: 9)
         if style == .kept, subscriptions.chance(50) { drawSubscriptions(&subscriptions) }
     }
 

@@ -24,4 +24,27 @@ struct SubscriptionRouterTests {
         for await message in messages { received.append(try message.get().bytes) }
         #expect(received == (0..<20).map { [$0] })
     }
+
+    @Test("A filter that is made while another one is full gets the messages that have waited, and all go on")
+    func filledWhileFull() async throws {
+        let loop = try EventLoop(name: "routes")
+        try await Task(executorPreference: loop) { () async throws in
+            let routes = RuntimeBound(SubscriptionRouter(limit: 2, on: loop), to: loop)
+            let first = routes.value.listen("a")
+            for number in 0..<3 as Range<UInt8> { routes.value.hold(Payload([number], topic: "b"), .key(1)) }
+            let delivering = Task(executorPreference: loop) {
+                for number in 0..<3 as Range<UInt8> {
+                    await routes.value.deliver(Payload([number], topic: "a"), routes)
+                }
+            }
+            // The first call waits now, because too many messages wait for a filter.
+            await Task.yield()
+            let second = routes.value.listen("b")
+            var (ones, others) = (first.makeAsyncIterator(), second.makeAsyncIterator())
+            #expect(try await ones.next()?.get().bytes == [0])
+            for number in 0..<3 as Range<UInt8> { #expect(try await others.next()?.get().bytes == [number]) }
+            for number in 1..<3 as Range<UInt8> { #expect(try await ones.next()?.get().bytes == [number]) }
+            await delivering.value
+        }.value
+    }
 }
