@@ -1,4 +1,4 @@
-/// What one message may still contain. Readers and writers count alike, so that a codec writes nothing that a codec with
+/// The part of its limits that a message has not used yet. Readers and writers count alike, so that a codec writes nothing that a codec with
 /// the same limits would refuse to read.
 @usableFromInline
 struct MessageBudget: Sendable {

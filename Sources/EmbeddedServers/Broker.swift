@@ -63,6 +63,7 @@ final class Broker: ConnectionHandler {
         authenticate: BrokerAuthentication? = nil,
         observer: ServerObserver? = nil
     ) async throws(TransportError) -> (listener: any Listener, broker: LoopBound<Broker>) {
+        try limits.check()
         let kept = MQTTSessions(
             maximumKept: limits.keptSessions,
             expiry: limits.sessionExpiry,
@@ -78,8 +79,7 @@ final class Broker: ConnectionHandler {
         if !endpoint.options.contains(where: { $0.name == "write-buffer" }) {
             options.connections.writeBuffer = limits.queuedBytes
         }
-        let filterLevels = try limits.checkedFilterLevels()
-        options.routing.maximumFilterLevels = options.filterLevels ?? filterLevels
+        options.routing.maximumFilterLevels = options.filterLevels ?? limits.filterLevels
         options.routing.maximumNodesPerSession = limits.filterLevelsPerSession
         options.routing.maximumNodes = limits.filterNodes
         options.routing.maximumWildNodes = limits.wildFilterNodes

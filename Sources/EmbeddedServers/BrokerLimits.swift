@@ -56,15 +56,20 @@ public struct BrokerLimits: Sendable, Hashable {
     /// Creates the default limits.
     public init() {}
 
-    /// Returns ``filterLevels``.
+    /// Checks all limits.
     ///
-    /// - Throws: `.invalidConfiguration` if the value is not allowed.
-    func checkedFilterLevels() throws(TransportError) -> Int {
-        let allowed = BrokerCore.Limits.filterLevels
-        guard allowed ~= filterLevels else {
-            let range = "\(allowed.lowerBound) to \(allowed.upperBound)"
-            throw .configuration("filterLevels", "is \(filterLevels), allowed are \(range)")
-        }
-        return filterLevels
+    /// - Throws: `.invalidConfiguration` for a value with which no message could be delivered, or that has no meaning.
+    func check() throws(TransportError) {
+        try SettingCheck.number("keptSessions", keptSessions, 0...Int.max)
+        try SettingCheck.notNegative("sessionExpiry", sessionExpiry)
+        try SettingCheck.number("queuedMessages", queuedMessages, 1...Int.max)
+        try SettingCheck.number("queuedBytes", queuedBytes, 1...Int.max)
+        try SettingCheck.number("maximumQueuedBytes", maximumQueuedBytes, 1...Int.max)
+        try SettingCheck.number("retainedMessages", retainedMessages, 0...Int.max)
+        try SettingCheck.number("retainedBytes", retainedBytes, 0...Int.max)
+        try SettingCheck.number("filterLevels", filterLevels, BrokerCore.Limits.filterLevels)
+        try SettingCheck.number("filterLevelsPerSession", filterLevelsPerSession, 1...Int.max)
+        try SettingCheck.number("filterNodes", filterNodes, 1...Int.max)
+        try SettingCheck.number("wildFilterNodes", wildFilterNodes, 0...Int.max)
     }
 }

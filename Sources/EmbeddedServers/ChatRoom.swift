@@ -60,6 +60,19 @@ public final class ChatRoom: Sendable {
     }
 }
 
+extension ChatRoom.Limits {
+    /// Checks all limits.
+    ///
+    /// - Throws: `.invalidConfiguration` for a value with which no message could be sent.
+    func check() throws(TransportError) {
+        try SettingCheck.number("sessions", sessions, 1...Int.max)
+        try SettingCheck.number("historyCount", historyCount, 0...Int.max)
+        try SettingCheck.number("historyBytes", historyBytes, 0...Int.max)
+        try SettingCheck.number("outboxCount", outboxCount, 1...Int.max)
+        try SettingCheck.number("outboxBytes", outboxBytes, 1...Int.max)
+    }
+}
+
 /// The members and the messages of a room. It is used on its loop only.
 ///
 /// The waiting messages are stored once, in ``log``, and each member has a position in it. So a message takes no memory

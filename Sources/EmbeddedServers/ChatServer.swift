@@ -31,7 +31,8 @@ public final class ChatServer: Sendable {
     ///   - pages: the documents that a `ws://` or `wss://` server sends to browsers; none by default.
     ///   - observer: is notified of each client that was rejected or whose connection has ended, and why. It is
     ///     called on the loop.
-    /// - Throws: `.invalidConfiguration` for a wrong URL, `.unsupported` if there are pages and the transport cannot
+    /// - Throws: `.invalidConfiguration` for a wrong URL or a limit of the room that is not allowed, `.unsupported` if there
+    ///   are pages and the transport cannot
     ///   serve them, or the error of the system.
     public nonisolated(nonsending) static func start(
         _ url: String,
@@ -40,6 +41,7 @@ public final class ChatServer: Sendable {
         pages: [WebPage] = [],
         observer: ServerObserver? = nil
     ) async throws(TransportError) -> ChatServer {
+        try room.limits.check()
         let loop = room.loop
         let endpoint = try Endpoint(url)
         if try registry.transport(for: endpoint, on: loop).capabilities.routesByTopic {

@@ -132,7 +132,7 @@ private struct MemoryTransport: Transport {
 
     nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Connection {
         let started = MonotonicClock.now()
-        let deadline = Instant(nanoseconds: started).advanced(by: timeout).nanoseconds
+        let deadline = Instant(nanoseconds: started).advanced(by: max(.zero, timeout)).nanoseconds
         return try await running(on: loop) { () async throws(TransportError) in
             if Task.isCancelled { throw .cancelled(.connect) }
             let entries = MemoryHub.find(endpoint.host, endpoint.port)

@@ -60,7 +60,7 @@ struct StreamTransport: DiscreetlyPrinted {
 
     nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Connection {
         let started = MonotonicClock.now()
-        let deadline = Instant(nanoseconds: started).advanced(by: timeout).nanoseconds
+        let deadline = Instant(nanoseconds: started).advanced(by: max(.zero, timeout)).nanoseconds
         // This loop ends, because each core allows one redirect fewer than the core before.
         var recipe = self
         while true {

@@ -11,8 +11,8 @@ extension Supervisor {
     ///   - loop: The event loop of the supervisor and its connections. Default: the shared loop.
     ///   - adjust: Sets the properties that no file can contain, such as the source of credentials, the path monitor
     ///     and the observer. A greeting that it sets replaces the texts of the configuration.
-    /// - Throws: `.invalidConfiguration` if there is no endpoint, if one is invalid, if the endpoints of a session are
-    ///   servers and brokers, or if a session has a greeting.
+    /// - Throws: `.invalidConfiguration` if there is no endpoint, if one or a setting is invalid, if the endpoints of a
+    ///   session are servers and brokers, or if a session has a greeting.
     public convenience init(
         _ configuration: TransportConfiguration,
         registry: TransportRegistry = .standard,
@@ -57,7 +57,7 @@ extension Supervisor {
     ///   - configuration: The settings of the supervisor.
     ///   - registry: The known transports.
     ///   - loop: The event loop of the supervisor and its connections. Default: the shared loop.
-    /// - Throws: `.invalidConfiguration` if the URL or one of its options is invalid.
+    /// - Throws: `.invalidConfiguration` if the URL, one of its options or a setting is invalid.
     public convenience init(
         _ url: String,
         _ configuration: SupervisorConfiguration = SupervisorConfiguration(),
@@ -74,7 +74,7 @@ extension Supervisor {
     ///   - configuration: The settings; the defaults by default.
     ///   - registry: The known transports; those of this package by default.
     ///   - loop: The event loop of the supervisor and its connections; the shared loop by default.
-    /// - Throws: `.invalidConfiguration` if the endpoint is wrong.
+    /// - Throws: `.invalidConfiguration` if the endpoint or a setting is wrong.
     public convenience init(
         _ endpoint: Endpoint,
         _ configuration: SupervisorConfiguration = SupervisorConfiguration(),

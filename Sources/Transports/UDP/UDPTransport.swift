@@ -200,7 +200,7 @@ struct UDPTransport: DiscreetlyPrinted {
 
     nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Connection {
         let started = MonotonicClock.now()
-        let deadline = Instant(nanoseconds: started).advanced(by: timeout).nanoseconds
+        let deadline = Instant(nanoseconds: started).advanced(by: max(.zero, timeout)).nanoseconds
         return try await running(on: loop) { () async throws(TransportError) in
             let addresses: [SocketAddress]
             do throws(ConnectError) {

@@ -59,7 +59,8 @@ public final class Supervisor: Sendable {
 
     /// Creates a supervisor without starting it.
     ///
-    /// - Throws: `.invalidConfiguration` if there is no endpoint, or if a session has a greeting.
+    /// - Throws: `.invalidConfiguration` if there is no endpoint, if a setting has a value that is not allowed, or if a
+    ///   session has a greeting.
     package init(_ setup: Setup, on runtime: any SupervisorRuntime) throws(TransportError) {
         guard !setup.endpoints.isEmpty else {
             throw TransportError(.invalidConfiguration, .configure, "endpoints: there must be at least one")
@@ -67,6 +68,7 @@ public final class Supervisor: Sendable {
         guard setup.greeting == nil || setup.configuration.delivery.mode == .plain else {
             throw TransportError.configuration("greeting", TransportError.greetingInSession)
         }
+        try setup.configuration.check()
         let driver = SupervisorDriver(setup, on: runtime)
         self.runtime = runtime
         format = setup.format

@@ -48,6 +48,7 @@ public final class SessionServer: Sendable {
     }
 
     private let runtime: any SupervisorRuntime
+    private let configuration: Configuration
     private let driver: RuntimeBound<SessionServerDriver>
 
     /// Creates a server without listeners.
@@ -59,13 +60,16 @@ public final class SessionServer: Sendable {
         onSession: @escaping @Sendable (Session) -> Void
     ) {
         self.runtime = runtime
+        self.configuration = configuration
         driver = RuntimeBound(SessionServerDriver(configuration, on: runtime, onSession), to: runtime)
     }
 
     /// Serves the clients of `listener` until it is closed.
     ///
-    /// - Throws: The error that ended the listener, if it was not closed.
+    /// - Throws: `.invalidConfiguration` if a setting has a value that is not allowed; otherwise the error that ended the
+    ///   listener, if it was not closed.
     public nonisolated(nonsending) func serve(_ listener: any Listener) async throws(TransportError) {
+        try configuration.check()
         if let listener = listener as? any BufferingListener {
             runtime.execute { [driver] in driver.value.count(listener) }
         }
