@@ -23,9 +23,6 @@ public final class ChatRoom: Sendable {
         /// The largest number of bytes that wait for one session, and the size of the largest message that the room
         /// sends; 4 MiB by default.
         public var outboxBytes = 4 << 20
-        /// Whether messages in flight are limited. A simulation sets it to `false` to show that it detects the missing
-        /// limit.
-        package var boundsMessagesInFlight = true
 
         /// Creates the default limits.
         public init() {}
@@ -354,7 +351,7 @@ final class ChatPeople: ScheduledHandler {
         guard let member = queued.popFirst() ?? queuedBusy.popFirst() else { return false }
         guard member.state != .gone else { return true }
         let most = member.session.isConnected ? member.window : 1
-        guard member.inFlight < most || !limits.boundsMessagesInFlight else {
+        guard member.inFlight < most else {
             member.state = .full
             member.fulls += 1
             // Busy members do not wait for a member that has acknowledged nothing yet.

@@ -212,7 +212,7 @@ final class ToyDatagramEngine: DatagramTLSEngine {
     }
 
     func end(_ output: inout TLSOutput) {
-        guard isOpen, !library.endsSilently else { return }
+        guard isOpen else { return }
         output.addDatagram(sealed(.alert, [1, ToyAlert.closeNotify.rawValue]))
     }
 

@@ -19,17 +19,13 @@ package final class ToyTLS: TLSProvider {
     private static let cipherPrefix = "TOY_"
 
     private let seed: UInt64
-    let endsSilently: Bool
     private let state = Locked(State())
 
     /// Creates the library.
     ///
-    /// - Parameters:
-    ///   - seed: different seeds give different handshakes and records.
-    ///   - endsSilently: whether its engines send no close_notify, which is a defect.
-    package init(seed: UInt64, endsSilently: Bool = false) {
+    /// - Parameter seed: different seeds give different handshakes and records.
+    package init(seed: UInt64) {
         self.seed = seed
-        self.endsSilently = endsSilently
     }
 
     package var readsFiles: Bool { false }
@@ -405,7 +401,7 @@ private final class ToyEngine: TLSEngine {
     }
 
     func end(_ output: inout TLSOutput) -> TLSStep {
-        if case .open = phase, !library.endsSilently { _ = seal(.alert, [ToyAlert.closeNotify.rawValue], &output) }
+        if case .open = phase { _ = seal(.alert, [ToyAlert.closeNotify.rawValue], &output) }
         return TLSStep(.done)
     }
 

@@ -32,15 +32,6 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     @exclusivity(unchecked) private var isFiring = false
     @exclusivity(unchecked) private var lastNumber: UInt64 = 0
     let scheduler = LoopScheduler()
-    /// For simulations (``step()``): a tick ends only when no handler is left, and a full connection requests another
-    /// flush. Earlier versions worked like this and could keep a loop busy forever.
-    package var hasEndlessTicks = false
-    /// Whether a tick did not end in that mode.
-    package var isInEndlessTick = false
-    /// For simulations: TLS takes an end of the stream without close_notify for the peer's own end.
-    package var acceptsTruncation = false
-    /// For simulations: a server of DTLS drops the repeated last flight of a client.
-    package var dropsRepeatedFlights = false
     /// Whether the owner is a caller's thread that runs one operation inline.
     @exclusivity(unchecked) var isInline = false
     /// Calls of user code that are queued for the loop's own thread.

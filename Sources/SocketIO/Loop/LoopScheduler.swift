@@ -163,17 +163,6 @@ final class LoopScheduler {
         deferredTime = 0
     }
 
-    /// Runs the handlers at the end of the tick until none is left, to simulate loops that did so. Returns `false` if
-    /// there is no end.
-    func endTickEndlessly() -> Bool {
-        var left = 100_000
-        while left > 0, let handler = tickEnd.popFirst() {
-            call(handler, .tickEnd)
-            left -= 1
-        }
-        return left > 0
-    }
-
     private func call(_ handler: any ScheduledHandler, _ queue: LoopQueue) {
         if handler.schedule.take(queue) { handler.run(queue) }
     }

@@ -2,10 +2,6 @@ extension EventLoop {
     /// Runs one tick on the calling thread. Only for a loop without a thread (``init(stepping:names:)``).
     package func step() {
         ownership.take()
-        if hasEndlessTicks {
-            runJobs()
-            if !scheduler.endTickEndlessly() { isInEndlessTick = true }
-        }
         tick()
         ownership.giveBack()
     }

@@ -256,7 +256,6 @@ package final class TLSStream: ByteStream {
                 switch fill(for: target.count - filled) {
                 case .bytes: continue
                 case .wouldBlock: break
-                case .end where loop.acceptsTruncation: state = .ended
                 case .end where engine.hasRefusedRenegotiation:
                     fail(
                         .renegotiation,

@@ -399,7 +399,8 @@ extension OptionTable {
                 .integer(1...64),
                 \.simulation.threads,
                 shown: { $0.seed == nil ? String($0.simulation.threads) : nil }
-            )
+            ),
+            Row(switch: "until-failure", "end after the first broken rule", \.simulation.stopsAtFailure)
         )
         + section(
             .what,
@@ -411,15 +412,7 @@ extension OptionTable {
                 "the whole stack: transports, TLS, supervisors and servers over a simulated kernel",
                 \.simulation.isStack,
                 shown: ("yes", nil)
-            ),
-            Row(
-                "defect",
-                "NAME",
-                "add a known defect, and succeed if the checks find it",
-                .word,
-                optional: \.simulation.defect,
-                requires: "stack"
-            ).with(standard: "none")
+            )
         )
         + section(
             .report,

@@ -97,7 +97,7 @@ enum Command: String, Sendable, Hashable, CaseIterable {
             [
                 ("imbench simulate --seeds 100000", "the supervisor"),
                 ("imbench simulate --stack --seed 7 --verbose", "every event of one world"),
-                ("imbench simulate --stack --defect squatting", "a known defect, which must be found"),
+                ("imbench simulate --stack --until-failure", "up to the first broken rule"),
             ]
         case .work:
             [

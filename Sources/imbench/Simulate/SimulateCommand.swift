@@ -10,8 +10,8 @@ struct SimulateOptions: Sendable, Equatable {
     var isVerbose = false
     /// Whether the whole stack is simulated, and not the supervisor's machine alone.
     var isStack = false
-    /// A defect that the simulation of the whole stack has.
-    var defect: StackDefect?
+    /// Whether the first broken rule ends the run.
+    var stopsAtFailure = false
 }
 
 /// `imbench simulate`: runs the supervisor's machine, or the whole stack, through simulated worlds and reports the broken
@@ -24,7 +24,7 @@ func simulate(_ options: Options) throws -> Int32 {
         let log = ReplayLog(isWrittenAtOnce: options.format == .table && options.output == nil)
         let world =
             simulation.isStack
-            ? try replayStack(seed, defect: simulation.defect, print: simulation.isVerbose ? log.take : nil)
+            ? try replayStack(seed, print: simulation.isVerbose ? log.take : nil)
             : replay(seed, simulation.isVerbose ? log : nil)
         var results = SimulateResults(
             run: RunResults(of: options, seed: seed),
@@ -42,7 +42,7 @@ func simulate(_ options: Options) throws -> Int32 {
     let result =
         simulation.isStack
         ? try StackSeeds.run(seeds, simulation, comparesTraces: hasEqualHashing)
-        : try SimulationRun.run(seeds, threads: simulation.threads)
+        : try SimulationRun.run(seeds, threads: simulation.threads, stopsAtFailure: simulation.stopsAtFailure)
     var results = SimulateResults(
         run: RunResults(of: options, seed: simulation.first),
         options: simulation,
@@ -101,8 +101,7 @@ struct SimulateResults: Sendable {
     /// The events of that world.
     var log: [String] = []
 
-    /// An added defect must be found.
-    var status: Int32 { (result.failed == 0) == (options.defect == nil) ? ExitStatus.good : ExitStatus.failed }
+    var status: Int32 { result.failed == 0 ? ExitStatus.good : ExitStatus.failed }
 
     var report: Report {
         let table = Table(
@@ -127,7 +126,7 @@ struct SimulateResults: Sendable {
             )
         }
         if seed == nil, let seed = result.failures.first?.seed {
-            let mode = (options.isStack ? " --stack" : "") + (options.defect.map { " --defect \($0.rawValue)" } ?? "")
+            let mode = options.isStack ? " --stack" : ""
             let line = "imbench simulate\(mode) --seed \(seed) --verbose"
             sections[0].next = [.init("To see every event of the first \(name)", line)]
             sections.append(Report.Section(notes: [line], media: .textOnly))
@@ -172,11 +171,6 @@ struct SimulateResults: Sendable {
 
     private var verdict: String {
         let worlds = seed.map { "the \(name) of seed \($0)" } ?? "\(result.seeds) \(name)s"
-        if let defect = options.defect {
-            guard result.failed > 0 else { return "The checks do not find the defect \(defect.rawValue) in \(worlds)." }
-            let place = seed == nil ? "after" : "in"
-            return "The checks find the defect \(defect.rawValue), \(place) \(worlds)."
-        }
         guard result.failed > 0 else { return "No rule is broken in \(worlds)." }
         return seed.map { "The \(name) of seed \($0) breaks a rule." } ?? "\(result.failed) of \(worlds) break a rule."
     }

@@ -89,9 +89,13 @@ enum SimulationRun {
     }
 
     /// Runs all seeds of a range on this number of threads.
-    static func run(_ seeds: Range<UInt64>, threads: Int) throws(SystemFailure) -> SimulationResult {
-        try SimulationResult.run(seeds, threads: threads) { _, part, isCancelled in
-            run(part, isCancelled: isCancelled)
+    static func run(
+        _ seeds: Range<UInt64>,
+        threads: Int,
+        stopsAtFailure: Bool = false
+    ) throws(SystemFailure) -> SimulationResult {
+        try SimulationResult.run(seeds, threads: threads, stopsAtFailure: stopsAtFailure) { _, part, isCancelled in
+            run(part, stopsAtFailure: stopsAtFailure, isCancelled: isCancelled)
         }
     }
 }

@@ -39,7 +39,6 @@ struct CommandLineTests {
             ("outage --transport memory", [#"--transport is "memory""#, #"allowed is "tcp""#]),
             ("trace x --transport udp-reliable", [#"--transport is "udp-reliable""#, #"allowed is "tcp""#]),
             ("crowd --transport udp", [#"--transport is "udp""#, "--hostile"]),
-            ("simulate --defect squatin --stack", [#"did you mean "squatting"?"#]),
         ]
     )
     func usage(line: String, parts: [String]) async throws {

@@ -175,7 +175,7 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
                 #"--format needs a value: --format WORD; allowed is "table", "json", "csv", "markdown", "html""#
             ),
             ("simulate --verbose", "--verbose needs --seed"),
-            ("simulate --defect squatting", "--defect needs --stack"),
+            ("simulate --seed 1 --until-failure", "--until-failure and --seed exclude each other"),
             ("simulate --seed 1 --seeds 2", "--seeds and --seed exclude each other"),
             (
                 "trace x --transport udp-reliable",

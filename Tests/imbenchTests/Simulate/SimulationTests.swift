@@ -51,8 +51,6 @@ import Testing
         let text = results.report.text(.table, .none)
         #expect(text.contains(isStack ? "imbench simulate --stack --seed 7" : "imbench simulate --seed 7"))
         #expect(text.hasSuffix("1 of 20 \(name) break a rule.\n"))
-        results.options.defect = .squatting
-        #expect(results.report.text(.table, .none).hasSuffix("find the defect squatting, after 20 \(name).\n"))
         for format in Format.allCases { #expect(results.report.text(format, .none).contains("it was broken")) }
     }
 }

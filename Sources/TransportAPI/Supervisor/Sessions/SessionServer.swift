@@ -38,8 +38,6 @@ public final class SessionServer: Sendable {
         public var maximumBuffered: Int?
         /// How long a new connection may take to identify its session. Default 10 s.
         public var helloTimeout: Duration = .seconds(10)
-        /// Whether a session without a connection makes room for a new client. Off only in simulations of squatting.
-        package var makesRoom = true
 
         /// Creates the default settings, in session style.
         public init() {

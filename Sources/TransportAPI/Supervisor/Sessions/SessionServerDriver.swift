@@ -156,7 +156,6 @@ final class SessionServerDriver {
 
     /// Ends the session that is the next to make room for another. Returns `false` if there is none.
     private func makeRoom() -> Bool {
-        guard configuration.makesRoom else { return false }
         for line in 0..<Line.linked.rawValue {
             guard let (id, _) = order.first(in: line), let session = sessions[id] else { continue }
             let sentence = "the server has its maximum number of sessions, and another client needed the place"

@@ -86,7 +86,7 @@ extension ConnectionDriver {
             return writeFailed(SystemError("send", EPIPE))
         case .bytes, .end: returnMemory(&context.output)
         case .wouldBlock:
-            if writing.stuckSince == 0 || context.output.count < before, !loop.hasEndlessTicks {
+            if writing.stuckSince == 0 || context.output.count < before {
                 setStuck(since: loop.now)
             }
             returnMemory(&context.output)

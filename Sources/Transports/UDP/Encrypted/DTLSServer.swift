@@ -121,7 +121,7 @@ final class DTLSServer: ScheduledHandler {
         case .drop:
             if let client = joining[sender] {
                 addToHandshake(datagram, client)
-            } else if let client = clients[sender], !loop.dropsRepeatedFlights {
+            } else if let client = clients[sender] {
                 // The client repeats its last flight, because the server's was lost (section 4.2.4).
                 decrypt(datagram, client, isLittle)
             }

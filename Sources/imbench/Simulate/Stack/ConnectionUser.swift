@@ -100,12 +100,7 @@ final class ConnectionUser: @unchecked Sendable {
         let before = written
         let began = closeBegan ?? run.world.now
         closeBegan = began
-        var undelivered = 0
-        if run.defect == .earlyClose {
-            _ = Task(executorPreference: loop) { await self.connection.close() }
-        } else {
-            undelivered = await connection.close()
-        }
+        let undelivered = await connection.close()
         // Without an answer in time, `close` only reports that the other host has all bytes. A reset may still destroy them
         // there.
         let closeTook = run.world.now - began
@@ -113,7 +108,7 @@ final class ConnectionUser: @unchecked Sendable {
         run.checker.end(operation)
         let hasEnded = connection.encryption.map { run.tls.hasEnded($0) } ?? true
         if exits, !run.isOver { run.world.kill(process) }
-        let reason = run.defect == .earlyClose ? .user : await connection.closed()
+        let reason = await connection.closed()
         // An open connection that reads everything receives all written messages.
         guard undelivered == 0, isAnswered, reason.error == nil, !isServer, !run.isOver, !run.wasKilled else { return }
         // A server resets a client that takes its last bytes slowly.
@@ -194,8 +189,7 @@ final class ConnectionUser: @unchecked Sendable {
 
     /// Sends one message. Returns `false` if the connection has ended.
     private func send(_ message: StackMessage) async -> Bool {
-        // The send limit does not apply then.
-        let size = min(run.drawSize(limit), run.defect == .oversizedDropped ? limit : .max)
+        let size = run.drawSize(limit)
         let payload = Payload(message.bytes(size))
         run.checker.sends(message, size: size, audience: run.plan.isShared ? nil : name)
         let operation = run.checker.begin("\(name): send \(message.number) of \(size) bytes")
@@ -239,7 +233,6 @@ final class ConnectionUser: @unchecked Sendable {
             run.checker.end(operation)
             guard let payload else { return }
             if isServer { run.takes(payload.bytes.count) }
-            if run.defect == .oversizedDropped, payload.bytes.count > limit { continue }
             count += 1
             if !process.isDead {
                 run.checker.arrives(

@@ -86,8 +86,8 @@ final class SessionUser: @unchecked Sendable {
         run.checker.end(operation)
     }
 
-    /// Whether the app acknowledges what it has processed. The defect acknowledges before.
-    private var isAcknowledging: Bool { run.plan.acknowledges && run.defect != .earlyReceipt }
+    /// Whether the app acknowledges what it has processed.
+    private var isAcknowledging: Bool { run.plan.acknowledges }
 
     /// Waits until the app has processed all messages that the broker has acknowledged for the client's kept session.
     /// A schedule that waits too long fails.

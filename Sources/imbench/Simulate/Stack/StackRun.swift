@@ -18,7 +18,6 @@ final class StackRun: @unchecked Sendable {
 
     let world: SimulatedWorld
     let plan: StackPlan
-    let defect: StackDefect?
     let checker = StackChecker()
     let tls: ToyTLS
     let registry: TransportRegistry
@@ -62,12 +61,11 @@ final class StackRun: @unchecked Sendable {
     /// How many servers have started or been killed. A client's connection belongs to the server of this number.
     private(set) var serverAge = 0
 
-    init(seed: UInt64, defect: StackDefect? = nil, print: ((String) -> Void)? = nil) {
-        self.defect = defect
+    init(seed: UInt64, print: ((String) -> Void)? = nil) {
         world = SimulatedWorld(seed: seed)
         world.trace.print = print
         plan = StackPlan(seed: seed)
-        tls = ToyTLS(seed: seed, endsSilently: defect == .silentEnd)
+        tls = ToyTLS(seed: seed)
         registry = plan.isEncrypted ? .encrypted(by: TLSContexts(tls)) : .standard
         random = SimulationRandom(seed: seed, stream: 5)
         world.kernel.conditions = plan.conditions
@@ -75,30 +73,17 @@ final class StackRun: @unchecked Sendable {
             world.kernel.onDatagram = { [checker] in checker.travels($0) }
         }
         server = world.startProcess("server")
-        serverLoop = Self.loop(of: server, in: world, plan, defect)
+        serverLoop = world.makeLoop(in: server, hasEdges: plan.hasEdges)
         for number in 0..<plan.clients {
             let process = world.startProcess("client\(number)")
             world.kernel.setPath(process.host, server.host, plan.path)
-            clients.append((process, Self.loop(of: process, in: world, plan, defect)))
+            clients.append((process, world.makeLoop(in: process, hasEdges: plan.hasEdges)))
         }
     }
 
-    private static func loop(
-        of process: SimulatedProcess,
-        in world: SimulatedWorld,
-        _ plan: StackPlan,
-        _ defect: StackDefect?
-    ) -> EventLoop {
-        let loop = world.makeLoop(in: process, hasEdges: plan.hasEdges)
-        loop.hasEndlessTicks = defect == .endlessTick
-        loop.acceptsTruncation = defect == .acceptedTruncation
-        loop.dropsRepeatedFlights = defect == .unrepeatedFlight
-        return loop
-    }
-
     /// Runs the schedule of `seed`, and checks it.
-    static func run(seed: UInt64, defect: StackDefect? = nil, print: ((String) -> Void)? = nil) -> Outcome {
-        let run = StackRun(seed: seed, defect: defect, print: print)
+    static func run(seed: UInt64, print: ((String) -> Void)? = nil) -> Outcome {
+        let run = StackRun(seed: seed, print: print)
         print?(run.plan.summary)
         run.live()
         return Outcome(
@@ -113,6 +98,8 @@ final class StackRun: @unchecked Sendable {
 
     private static let second: Int64 = 1_000_000_000
     private static let stepLimit = 400_000
+    /// The most system calls of one step.
+    private static let callLimit = 1_000_000
 
     private func live() {
         startServer()
@@ -195,9 +182,7 @@ final class StackRun: @unchecked Sendable {
         let stop = world.run(until: world.now + seconds * Self.second, steps: world.steps + Self.stepLimit) {
             checkMemory()
             checkSum()
-            if serverLoop.isInEndlessTick || clients.contains(where: { $0.loop.isInEndlessTick }) {
-                checker.fail("an iteration does not end")
-            }
+            if world.mostCalls > Self.callLimit { checker.fail("one step made \(world.mostCalls) system calls") }
             return condition() || checker.violation != nil
         }
         if stop == .stepsOver {
@@ -247,7 +232,6 @@ final class StackRun: @unchecked Sendable {
                 "the server has begun \(tls.serversOfDatagrams) handshakes, and \(tls.clientsOfDatagrams) clients have returned their cookies"
             )
         }
-        if world.mostCalls > 1_000_000 { checker.fail("one step made \(world.mostCalls) system calls") }
         for message in checker.expected
         where checker.arrived[message] == nil && !wasKilled && !wasReset {
             checker.fail(
@@ -331,7 +315,7 @@ final class StackRun: @unchecked Sendable {
         guard !isOver else { return }
         serverAge += 1
         server = world.startProcess("server\(world.processes.count)", host: server.host)
-        serverLoop = Self.loop(of: server, in: world, plan, defect)
+        serverLoop = world.makeLoop(in: server, hasEdges: plan.hasEdges)
         startServer()
     }
 
@@ -340,13 +324,13 @@ final class StackRun: @unchecked Sendable {
         // The process had acknowledged messages that its app had not taken.
         if plan.filters > 0 { checker.forgetOwed(to: "client\(number)") }
         let process = world.startProcess("client\(world.processes.count)", host: client.host)
-        clients[number] = (process, Self.loop(of: process, in: world, plan, defect))
+        clients[number] = (process, world.makeLoop(in: process, hasEdges: plan.hasEdges))
         startClient(number)
     }
 
     private func intrude(_ kind: StackIntruder.Kind) {
         let process = world.startProcess("intruder")
-        let loop = Self.loop(of: process, in: world, plan, nil)
+        let loop = world.makeLoop(in: process, hasEdges: plan.hasEdges)
         world.kernel.setPath(process.host, server.host, plan.path)
         let options = plan.carrier.options + ["max-message=\(plan.maximumMessage)"]
         let url =
@@ -457,7 +441,7 @@ final class StackRun: @unchecked Sendable {
         serverStart += 1
         let (start, loop, process) = (serverStart, serverLoop, server)
         var options = plan.serverOptions
-        if plan.style == .plain, plan.maximumBuffered > 0, defect != .unboundedSum {
+        if plan.style == .plain, plan.maximumBuffered > 0 {
             options.append("max-buffered=\(plan.maximumBuffered)")
         }
         let url = "\(plan.scheme)://\(process.hostName):\(port)?\(options.joined(separator: "&"))"
@@ -526,7 +510,6 @@ final class StackRun: @unchecked Sendable {
         case .room:
             var limits = ChatRoom.Limits()
             limits.outboxCount = plan.roomOutbox
-            limits.boundsMessagesInFlight = defect != .unboundedRoom
             let room = ChatRoom(limits, on: loop)
             let chat = try await ChatServer.start(url, room: room, registry: registry)
             opened(chat.endpoint)
@@ -536,11 +519,10 @@ final class StackRun: @unchecked Sendable {
 
     private var sessionConfiguration: SessionServer.Configuration {
         var configuration = SessionServer.Configuration()
-        if plan.maximumBuffered > 0, defect != .unboundedSum { configuration.maximumBuffered = plan.maximumBuffered }
+        if plan.maximumBuffered > 0 { configuration.maximumBuffered = plan.maximumBuffered }
         guard plan.intruder != nil else { return configuration }
         configuration.maximumSessions = StackIntruder.maximumSessions
-        configuration.makesRoom = defect != .squatting
-        if defect != .unboundedEarly { configuration.supervisor.messageBufferBytes = StackIntruder.maximumEarlyBytes }
+        configuration.supervisor.messageBufferBytes = StackIntruder.maximumEarlyBytes
         return configuration
     }
 
@@ -570,7 +552,7 @@ final class StackRun: @unchecked Sendable {
         while intrusion, plan.intruder == .squatter, !isOver { await world.pause(100_000_000) }
         let limit = plan.limit(ofClient: number)
         var options = plan.options
-        options.append("max-message=\(defect == .oversizedDropped ? plan.maximumMessage : limit)")
+        options.append("max-message=\(limit)")
         if plan.carrier.isBroker {
             let topic = plan.isShared ? "loop" : "loop/\(number)"
             options.append("publish=\(topic)")
@@ -578,11 +560,7 @@ final class StackRun: @unchecked Sendable {
             options.append(plan.filters > 0 ? "unclaimed-wait=1h" : "subscribe=\(topic)")
         }
         if plan.style == .kept { options.append("client-id=client\(number)") }
-        if plan.isDoubter(number) {
-            options.append(
-                defect == .anyAuthority ? "dangerously-trust-any-certificate=on" : "ca=\(Self.otherAuthority)"
-            )
-        }
+        if plan.isDoubter(number) { options.append("ca=\(Self.otherAuthority)") }
         let url = "\(endpoint)?\(options.joined(separator: "&"))"
         do {
             if plan.style == .plain {
@@ -612,17 +590,11 @@ final class StackRun: @unchecked Sendable {
                 let user = SessionUser(self, plan.client, on: loop, process, "client\(number)")
                 let supervisor = try Supervisor(whole, registry: registry, on: loop) { setup in
                     if plan.filters > 0 { setup.observer = user }
-                    if plan.style == .session, plan.acknowledges {
-                        // The client's next process resumes the same session.
-                        let id = SessionID(high: 0x636c_6965_6e74, low: UInt64(number))
-                        setup.client = SessionClient(id: id, launch: UInt16(clientStarts))
-                    }
                     if plan.style == .greeted { setup.greeting = StackGreeting.closure(self, on: loop) }
-                    guard defect == .keptForgotten else { return }
-                    let factory = setup.factory
-                    setup.factory = { (endpoint) throws(TransportError) in
-                        ForgetfulTransport(whole: try factory(endpoint))
-                    }
+                    guard plan.style == .session, plan.acknowledges else { return }
+                    // The client's next process resumes the same session.
+                    let id = SessionID(high: 0x636c_6965_6e74, low: UInt64(number))
+                    setup.client = SessionClient(id: id, launch: UInt16(clientStarts))
                 }
                 starts[number, default: 0] += 1
                 await user.live(supervisor, isFirst: starts[number] == 1)

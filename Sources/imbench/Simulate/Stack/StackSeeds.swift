@@ -10,26 +10,26 @@ enum StackSeeds {
     /// Runs all seeds on this thread, which must not be a thread of the Swift runtime.
     ///
     /// - Parameters:
-    ///   - defect: a defect to add. The first failure then ends the run.
+    ///   - stopsAtFailure: whether the first broken rule ends the run.
     ///   - begins: called with each seed before it runs.
     static func run(
         _ seeds: some Sequence<UInt64>,
         comparesTraces: Bool,
-        defect: StackDefect? = nil,
+        stopsAtFailure: Bool = false,
         isCancelled: () -> Bool = { false },
         begins: (UInt64) -> Void = { _ in }
     ) -> SimulationResult {
         var result = SimulationResult()
         for seed in seeds {
-            if isCancelled() || defect != nil && result.failed > 0 { break }
+            if isCancelled() || stopsAtFailure && result.failed > 0 { break }
             begins(seed)
-            let outcome = StackRun.run(seed: seed, defect: defect)
+            let outcome = StackRun.run(seed: seed)
             result.seeds += 1
             result.events += outcome.steps
             result.hash &+= outcome.digest
             if let violation = outcome.violation {
                 result.fail(seed, violation)
-            } else if comparesTraces, defect == nil, seed % repeatEvery == 0 {
+            } else if comparesTraces, seed % repeatEvery == 0 {
                 result.repeated += 1
                 if StackRun.run(seed: seed).digest != outcome.digest {
                     result.fail(seed, "two runs gave different traces")
@@ -45,14 +45,14 @@ enum StackSeeds {
         _ options: SimulateOptions,
         comparesTraces: Bool
     ) throws(SystemFailure) -> SimulationResult {
-        let (watch, defect) = (SeedWatch(), options.defect)
+        let (watch, stopsAtFailure) = (SeedWatch(), options.stopsAtFailure)
         try watch.start()
-        return try SimulationResult.run(seeds, threads: options.threads, stopsAtFailure: defect != nil) {
+        return try SimulationResult.run(seeds, threads: options.threads, stopsAtFailure: stopsAtFailure) {
             thread,
             part,
             isCancelled in
             defer { watch.ends(thread) }
-            return run(part, comparesTraces: comparesTraces, defect: defect, isCancelled: isCancelled) {
+            return run(part, comparesTraces: comparesTraces, stopsAtFailure: stopsAtFailure, isCancelled: isCancelled) {
                 watch.begins($0, on: thread)
             }
         }
@@ -64,12 +64,11 @@ enum StackSeeds {
 /// - Parameter print: receives every event immediately, so none is missing if the program traps.
 func replayStack(
     _ seed: UInt64,
-    defect: StackDefect?,
     print: (@Sendable (String) -> Void)?
 ) throws(SystemFailure) -> ReplayedWorld {
     let result = Locked(ReplayedWorld())
     let worker = try WorkerThread {
-        let outcome = StackRun.run(seed: seed, defect: defect, print: print)
+        let outcome = StackRun.run(seed: seed, print: print)
         let world = ReplayedWorld(
             plan: outcome.plan.summary,
             events: outcome.steps,
