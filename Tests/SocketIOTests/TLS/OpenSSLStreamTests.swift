@@ -94,6 +94,35 @@ struct OpenSSLStreamTests {
         #expect(peer.read(user.below.take()) == [1, 2, 3])
     }
 
+    @Test("A server that ends the stream after its renegotiation was refused is named")
+    func renegotiation() throws {
+        typealias Clear = @convention(c) (UnsafeMutableRawPointer?, UInt64) -> UInt64
+        typealias Renegotiate = @convention(c) (UnsafeMutableRawPointer?) -> Int32
+        let clear = try #require(openSSLFunction("SSL_clear_options", as: Clear.self))
+        let renegotiate = try #require(openSSLFunction("SSL_renegotiate", as: Renegotiate.self))
+        let certificates = try TestCertificates()
+        let context = try certificates.context(.server)
+        context.limitToTLS12()
+        let peer = try OpenSSLPeer(context)
+        let engine = try certificates.context(.client).makeEngine(host: "localhost", port: 1)
+        let user = TLSUser(LinkedStream(), try #require(engine), .client, on: loop)
+        _ = try shake(user, peer)
+        // SSL_OP_NO_RENEGOTIATION.
+        _ = clear(peer.connection, 1 << 30)
+        let request = peer.step {
+            _ = renegotiate($1)
+            return $0.pointee.SSL_do_handshake($1)
+        }
+        #expect(!request.isEmpty)
+        user.below.arrive(request)
+        user.ready(.read)
+        #expect(user.failure == nil && !user.below.take().isEmpty)
+        user.below.end()
+        user.ready([.read, .hangUp])
+        #expect(user.failure?.problem == .renegotiation)
+        #expect(user.failure?.sentence.contains("the server requested a renegotiation") == true)
+    }
+
     @Test("A request for a certificate on the open connection is named, and the same message in a handshake is not")
     func postHandshakeAuthentication() {
         // SSL_R_UNEXPECTED_MESSAGE.
