@@ -15,6 +15,7 @@ struct FuzzTarget: Sendable {
         FuzzTarget(name: "ws-client", run: fuzzWebSocketClient),
         FuzzTarget(name: "ws-server", run: fuzzWebSocketServer),
         FuzzTarget(name: "redirect", run: fuzzRedirection),
+        FuzzTarget(name: "cookies", run: fuzzCookies),
         FuzzTarget(name: "proxy", run: fuzzProxy),
         FuzzTarget(name: "socks", run: fuzzSOCKS),
         FuzzTarget(name: "proxy-environment", run: fuzzProxyEnvironment),

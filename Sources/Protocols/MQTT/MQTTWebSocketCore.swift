@@ -6,7 +6,7 @@ import TransportAPI
 /// as one stream of bytes, part by part. So packets and messages need not end together, and only the limits of the
 /// inner core apply. The subprotocol must be "mqtt". The connection ends with DISCONNECT and a WebSocket close frame
 /// after it, whose answer is not awaited (MQTT-3.14.4-1).
-package struct MQTTWebSocketCore: EarlyCore, ExplainingCore, IdentifyingCore {
+package struct MQTTWebSocketCore: EarlyCore, CookieCore, ExplainingCore, IdentifyingCore {
     /// The bytes between the two cores. It is a class because a core can be copied but a buffer cannot. It is created
     /// when the connection starts, and the core is not copied after that.
     private final class Between: @unchecked Sendable {
@@ -32,6 +32,11 @@ package struct MQTTWebSocketCore: EarlyCore, ExplainingCore, IdentifyingCore {
             inner.clientCertificate = newValue
         }
     }
+    package var cookies: CookieHeader? {
+        get { outer.cookies }
+        set { outer.cookies = newValue }
+    }
+    package var receivedCookies: [SetCookie] { outer.receivedCookies }
     /// The MQTT core.
     package var inner: MQTTCore
     private var between: Between?

@@ -19,7 +19,7 @@ import TransportAPI
 /// Only clients wait for the end of the connection, within ``WebSocketConfiguration/closeTimeout``. A server reports
 /// `closed` as soon as both close frames are sent, so that the server ends the TCP connection first (section 7.1.1). In
 /// every phase, the end of the input and any error other than those of `send` and `ping` lead to `ended`.
-package struct WebSocketCore: RedirectingCore, ExplainingCore, IdentifyingCore {
+package struct WebSocketCore: RedirectingCore, CookieCore, ExplainingCore, IdentifyingCore {
     enum Phase: Sendable, Hashable {
         case idle, handshaking, open, closing, awaitingEnd, ending, ended
     }
@@ -30,6 +30,9 @@ package struct WebSocketCore: RedirectingCore, ExplainingCore, IdentifyingCore {
     package internal(set) var subprotocol: String?
     /// The address to which the server redirects this client, if the configuration allows redirects.
     package internal(set) var redirection: Redirection?
+
+    package var cookies: CookieHeader?
+    package private(set) var receivedCookies: [SetCookie] = []
 
     /// The identity from this server's decision, once the connection is open.
     package private(set) var identity: Identity?
@@ -102,7 +105,7 @@ package struct WebSocketCore: RedirectingCore, ExplainingCore, IdentifyingCore {
         phaseDeadline = context.now.advanced(by: configuration.handshakeTimeout)
         guard role == .client else { return }
         key = HandshakeKey.generate(&context.random)
-        ClientHandshake.writeRequest(configuration, key: key, to: &context.output)
+        ClientHandshake.writeRequest(configuration, key: key, cookies: cookies, to: &context.output)
     }
 
     /// Reads until there is something to report.
@@ -225,8 +228,10 @@ extension WebSocketCore {
         do throws(TransportError) {
             while let response = try readResponseHead(&input) {
                 redirection = configuration.redirects > 0 ? try ClientHandshake.redirection(response) : nil
+                if redirection != nil { receivedCookies = ClientHandshake.cookies(response, unixTime: unixTime) }
                 let answer = try ClientHandshake.verify(response, key: key, configuration, unixTime: unixTime)
                 if case .accepted(let chosen, let agreement) = answer {
+                    receivedCookies = ClientHandshake.cookies(response, unixTime: unixTime)
                     subprotocol = chosen
                     compress(agreement)
                     return true

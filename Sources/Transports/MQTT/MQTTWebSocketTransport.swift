@@ -59,6 +59,7 @@ extension TransportDescriptor {
             TransportOption("origin", "an origin", "the Origin header of a client (none)"),
             TransportOption("header", "Name:value", "sent with the handshake; may be repeated (none)"),
             TransportOption("query", "a=b&c=d, percent-encoded", "the query in the request of the handshake (none)"),
+            .cookies,
         ] + TransportOption.admission
 
     private static func webSocketClient(

@@ -135,7 +135,12 @@ struct StreamRecipes: Sendable {
     /// The variables that `proxy=environment` reads.
     var environment = ProxyEnvironment.process
 
-    func make(_ endpoint: Endpoint, _ loop: EventLoop) throws(TransportError) -> StreamTransport {
+    /// - Parameter cookies: The cookies of the endpoint that redirects to this one; `nil` for a new jar.
+    func make(
+        _ endpoint: Endpoint,
+        _ loop: EventLoop,
+        cookies: CookieStore? = nil
+    ) throws(TransportError) -> StreamTransport {
         // An endpoint that was not read from a URL can contain any bytes, and the resolver would stop at a NUL.
         guard endpoint.host.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7f }) else {
             throw .configuration("host", "contains a space or a control character")
@@ -143,6 +148,8 @@ struct StreamRecipes: Sendable {
         let variant = encrypted[endpoint.scheme] ?? usual
         let reader = try OptionReader(endpoint, allowed: options)
         let port = endpoint.port ?? variant.defaultPort
+        let keepsCookies = try reader.flag(TransportOption.cookies.name) ?? options.contains(.cookies)
+        let cookies = keepsCookies ? cookies ?? CookieStore() : nil
         return StreamTransport(
             endpoint,
             port: port,
@@ -152,19 +159,21 @@ struct StreamRecipes: Sendable {
             tls: try variant.security.map { (security) throws(TransportError) in
                 try ClientTLS(security, reader, host: endpoint.host, port: port)
             },
+            cookies: cookies,
             makeCore: try client(endpoint, reader),
-            follow: { (redirection) throws(TransportError) in try follow(redirection, from: endpoint, loop) }
+            follow: { (redirection) throws(TransportError) in try follow(redirection, from: endpoint, loop, cookies) }
         )
     }
 
     private func follow(
         _ redirection: Redirection,
         from endpoint: Endpoint,
-        _ loop: EventLoop
+        _ loop: EventLoop,
+        _ cookies: CookieStore?
     ) throws(TransportError) -> StreamTransport {
         let target = try redirect(redirection, endpoint)
         do throws(TransportError) {
-            return try make(target, loop)
+            return try make(target, loop, cookies: cookies)
         } catch {
             // The peer chose this endpoint.
             let reason = "the server redirects to an address that can't be used: \(error.reason)"

@@ -25,6 +25,8 @@ struct StreamTransport: DiscreetlyPrinted {
     let proxy: ProxyRoute?
     /// TLS to the server; `nil` for a plain transport.
     let tls: ClientTLS?
+    /// The cookies of the servers; `nil` if none are kept.
+    let cookies: CookieStore?
     /// Makes a new core for each attempt.
     let makeCore: @Sendable () -> any ProtocolCore
     /// Makes the transport for the target of a redirect.
@@ -37,6 +39,7 @@ struct StreamTransport: DiscreetlyPrinted {
         limits: ConnectionLimits = ConnectionLimits(),
         proxy: ProxyRoute? = nil,
         tls: ClientTLS? = nil,
+        cookies: CookieStore? = nil,
         makeCore: @escaping @Sendable () -> any ProtocolCore,
         follow: @escaping @Sendable (Redirection) throws(TransportError) -> StreamTransport
     ) {
@@ -46,6 +49,7 @@ struct StreamTransport: DiscreetlyPrinted {
         self.limits = limits
         self.proxy = proxy
         self.tls = tls
+        self.cookies = cookies
         self.makeCore = makeCore
         self.follow = follow
         capabilities = limits.describe(makeCore().capabilities)
@@ -84,10 +88,15 @@ struct StreamTransport: DiscreetlyPrinted {
     ) async throws(TransportError) -> Answer {
         try await running(on: loop) { () async throws(TransportError) in
             let channel = try await openChannel(deadline: deadline)
-            let driver = ConnectionDriver(makeCore(), over: channel, on: loop, limits: limits, started: started)
+            let origin = CookieOrigin(host: endpoint.host, path: endpoint.path, isSecure: tls != nil)
+            let core = cookies?.adding(to: makeCore(), for: origin, on: loop) ?? makeCore()
+            let driver = ConnectionDriver(core, over: channel, on: loop, limits: limits, started: started)
             do throws(TransportError) {
-                return .connection(try await driver.openConnection(deadline: deadline))
+                let connection = try await driver.openConnection(deadline: deadline)
+                cookies?.keep(driver.core, from: origin, on: loop)
+                return .connection(connection)
             } catch {
+                cookies?.keep(driver.core, from: origin, on: loop, refusal: error)
                 guard let redirection = (driver.core as? any RedirectingCore)?.redirection else { throw error }
                 return .elsewhere(redirection, error)
             }

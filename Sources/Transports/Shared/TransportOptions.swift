@@ -48,6 +48,12 @@ extension TransportOption {
 
     /// A header of a client's handshake.
     static let header = TransportOption("header", "Name:value", "sent with the handshake; may be repeated (none)")
+    /// Whether a client returns the cookies of handshakes.
+    static let cookies = TransportOption(
+        "cookies",
+        "on or off",
+        "whether cookies that the handshake sets are sent in the next one (on)"
+    )
     /// The query of a client's handshake.
     static let query = TransportOption(
         "query",

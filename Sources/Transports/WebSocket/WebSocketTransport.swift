@@ -29,7 +29,7 @@ extension TransportDescriptor {
             options: [
                 TransportOption("subprotocol", "a token", "offered to the server; may be repeated (none)"),
                 TransportOption("origin", "an origin", "the Origin header of a client (none)"),
-                .header, .query,
+                .header, .query, .cookies,
                 TransportOption("fragment", "bytes, as in 64KiB", "the largest payload of one frame sent (unlimited)"),
                 TransportOption("max-head", "256 to 1048576 bytes", "the largest handshake accepted (16384)"),
                 TransportOption(

@@ -8,13 +8,13 @@ import Transports
 /// Tests nginx as a reverse proxy on the same machine, in front of `imbench serve`.
 @Suite("A server behind nginx", .enabled(if: Peers.nginx != nil), .serialized, .timeLimit(.minutes(5)), .ownThread)
 struct NginxTests {
-    /// A proxy to `port` that sends `host` in its requests.
+    /// A proxy to `port` that sends `host` in its requests, with further directives.
     private final class Nginx {
         let reserved: ReservedPort
         private let folder: ScratchFolder
         private let process: Peer
 
-        init(to port: UInt16, host: String) async throws {
+        init(to port: UInt16, host: String, _ directives: String = "") async throws {
             reserved = try ReservedPort(isDatagram: false)
             let folder = try ScratchFolder()
             self.folder = folder
@@ -37,6 +37,7 @@ struct NginxTests {
                             proxy_set_header Upgrade $http_upgrade;
                             proxy_set_header Connection upgrade;
                             proxy_set_header Host \(host);
+                            \(directives)
                         }
                     }
                 }
@@ -74,6 +75,26 @@ struct NginxTests {
         #expect(try await nginx.failure(origin: "https://chat.example") == nil)
         #expect(try await nginx.failure(origin: nil) == nil)
         #expect(try await nginx.failure(origin: "https://evil.example")?.code == .forbidden)
+    }
+
+    @Test("A client returns the cookie by which nginx finds its server again")
+    func cookie() async throws {
+        let cookies = Locked<[String?]>([])
+        let registry = TransportRegistry.standard
+        let server = try await registry.listen(
+            "ws://127.0.0.1:0",
+            decide: { request in
+                cookies.withLock { $0.append(request.header("Cookie")) }
+                return .accept
+            }
+        )
+        let set = "add_header Set-Cookie \"node=a; Path=/; HttpOnly; SameSite=Lax\" always;"
+        let nginx = try await Nginx(to: try #require(server.endpoint.port), host: "127.0.0.1", set)
+        #expect(try await nginx.failure(origin: nil) == nil)
+        let transport = try registry.transport(for: Endpoint("ws://127.0.0.1:\(nginx.reserved.port)/"))
+        for _ in 0..<3 { await (try await transport.connect(timeout: .seconds(60))).close() }
+        #expect(cookies.withLock { $0 } == [nil, nil, "node=a", "node=a"])
+        await server.close()
     }
 
     @Test("A server behind nginx admits a listed page if nginx sends the server's own address as host")

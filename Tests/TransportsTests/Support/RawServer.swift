@@ -1,4 +1,5 @@
 import Foundation
+import Protocols
 import SocketIO
 
 /// A TCP server with fixed answers. Each connection gets the next answer, and later connections get the last one. Each
@@ -7,6 +8,8 @@ final class RawServer: Sendable {
     enum Answer: Sendable {
         /// Sends this text when the request has ended with an empty line, and closes.
         case http(String)
+        /// Accepts the handshake of a WebSocket with these further lines, and closes.
+        case upgrade([String])
         /// Sends each of these after something has come from the client, and closes.
         case exchange([[UInt8]])
         /// Resets the connection.
@@ -42,6 +45,14 @@ final class RawServer: Sendable {
             let head = readHead(from: connection)
             requests.withLock { $0.append(head) }
             let bytes = Array(text.utf8)
+            _ = send(connection, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+        case .upgrade(let lines):
+            let head = readHead(from: connection)
+            requests.withLock { $0.append(head) }
+            let key = head.split(separator: "\r\n").first { $0.hasPrefix("Sec-WebSocket-Key: ") }?.dropFirst(19) ?? ""
+            let fixed = ["HTTP/1.1 101 X", "Upgrade: websocket", "Connection: Upgrade"]
+            let accept = "Sec-WebSocket-Accept: \(HandshakeKey.accept(for: String(key)))"
+            let bytes = Array((fixed + [accept] + lines + ["", ""]).joined(separator: "\r\n").utf8)
             _ = send(connection, bytes, bytes.count, Int32(MSG_NOSIGNAL))
         case .exchange(let answers):
             var buffer = [UInt8](repeating: 0, count: 4096)

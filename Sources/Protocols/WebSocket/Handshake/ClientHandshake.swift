@@ -2,8 +2,13 @@ import TransportAPI
 
 /// The client's side of the opening handshake (RFC 6455, section 4.1).
 enum ClientHandshake {
-    /// Writes the request.
-    static func writeRequest(_ configuration: WebSocketConfiguration, key: String, to output: inout ByteBuffer) {
+    /// Writes the request. A Cookie header of the configuration replaces `cookies`.
+    static func writeRequest(
+        _ configuration: WebSocketConfiguration,
+        key: String,
+        cookies: CookieHeader?,
+        to output: inout ByteBuffer
+    ) {
         output.append(utf8: "GET ")
         output.append(utf8: configuration.path)
         output.append(utf8: " HTTP/1.1\r\n")
@@ -19,6 +24,9 @@ enum ClientHandshake {
             output.append(header: "Sec-WebSocket-Extensions", DeflateAgreement.offer(compression))
         }
         for header in configuration.headers { output.append(header: header.name, header.value) }
+        if let cookies, configuration.headers.values("Cookie").isEmpty {
+            output.append(header: "Cookie", cookies.value)
+        }
         output.append(utf8: "\r\n")
     }
 
@@ -70,6 +78,14 @@ enum ClientHandshake {
             throw failed("the server chose a subprotocol that was not offered")
         }
         return .accepted(subprotocol: subprotocol, agreement)
+    }
+
+    /// Returns the cookies that a response sets. Interim responses set none.
+    ///
+    /// - Parameter unixTime: the time of this machine in seconds since 1970, for answers without a Date header.
+    static func cookies(_ head: HTTPHead, unixTime: Int64?) -> [SetCookie] {
+        let date = head.headers.date(otherwise: unixTime)
+        return head.headers.values("Set-Cookie").compactMap { SetCookie($0, date: date) }
     }
 
     /// Returns the redirection in a response, or `nil` if there is none.

@@ -188,6 +188,8 @@ final class SupervisorDriver: ConnectionDelegate {
         note(.state(state))
         states.send(state)
         guard state.isFinal else { return }
+        // They can contain cookies and sessions.
+        transports = [:]
         states.finish()
         intake.finish()
         outgoing.undelivered.finish()

@@ -31,6 +31,34 @@ struct ClientHandshakeTests {
         #expect(HandshakeKey.isValid(key))
     }
 
+    @Test("Cookies are sent behind the configured headers, unless these have cookies of their own")
+    func cookies() throws {
+        for (own, expected) in [([], ["Cookie: a=b"]), (["c=d"], ["cookie: c=d"])] {
+            var configuration = WebSocketConfiguration()
+            configuration.headers = try own.map { try HTTPHeader("cookie", $0) }
+            var core = try WebSocketCore(.client, configuration)
+            core.cookies = CookieHeader(value: "a=b")
+            var client = WebSocketHarness(core)
+            client.start()
+            let lines = String(decoding: client.takeOutput(), as: UTF8.self).split(separator: "\r\n")
+            #expect(lines.filter { $0.lowercased().hasPrefix("cookie:") }.map(String.init) == expected)
+        }
+    }
+
+    @Test("The cookies of an accepted handshake and of a redirect are reported, and no others")
+    func receivedCookies() throws {
+        let set = "Set-Cookie: a=b\r\nset-cookie: c=d; Path=/\r\n"
+        var client = try Self.client()
+        client.feed(text("HTTP/1.1 103 X\r\nSet-Cookie: x=y\r\n\r\n"))
+        client.feed(response(key: client.core.key, with: ["Set-Cookie: a=b", "set-cookie: c=d; Path=/"]), slice: 7)
+        #expect(client.core.receivedCookies.map(\.name) == ["a", "c"])
+        for (status, redirects, names) in [(302, 1, ["a", "c"]), (302, 0, []), (503, 1, []), (200, 1, [])] {
+            client = try Self.client { $0.redirects = redirects }
+            client.feed(text("HTTP/1.1 \(status) X\r\nLocation: /\r\n\(set)\r\n"))
+            #expect(client.failure != nil && client.core.receivedCookies.map(\.name) == names)
+        }
+    }
+
     @Test("A valid response opens the connection, whole and byte by byte", arguments: [1, 5, .max])
     func opens(slice: Int) throws {
         var client = try Self.client { $0.subprotocols = ["a", "b"] }
