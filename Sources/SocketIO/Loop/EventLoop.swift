@@ -37,6 +37,8 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// Calls of user code that are queued for the loop's own thread.
     @exclusivity(unchecked) private var callsOut = Deque<@Sendable () -> Void>()
     @exclusivity(unchecked) var events = Deque<PollEvent>()
+    /// The addresses that clients on this loop try last.
+    @exclusivity(unchecked) package var failedAddresses = FailedAddresses()
     /// Memory for reading, shared by everything on the loop.
     @exclusivity(unchecked) var scratch = ScratchPool()
     @usableFromInline @exclusivity(unchecked) var tickBegan: Int64 = MonotonicClock.now()
@@ -58,9 +60,15 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     }
 
     /// Starts a loop that waits by a given system call.
-    package init(poller kind: PollerKind, name: String = "im-loop") throws(SystemError) {
+    ///
+    /// - Parameter names: looks up names in place of the system's resolver; `nil` for the system's.
+    package init(
+        poller kind: PollerKind,
+        name: String = "im-loop",
+        names: (any NameService)? = nil
+    ) throws(SystemError) {
         poller = try kind.make()
-        names = nil
+        self.names = names
         _ = serialExecutor
         try startThread(name) { [self] in
             ownership.take()

@@ -18,106 +18,195 @@ extension StreamSocket {
         deadline: Int64
     ) async throws(ConnectError) -> LoopBound<StreamSocket> {
         let addresses = try await Resolver.resolve(host, port: port, on: loop, deadline: deadline)
-        let race = LoopBound(ConnectRace(HappyEyeballs.order(addresses), on: loop, deadline: deadline), to: loop)
-        let result = await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                loop.execute { race.value.start { continuation.resume(returning: $0) } }
+        let race = LoopBound(ConnectRace(HappyEyeballs.order(addresses), on: loop), to: loop)
+        switch await ConnectRace.run(race, deadline: deadline) {
+        case .plain(let socket): return socket
+        case .cancelled: throw .cancelled
+        case .secured: throw .system(SystemError("connect", EPROTO))
+        case .failed(let failures):
+            var first: SystemError?
+            for failure in failures {
+                switch failure.cause {
+                case .silent: throw .timedOut(resolving: false)
+                case .failed(let error, _): first = first ?? error
+                case .ended, .insecure: break
+                }
             }
-        } onCancel: {
-            loop.execute { race.value.finish(.failure(.cancelled)) }
+            throw .system(first ?? SystemError("connect", ECONNREFUSED))
         }
-        return try result.get()
     }
 }
 
-/// One race of connection attempts. It is used on its loop only.
-final class ConnectRace {
-    typealias Outcome = Result<LoopBound<StreamSocket>, ConnectError>
-
-    private let loop: EventLoop
-    private let deadline: Int64
-    private var untried: ArraySlice<SocketAddress>
-    private var attempts: [Attempt] = []
-    private var firstError: SystemError?
-    private var timers: [UInt64] = []
-    private var outcome: Outcome?
-    private var completion: ((Outcome) -> Void)?
-
-    init(_ addresses: [SocketAddress], on loop: EventLoop, deadline: Int64) {
-        untried = addresses[...]
-        self.loop = loop
-        self.deadline = deadline
+/// The reason why an address was given up.
+package struct AddressFailure: Sendable {
+    /// The kinds of reasons. `wasConnected` is true after the TCP handshake, during that of TLS.
+    package enum Cause: Sendable {
+        /// A system call has failed.
+        case failed(SystemError, wasConnected: Bool)
+        /// TLS has refused the peer, or the peer has refused TLS.
+        case insecure(TLSFailure)
+        /// The peer ended the connection during the TLS handshake.
+        case ended
+        /// There was no answer before the deadline.
+        case silent(wasConnected: Bool)
     }
 
-    func start(_ completion: @escaping (Outcome) -> Void) {
+    /// The address.
+    package let address: SocketAddress
+    /// The reason.
+    package let cause: Cause
+}
+
+/// A race of connections to the addresses of a host, over TCP and, if the connection is encrypted, TLS (RFC 8305, section
+/// 5). Only one connection leaves it at a time, so a protocol's handshake never goes out twice at once. If that handshake
+/// fails, the race starts again with the other addresses. It is used on its loop only.
+package final class ConnectRace {
+    /// The end of one run.
+    package enum Outcome: Sendable {
+        /// The connection that was first.
+        case plain(LoopBound<StreamSocket>)
+        /// The connection whose TLS handshake was complete first.
+        case secured(LoopBound<TLSStream>)
+        /// All addresses have failed, or the deadline has passed.
+        case failed([AddressFailure])
+        /// The task was cancelled.
+        case cancelled
+    }
+
+    fileprivate let loop: EventLoop
+    /// Makes TLS over a connected socket, or returns `nil` without memory; `nil` for a plain connection.
+    fileprivate let secure: ((any ByteStream) -> TLSStream?)?
+    private var untried: ArraySlice<SocketAddress>
+    private var attempts: [Attempt] = []
+    private var timers: [UInt64] = []
+    private var isCancelled = false
+    private var completion: ((Outcome) -> Void)?
+    /// The addresses that have failed in the race, in the order of their failures.
+    package private(set) var failures: [AddressFailure] = []
+    /// The address of the last connection that was first.
+    package private(set) var winner: SocketAddress?
+
+    /// Creates a race.
+    ///
+    /// - Parameters:
+    ///   - addresses: The addresses in the order in which they are tried.
+    ///   - loop: The loop of the connections.
+    ///   - secure: Makes TLS over a connected socket, or returns `nil` if there is no memory. Without it, the connections
+    ///     are plain.
+    package init(
+        _ addresses: [SocketAddress],
+        on loop: EventLoop,
+        secure: ((any ByteStream) -> TLSStream?)? = nil
+    ) {
+        untried = addresses[...]
+        self.loop = loop
+        self.secure = secure
+    }
+
+    /// How many addresses neither have failed nor have left the race as a connection.
+    package var remaining: Int { untried.count + attempts.count }
+
+    /// Runs the race until one connection is complete. Cancelling the task ends the race at once.
+    ///
+    /// - Parameter deadline: When to give up, in nanoseconds of ``MonotonicClock``.
+    package nonisolated(nonsending) static func run(_ race: LoopBound<ConnectRace>, deadline: Int64) async -> Outcome {
+        await race.suspend(with: deadline, #isolation) { race, deadline, continuation in
+            race.start(deadline) { continuation.resume(returning: $0) }
+        } onCancel: { race, _ in
+            race.isCancelled = true
+            race.finish(.cancelled)
+        }
+    }
+
+    private func start(_ deadline: Int64, _ completion: @escaping (Outcome) -> Void) {
         // The task may have been cancelled before.
-        if let outcome { return completion(outcome) }
+        guard !isCancelled else { return completion(.cancelled) }
         self.completion = completion
-        timers.append(loop.schedule(at: deadline) { [self] in finish(.failure(.timedOut(resolving: false))) })
+        timers.append(loop.schedule(at: deadline) { [self] in deadlineReached() })
         tryNext()
     }
 
-    /// Ends the race. Only the first call has an effect.
-    func finish(_ outcome: Outcome) {
-        guard self.outcome == nil else { return }
-        self.outcome = outcome
+    /// Ends the run. Only the first call has an effect. Addresses that have not failed stay in the race.
+    private func finish(_ outcome: Outcome) {
+        guard let completion else { return }
+        self.completion = nil
         for attempt in attempts { attempt.abandon() }
-        for timer in timers { loop.cancel(timer: timer) }
+        untried = attempts.map(\.address) + untried
         attempts = []
-        completion?(outcome)
-        completion = nil
+        for timer in timers { loop.cancel(timer: timer) }
+        timers = []
+        completion(outcome)
     }
 
     private func tryNext() {
-        while outcome == nil, let address = untried.popFirst() {
+        while completion != nil, let address = untried.popFirst() {
             do throws(SystemError) {
-                attempts.append(try Attempt(address, self, loop))
+                attempts.append(try Attempt(address, self))
                 guard !untried.isEmpty else { return }
                 timers.append(loop.schedule(at: loop.now + HappyEyeballs.stagger) { [self] in tryNext() })
                 return
             } catch {
-                note(error)
+                failures.append(AddressFailure(address: address, cause: .failed(error, wasConnected: false)))
             }
         }
-        giveUpIfAllFailed()
+        if attempts.isEmpty, untried.isEmpty { finish(.failed(failures)) }
     }
 
-    private func note(_ error: SystemError) {
-        if firstError == nil { firstError = error }
-    }
-
-    private func giveUpIfAllFailed() {
-        guard outcome == nil, attempts.isEmpty, untried.isEmpty else { return }
-        finish(.failure(.system(firstError ?? SystemError("connect", ECONNREFUSED))))
-    }
-
-    fileprivate func ended(_ attempt: Attempt, _ error: Int32) {
-        guard outcome == nil else { return }
-        guard error != 0 else {
-            attempts.removeAll { $0 === attempt }
-            if let descriptor = attempt.release() {
-                finish(.success(LoopBound(StreamSocket(descriptor, on: loop), to: loop)))
-            }
-            return
+    private func deadlineReached() {
+        // A failure that is there already is the reason.
+        for attempt in attempts { attempt.look() }
+        guard completion != nil else { return }
+        for attempt in attempts {
+            failures.append(AddressFailure(address: attempt.address, cause: .silent(wasConnected: attempt.isConnected)))
+            attempt.abandon()
         }
-        note(SystemError("connect", error))
-        attempt.abandon()
+        attempts = []
+        finish(.failed(failures))
+    }
+
+    fileprivate func won(_ attempt: Attempt, _ outcome: Outcome) {
         attempts.removeAll { $0 === attempt }
+        winner = attempt.address
+        finish(outcome)
+    }
+
+    fileprivate func lost(_ attempt: Attempt, _ cause: AddressFailure.Cause) {
+        attempts.removeAll { $0 === attempt }
+        failures.append(AddressFailure(address: attempt.address, cause: cause))
         // After a failure, the next attempt does not wait for its delay.
         tryNext()
     }
 }
 
-/// One connection attempt of a race.
-private final class Attempt: PollHandler {
-    private unowned let race: ConnectRace
+/// One connection of a race.
+private final class Attempt: PollHandler, ScheduledHandler {
+    private enum State {
+        /// The TCP handshake is in progress.
+        case connecting
+        /// The TLS handshake is in progress.
+        case securing(TLSStream)
+        /// TLS has failed, and an alert may not have left yet. Closing at once could destroy it by a reset.
+        case lingering(TLSStream, timer: UInt64)
+        /// The connection has left the race or is closed.
+        case done
+    }
+
+    /// How long a connection whose TLS has failed stays open at most, in nanoseconds.
+    private static let lingerTime: Int64 = 2_000_000_000
+    /// How many bytes it drops at most.
+    private static let lingerBytes = 1 << 20
+
+    let address: SocketAddress
+    var schedule = ScheduleEntry()
+    private let race: ConnectRace
     private let loop: EventLoop
+    private var state = State.connecting
     private var descriptor: Descriptor?
     private var token: UInt64?
+    private var dropped = 0
 
-    init(_ address: SocketAddress, _ race: ConnectRace, _ loop: EventLoop) throws(SystemError) {
-        self.race = race
-        self.loop = loop
+    init(_ address: SocketAddress, _ race: ConnectRace) throws(SystemError) {
+        (self.address, self.race, loop) = (address, race, race.loop)
         let socket = try Platform.socket(family: address.family, type: Platform.streamSocket)
         let raw = socket.raw
         descriptor = consume socket
@@ -127,20 +216,109 @@ private final class Attempt: PollHandler {
         token = try loop.watch(raw, self)
     }
 
+    var isConnected: Bool { if case .connecting = state { false } else { true } }
+
     func ready(_ readiness: Readiness) {
-        guard readiness.contains(.write), let raw = descriptor?.raw else { return }
-        race.ended(self, Platform.pendingError(raw))
+        switch state {
+        case .connecting: if readiness.contains(.write) { connected() }
+        case .securing(let stream):
+            stream.note(readiness)
+            loop.add(self, to: .handshake)
+        case .lingering(let stream, _):
+            stream.note(readiness)
+            drop(from: stream)
+        case .done: break
+        }
     }
 
-    /// Returns the connection and gives up its ownership.
-    func release() -> Descriptor? {
+    func run(_: LoopQueue) { look() }
+
+    /// Takes the next step of the TLS handshake.
+    func look() {
+        guard case .securing(let stream) = state else { return }
+        switch stream.advance() {
+        case .ready:
+            state = .done
+            race.won(self, .secured(LoopBound(stream, to: loop)))
+        case .again: loop.add(self, to: .handshake)
+        case .waiting: break
+        case .failed(let result):
+            linger(stream)
+            race.lost(self, Self.cause(result))
+        }
+    }
+
+    private static func cause(_ result: IOResult) -> AddressFailure.Cause {
+        switch result {
+        case .insecure(let failure): .insecure(failure)
+        case .failed(let error): .failed(error, wasConnected: true)
+        case .bytes, .wouldBlock, .end: .ended
+        }
+    }
+
+    private func connected() {
+        guard let raw = descriptor?.raw else { return }
+        let error = Platform.pendingError(raw)
         unwatch()
-        return descriptor.take()
+        guard error == 0, let open = descriptor.take() else {
+            abandon()
+            return race.lost(self, .failed(SystemError("connect", error), wasConnected: false))
+        }
+        let socket = StreamSocket(open, on: loop)
+        guard let secure = race.secure else {
+            state = .done
+            return race.won(self, .plain(LoopBound(socket, to: loop)))
+        }
+        guard let stream = secure(socket) else {
+            socket.close(abort: true)
+            state = .done
+            return race.lost(self, .failed(SystemError("connect", ENOMEM), wasConnected: true))
+        }
+        state = .securing(stream)
+        do throws(SystemError) {
+            try stream.attach(self)
+        } catch {
+            abandon()
+            return race.lost(self, .failed(error, wasConnected: true))
+        }
+        look()
     }
 
+    /// Closes the connection.
     func abandon() {
-        unwatch()
+        switch state {
+        case .connecting: unwatch()
+        case .securing(let stream): stream.close(abort: true)
+        case .lingering(let stream, let timer):
+            loop.cancel(timer: timer)
+            stream.close(abort: true)
+        case .done: break
+        }
+        state = .done
         descriptor = nil
+    }
+
+    private func linger(_ stream: TLSStream) {
+        let timer = loop.schedule(at: loop.now + Self.lingerTime) { [self] in abandon() }
+        state = .lingering(stream, timer: timer)
+        stream.shutdownWriting()
+        drop(from: stream)
+    }
+
+    /// Drops what the peer still sends, until it ends its side.
+    private func drop(from stream: TLSStream) {
+        let block = loop.takeBlock()
+        defer { loop.giveBlock(block) }
+        let target = UnsafeMutableRawBufferPointer(start: block, count: ScratchPool.blockSize)
+        while dropped <= Self.lingerBytes {
+            switch stream.read(into: target) {
+            case .bytes(let count): dropped += count
+            case .wouldBlock: return
+            case .end, .failed, .insecure:
+                return abandon()
+            }
+        }
+        abandon()
     }
 
     private func unwatch() {

@@ -48,9 +48,11 @@ package final class StreamSocket {
         Platform.setOption(raw, Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, unsentBound)
     }
 
-    /// Starts reporting readiness to `handler`.
+    /// Starts reporting readiness to `handler`, in place of an earlier handler. The present readiness is reported again.
     package func attach(_ handler: any PollHandler) throws(SystemError) {
         guard let raw = descriptor?.raw else { throw SystemError("attach", EBADF) }
+        if let token { loop.unwatch(raw, token) }
+        token = nil
         token = try loop.watch(raw, handler)
     }
 

@@ -87,53 +87,74 @@ struct StreamTransport: DiscreetlyPrinted {
         deadline: Int64
     ) async throws(TransportError) -> Answer {
         try await running(on: loop) { () async throws(TransportError) in
-            let channel = try await openChannel(deadline: deadline)
+            let addresses = try await addresses(deadline: deadline)
             let origin = CookieOrigin(host: endpoint.host, path: endpoint.path, isSecure: tls != nil)
-            let core = cookies?.adding(to: makeCore(), for: origin, on: loop) ?? makeCore()
-            let driver = ConnectionDriver(core, over: channel, on: loop, limits: limits, started: started)
-            do throws(TransportError) {
-                let connection = try await driver.openConnection(deadline: deadline)
-                cookies?.keep(driver.core, from: origin, on: loop)
-                return .connection(connection)
-            } catch {
-                cookies?.keep(driver.core, from: origin, on: loop, refusal: error)
-                guard let redirection = (driver.core as? any RedirectingCore)?.redirection else { throw error }
-                return .elsewhere(redirection, error)
+            while true {
+                let stream = try await addresses.next()
+                let share = addresses.share
+                let channel: any StreamChannel
+                do throws(TransportError) {
+                    channel = try await openChannel(over: stream, deadline: share)
+                } catch {
+                    try addresses.failed(error)
+                    continue
+                }
+                let core = cookies?.adding(to: makeCore(), for: origin, on: loop) ?? makeCore()
+                let driver = ConnectionDriver(core, over: channel, on: loop, limits: limits, started: started)
+                driver.whenMute = addresses.whenMute
+                do throws(TransportError) {
+                    let connection = try await driver.openConnection(deadline: deadline, silentUntil: share)
+                    cookies?.keep(driver.core, from: origin, on: loop)
+                    if driver.hasHeard { addresses.succeeded() }
+                    return .connection(connection)
+                } catch {
+                    cookies?.keep(driver.core, from: origin, on: loop, refusal: error)
+                    if let redirection = (driver.core as? any RedirectingCore)?.redirection {
+                        return .elsewhere(redirection, error)
+                    }
+                    try addresses.failed(error)
+                }
             }
         }
     }
 
-    /// Connects, through the proxy if there is one. If the transport is encrypted, the TLS handshake follows when the
-    /// channel is used. Call this on the loop.
-    nonisolated(nonsending) func openChannel(deadline: Int64) async throws(TransportError) -> any StreamChannel {
-        let stream = try await openStream(deadline: deadline)
-        guard let tls else { return stream }
-        return try await tls.protect(stream, on: loop, deadline: deadline)
+    /// Resolves the name of the server or of the proxy. Call this on the loop.
+    nonisolated(nonsending) func addresses(deadline: Int64) async throws(TransportError) -> AddressAttempts {
+        guard let proxy else {
+            return try await .resolve(endpoint.host, port: port, tls: tls, isProxy: false, on: loop, deadline: deadline)
+        }
+        let (host, port) = (proxy.proxy.host, proxy.proxy.port)
+        return try await .resolve(host, port: port, tls: proxy.tls, isProxy: true, on: loop, deadline: deadline)
     }
 
-    private nonisolated(nonsending) func openStream(deadline: Int64) async throws(TransportError) -> any StreamChannel {
-        let (host, port) = proxy.map { ($0.proxy.host, $0.proxy.port) } ?? (endpoint.host, port)
-        let socket: LoopBound<StreamSocket>
-        do throws(ConnectError) {
-            socket = try await StreamSocket.connect(to: host, port: port, on: loop, deadline: deadline)
-        } catch {
-            var failure = TransportError(error, at: HTTPSyntax.authority(host: host, port: port))
-            failure.origin = .path
-            throw proxy == nil ? failure : failure.ofProxy
-        }
-        guard let proxy else { return socket.value }
-        var stream: any ByteStream = socket.value
-        if let tls = proxy.tls { stream = try await tls.protect(stream, on: loop, deadline: deadline) }
+    /// Opens the tunnel through the proxy if there is one. If the transport is encrypted, the TLS handshake follows when the
+    /// channel is used. Call this on the loop.
+    ///
+    /// - Parameter stream: The connection to the server or to the proxy.
+    nonisolated(nonsending) func openChannel(
+        over stream: any StreamChannel,
+        deadline: Int64
+    ) async throws(TransportError) -> any StreamChannel {
+        guard let proxy else { return stream }
         let tunnel = ProxyTunnel(over: stream, proxy.handshake, on: loop)
         try await tunnel.open(deadline: deadline)
-        return tunnel
+        guard let tls else { return tunnel }
+        return try await tls.protect(tunnel, on: loop, deadline: deadline)
     }
 }
 
 extension ConnectionDriver {
     /// Starts, waits until the handshake is complete, and returns the connection. Call this on the loop.
-    nonisolated(nonsending) func openConnection(deadline: Int64) async throws(TransportError) -> CoreConnection {
-        phaseDeadline = deadline
+    ///
+    /// - Parameters:
+    ///   - deadline: When the attempt ends, in nanoseconds of ``MonotonicClock``.
+    ///   - silence: When it ends if nothing has been received after the channel's own handshake. By default the same.
+    nonisolated(nonsending) func openConnection(
+        deadline: Int64,
+        silentUntil silence: Int64? = nil
+    ) async throws(TransportError) -> CoreConnection {
+        attemptDeadline = deadline
+        phaseDeadline = silence ?? deadline
         let error: TransportError? = await LoopBound(self, to: loop).suspend(with: (), #isolation) {
             // The task can have been cancelled before.
             guard $0.phase == .opening else { return $2.resume(returning: .cancelled(.handshake)) }

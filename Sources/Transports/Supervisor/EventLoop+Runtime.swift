@@ -14,6 +14,11 @@ extension EventLoop: SupervisorRuntime {
         schedule(at: deadline.nanoseconds, action)
     }
 
+    /// Forgets the addresses that have failed in the former network.
+    package func networkChanged() {
+        failedAddresses.removeAll()
+    }
+
     /// Returns a source of the system's cryptographic random numbers.
     package func makeRandomSource() -> RandomSource {
         .system()

@@ -208,7 +208,13 @@ struct UDPTransport: DiscreetlyPrinted {
             } catch {
                 throw TransportError(error)
             }
-            return try await firstAnswering(HappyEyeballs.order(addresses)[...], deadline: deadline, started: started)
+            let ordered = loop.failedAddresses.order(addresses, at: loop.now)
+            return try await firstAnswering(
+                ordered[...],
+                hasSeveral: addresses.count > 1,
+                deadline: deadline,
+                started: started
+            )
         }
     }
 
@@ -217,6 +223,7 @@ struct UDPTransport: DiscreetlyPrinted {
     @concurrent
     private func firstAnswering(
         _ addresses: ArraySlice<SocketAddress>,
+        hasSeveral: Bool,
         deadline: Int64,
         started: Int64
     ) async throws(TransportError) -> any Connection {
@@ -227,16 +234,18 @@ struct UDPTransport: DiscreetlyPrinted {
         let left = deadline - MonotonicClock.now()
         let share = rest.isEmpty ? deadline : deadline - left + left / Int64(addresses.count)
         do throws(TransportError) {
-            return try await open(address, deadline: share, started: started)
+            return try await open(address, hasOthers: hasSeveral, deadline: share, started: started)
         } catch {
+            if hasSeveral, error.isWithoutAnswer { loop.failedAddresses.failed(address, at: loop.now) }
             guard !rest.isEmpty, error.isRetryable else { throw error }
         }
-        return try await firstAnswering(rest, deadline: deadline, started: started)
+        return try await firstAnswering(rest, hasSeveral: hasSeveral, deadline: deadline, started: started)
     }
 
     @concurrent
     private func open(
         _ address: SocketAddress,
+        hasOthers: Bool,
         deadline: Int64,
         started: Int64
     ) async throws(TransportError) -> any Connection {
@@ -248,7 +257,10 @@ struct UDPTransport: DiscreetlyPrinted {
             throw TransportError(error, .connect, at: address.description, isDatagram: true)
         }
         let driver = ConnectionDriver(core, over: channel, on: loop, limits: limits, started: started)
-        return try await driver.openConnection(deadline: deadline)
+        if hasOthers { driver.whenMute = { [loop] in loop.failedAddresses.failed(address, at: loop.now) } }
+        let connection = try await driver.openConnection(deadline: deadline)
+        if driver.hasHeard { loop.failedAddresses.worked(address) }
+        return connection
     }
 
     private func makeChannel(

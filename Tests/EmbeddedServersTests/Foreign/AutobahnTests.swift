@@ -48,7 +48,8 @@ struct AutobahnTests {
         let loop = recipe.loop
         let deadline = MonotonicClock.now() + 10_000_000_000
         let connection = try await withTaskExecutorPreference(loop) {
-            let channel = try await recipe.openChannel(deadline: deadline)
+            let stream = try await recipe.addresses(deadline: deadline).next()
+            let channel = try await recipe.openChannel(over: stream, deadline: deadline)
             let driver = ConnectionDriver(recipe.makeCore(), over: channel, on: loop, limits: recipe.limits)
             driver.handler = MessageHandlerAdapter(Echo())
             return try await driver.openConnection(deadline: deadline)

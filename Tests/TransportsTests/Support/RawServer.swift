@@ -20,10 +20,23 @@ final class RawServer: Sendable {
 
     private let listener: RawListener
     private let held = Locked<[Int32]>([])
+    private let accepted = Locked(0)
     private let silences = AsyncStream<Void>.makeStream()
     private let requests = Locked<[String]>([])
     /// The requests of the HTTP answers, each up to its empty line.
     var heads: [String] { requests.withLock { $0 } }
+
+    /// How many connections were accepted.
+    var connectionCount: Int { accepted.withLock { $0 } }
+    /// Whether the peers of all connections without an answer have closed them.
+    var areHeldClosed: Bool {
+        held.withLock { held in
+            held.allSatisfy { connection in
+                var watched = pollfd(fd: connection, events: 0, revents: 0)
+                return poll(&watched, 1, 0) == 1 && watched.revents & Int16(POLLHUP | POLLERR) != 0
+            }
+        }
+    }
 
     var port: UInt16 { listener.port }
 
@@ -33,6 +46,7 @@ final class RawServer: Sendable {
     }
 
     private func answer(_ answer: Answer, _ connection: Int32) {
+        accepted.withLock { $0 += 1 }
         switch answer {
         case .silent:
             held.withLock { $0.append(connection) }

@@ -125,6 +125,8 @@ final class SupervisorDriver: ConnectionDelegate {
 
     /// Moves the connection to its new address before the machine checks whether it is alive.
     private func changed(to path: NetworkPath) {
+        // The first report says where the machine is, and not that it has moved.
+        if !machine.path.network.isEmpty, machine.path.network != path.network { runtime.networkChanged() }
         switch attempts[machine.connection] {
         case .open(let handle): handle.networkChanged()
         case .greeting(_, let connection): connection.here?.networkChanged()

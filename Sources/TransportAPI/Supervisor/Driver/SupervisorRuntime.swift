@@ -24,9 +24,15 @@ package protocol SupervisorRuntime: AnyObject, Sendable {
     func cancel(timer: UInt64)
     /// Makes a source of random numbers.
     func makeRandomSource() -> RandomSource
+    /// The machine is in another network, so that failures in the former one mean nothing any more. Call this on the
+    /// runtime. By default does nothing.
+    func networkChanged()
 }
 
 extension SupervisorRuntime {
+    /// Does nothing.
+    package func networkChanged() {}
+
     /// Calls `work` now.
     package func callOut(_ work: @escaping @Sendable () -> Void) {
         work()

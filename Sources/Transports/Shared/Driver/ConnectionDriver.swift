@@ -68,6 +68,10 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     @exclusivity(unchecked) private var timer: (id: UInt64, deadline: Int64)?
     /// The deadline of the phase itself: for the handshake, the close, and the last bytes.
     @exclusivity(unchecked) var phaseDeadline: Int64?
+    /// At a client, when the whole attempt ends.
+    @exclusivity(unchecked) var attemptDeadline: Int64?
+    /// Called if the connection ends before the peer has sent anything, unless this side has ended it.
+    @exclusivity(unchecked) var whenMute: (() -> Void)?
 
     init(
         _ core: any ProtocolCore,
@@ -225,8 +229,13 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         context.unreadUntil = Instant(nanoseconds: loop.now)
     }
 
+    /// Whether anything was received after the channel's own handshake.
+    var hasHeard: Bool { reading.lastHeard != 0 }
+
     private func phaseDeadlineReached() {
         switch phase {
+        // The time of a silent peer is over, but this one has sent something.
+        case .opening where hasHeard && (attemptDeadline ?? .min) > loop.now: phaseDeadline = attemptDeadline
         case .opening where !isSecure:
             // At a client, a failure that was found just before is the reason.
             if owner == nil { secure() }

@@ -168,6 +168,8 @@ extension ConnectionDriver {
         if phase == .opening, reason.error?.origin == .unstated {
             reason.error?.origin = channel.encryption?.isVerified == true ? .peer : .path
         }
+        if !hasHeard, reason.initiator != .user { whenMute?() }
+        whenMute = nil
         phase = .draining
         self.reason = reason
         closing.undelivered = core.unacknowledgedBytes

@@ -55,7 +55,7 @@ final class ProxyTunnel: StreamChannel, PollHandler, ScheduledHandler {
     private func begin(_ deadline: Int64) {
         timer = loop.schedule(at: deadline) { [self] in
             timer = nil
-            finish(TransportError(.timedOut, .connect, "the proxy did not answer in time"))
+            finish(.proxySilent)
         }
         do throws(SystemError) {
             try stream.attach(self)
@@ -234,15 +234,18 @@ final class ProxyTunnel: StreamChannel, PollHandler, ScheduledHandler {
 }
 
 extension TransportError {
+    /// The error of a proxy that does not answer.
+    static let proxySilent = TransportError(.timedOut, .connect, "the proxy did not answer in time")
+
     /// The error of a proxy that closes the connection in place of an answer.
-    fileprivate static let proxyEnded = TransportError(
+    static let proxyEnded = TransportError(
         .connectionLost,
         .connect,
         "the proxy ended the connection without an answer"
     )
 
     /// The error for TLS to the proxy. The sentences of TLS call the other side a server, and know the option `ca`.
-    fileprivate static func insecureProxy(_ failure: TLSFailure) -> TransportError {
+    static func insecureProxy(_ failure: TLSFailure) -> TransportError {
         var error = TransportError(failure, wasOpen: false)
         switch failure.problem {
         case .truncated: error.reason = "the proxy ended the connection without an answer"

@@ -85,24 +85,36 @@ struct ClientTLS: Sendable {
         }
     }
 
+    /// Loads the certificates, and returns a function that makes TLS over a stream. The handshake has not begun then. The
+    /// function returns `nil` if there is no memory. Call both on the loop.
+    nonisolated(nonsending) func load(
+        on loop: EventLoop,
+        deadline: Int64
+    ) async throws(TransportError) -> (any ByteStream) -> TLSStream? {
+        let context: any TLSContext
+        do throws(TLSSetupError) {
+            context = try await contexts.context(for: settings, on: loop, deadline: deadline)
+        } catch {
+            throw setupError(error)
+        }
+        return { [host, port] stream in
+            context.makeEngine(host: host, port: port).map { TLSStream(over: stream, $0, .client, on: loop) }
+        }
+    }
+
     /// Returns TLS over `stream`. Its handshake has not begun. Call this on the loop.
     nonisolated(nonsending) func protect(
         _ stream: any ByteStream,
         on loop: EventLoop,
         deadline: Int64
     ) async throws(TransportError) -> TLSStream {
-        let context: any TLSContext
-        do throws(TLSSetupError) {
-            context = try await contexts.context(for: settings, on: loop, deadline: deadline)
+        do throws(TransportError) {
+            guard let protected = try await load(on: loop, deadline: deadline)(stream) else { throw .noEngine }
+            return protected
         } catch {
             stream.close(abort: true)
-            throw setupError(error)
+            throw error
         }
-        guard let engine = context.makeEngine(host: host, port: port) else {
-            stream.close(abort: true)
-            throw .noEngine
-        }
-        return TLSStream(over: stream, engine, .client, on: loop)
     }
 
     /// Returns the engine of one association of datagrams. Call this on the loop.
