@@ -143,13 +143,16 @@ extension JSONWriter {
         guard budget.addElements(values.count) else { throw failure(.tooManyElements) }
         var isFirst = true
         try forEachInKeyOrder(values) { key, value throws(CodecError) in
-            guard budget.allowsKey(ofLength: key.utf8Length) else { throw failure(.keyTooLong) }
             if !isFirst {
                 sink.reserve(1)
                 sink.put(UInt8(ascii: ","))
             }
             isFirst = false
+            let start = sink.count
             try write(key: key)
+            if sink.count &- start > budget.maximumKeyLength, !budget.allowsKey(ofLength: key.utf8Length) {
+                throw failure(.keyTooLong)
+            }
             sink.reserve(1)
             sink.put(UInt8(ascii: ":"))
             try value.write(to: &self, as: encoding)
@@ -164,8 +167,10 @@ extension JSONWriter {
         _ name: StaticString,
         _ value: inout String
     ) throws(CodecError) {
-        try check(name, identifier: value)
+        let start = sink.count
         try field(number, name, &value, as: .varint)
+        // A text is no longer than the output that it was written to.
+        if sink.count &- start > budget.maximumKeyLength { try check(name, identifier: value.utf8.count) }
     }
 
     /// Writes the member unless it is `nil`, and checks its length.
@@ -175,8 +180,9 @@ extension JSONWriter {
         _ name: StaticString,
         _ value: inout String?
     ) throws(CodecError) {
-        if let text = value { try check(name, identifier: text) }
+        let start = sink.count
         try field(number, name, &value, as: .varint)
+        if sink.count &- start > budget.maximumKeyLength { try check(name, identifier: value?.utf8.count ?? 0) }
     }
 
     /// Writes the elements, and checks the length of each.
@@ -186,13 +192,17 @@ extension JSONWriter {
         _ name: StaticString,
         _ values: inout [String]
     ) throws(CodecError) {
-        for value in values { try check(name, identifier: value) }
+        let start = sink.count
         try field(number, name, &values, as: .varint)
+        guard sink.count &- start > budget.maximumKeyLength else { return }
+        for value in values { try check(name, identifier: value.utf8.count) }
     }
 
-    @inlinable @inline(__always)
-    func check(_ name: StaticString, identifier: String) throws(CodecError) {
-        guard budget.allowsKey(ofLength: identifier.utf8.count) else { throw failure(.keyTooLong).inside(name) }
+    /// Throws if an identifier of `length` bytes is longer than the limit.
+    @inline(never)
+    @usableFromInline
+    func check(_ name: StaticString, identifier length: Int) throws(CodecError) {
+        guard budget.allowsKey(ofLength: length) else { throw failure(.keyTooLong).inside(name) }
     }
 
     /// Writes the key of a map. It is a string, whatever its type.

@@ -193,11 +193,13 @@ extension ProtobufWriter {
     ) throws(CodecError) {
         guard budget.addElements(values.count) else { throw failure(.tooManyElements) }
         try forEachInKeyOrder(values) { key, value throws(CodecError) in
-            guard budget.allowsKey(ofLength: key.utf8Length) else { throw failure(.keyTooLong) }
             writeTag(number, .lengthDelimited)
             let start = beginDelimited()
             writeTag(1, K.wireType(as: keys))
             try key.write(to: &self, as: keys)
+            if sink.count &- start > budget.maximumKeyLength, !budget.allowsKey(ofLength: key.utf8Length) {
+                throw failure(.keyTooLong)
+            }
             writeTag(2, T.wireType(as: encoding))
             try value.write(to: &self, as: encoding)
             endDelimited(start)
@@ -211,8 +213,10 @@ extension ProtobufWriter {
         _ name: StaticString,
         _ value: inout String
     ) throws(CodecError) {
-        try check(name, identifier: value)
+        let start = sink.count
         try field(number, name, &value, as: .varint)
+        // A text is no longer than the output that it was written to.
+        if sink.count &- start > budget.maximumKeyLength { try check(name, identifier: value.utf8.count) }
     }
 
     /// Writes the field unless it is `nil`, and checks its length.
@@ -222,8 +226,9 @@ extension ProtobufWriter {
         _ name: StaticString,
         _ value: inout String?
     ) throws(CodecError) {
-        if let text = value { try check(name, identifier: text) }
+        let start = sink.count
         try field(number, name, &value, as: .varint)
+        if sink.count &- start > budget.maximumKeyLength { try check(name, identifier: value?.utf8.count ?? 0) }
     }
 
     /// Writes the elements, and checks the length of each.
@@ -233,13 +238,17 @@ extension ProtobufWriter {
         _ name: StaticString,
         _ values: inout [String]
     ) throws(CodecError) {
-        for value in values { try check(name, identifier: value) }
+        let start = sink.count
         try field(number, name, &values, as: .varint)
+        guard sink.count &- start > budget.maximumKeyLength else { return }
+        for value in values { try check(name, identifier: value.utf8.count) }
     }
 
-    @inlinable @inline(__always)
-    func check(_ name: StaticString, identifier: String) throws(CodecError) {
-        guard budget.allowsKey(ofLength: identifier.utf8.count) else { throw failure(.keyTooLong).inside(name) }
+    /// Throws if an identifier of `length` bytes is longer than the limit.
+    @inline(never)
+    @usableFromInline
+    func check(_ name: StaticString, identifier length: Int) throws(CodecError) {
+        guard budget.allowsKey(ofLength: length) else { throw failure(.keyTooLong).inside(name) }
     }
 
     /// Writes the fields that a reader kept.
