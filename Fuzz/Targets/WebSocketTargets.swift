@@ -25,7 +25,7 @@ extension FuzzInput {
         compression.windowBits = bits & 8 == 0 ? 15 : 9
         compression.peerWindowBits = bits & 16 == 0 ? 15 : 10
         compression.threshold = bits & 32 == 0 ? 32 : 1
-        if mayRefuse, bits & 64 != 0 { (compression.freeExpansion, compression.maximumExpansion) = (300, 3) }
+        if mayRefuse, bits & 64 != 0 { compression.expansion = ExpansionLimit(factor: 3, free: 300) }
         return compression
     }
 }

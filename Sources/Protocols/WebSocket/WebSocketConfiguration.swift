@@ -215,7 +215,7 @@ extension WebSocketConfiguration {
                 "compression",
                 "needs windows from 9 to 15"
             )
-            try require(compression.maximumExpansion > 0, "compression", "must have a positive maximumExpansion")
+            try require(compression.expansion.factor > 0, "compression", "must have a positive expansion factor")
         }
         let most = WebPage.largestCount
         try require(pages.count <= most, "pages", "are \(pages.count); allowed are \(most)")

@@ -40,15 +40,43 @@ final class ZLibDeflater: MessageDeflater, @unchecked Sendable {
         stream.deallocate()
     }
 
-    func deflate(_ message: UnsafeRawBufferPointer) -> [UInt8]? {
-        guard let count = UInt32(exactly: message.count), let source = message.baseAddress else { return nil }
+    /// Messages beyond the free expansion are compressed in steps of this size. Each is flushed, so that the expansion of
+    /// the output so far is known. A flush takes five bytes.
+    private static let step = 64 << 10
+
+    func deflate(_ message: UnsafeRawBufferPointer, within limit: ExpansionLimit) -> [UInt8]? {
+        var output: [UInt8] = []
+        guard message.count > limit.free else {
+            guard append(message, to: &output) else { return nil }
+            output.removeLast(Self.tail.count)
+            return output
+        }
+        var start = 0
+        while start < message.count {
+            let end = min(start + Self.step, message.count)
+            // The reader may get the next step byte by byte. It has this much output after the first of them at the latest.
+            guard end <= limit.most(after: output.count + 1),
+                append(UnsafeRawBufferPointer(rebasing: message[start..<end]), to: &output)
+            else { return nil }
+            start = end
+        }
+        output.removeLast(Self.tail.count)
+        return output
+    }
+
+    /// The end of every flush.
+    private static let tail: [UInt8] = [0, 0, 0xff, 0xff]
+
+    /// Compresses and flushes a piece. Returns `false` if zlib failed.
+    private func append(_ piece: UnsafeRawBufferPointer, to output: inout [UInt8]) -> Bool {
+        guard let count = UInt32(exactly: piece.count), let source = piece.baseAddress else { return false }
         stream.pointee.input = UnsafeMutableRawPointer(mutating: source)
         stream.pointee.inputCount = count
-        var output: [UInt8] = []
+        let start = output.count
         // Enough in nearly all cases, so that one iteration suffices.
-        var room = message.count / 2 + 64
+        var room = piece.count / 2 + 64
         repeat {
-            guard let size = UInt32(exactly: room) else { return nil }
+            guard let size = UInt32(exactly: room) else { return false }
             var status = ZLib.ok
             output.append(addingCapacity: room) { span in
                 span.withUnsafeMutableBufferPointer { bytes, written in
@@ -58,12 +86,10 @@ final class ZLibDeflater: MessageDeflater, @unchecked Sendable {
                     written = room - Int(stream.pointee.outputCount)
                 }
             }
-            guard status == ZLib.ok || status == ZLib.bufferError else { return nil }
-            room = max(output.count, 64)
+            guard status == ZLib.ok || status == ZLib.bufferError else { return false }
+            room = max(output.count - start, 64)
         } while stream.pointee.outputCount == 0
-        guard stream.pointee.inputCount == 0, output.suffix(4) == [0, 0, 0xff, 0xff] else { return nil }
-        output.removeLast(4)
-        return output
+        return stream.pointee.inputCount == 0 && output.suffix(Self.tail.count) == Self.tail
     }
 
     func reset() {

@@ -75,7 +75,7 @@ extension WebSocketCompression {
         compression.keepsContext = context ?? compression.keepsContext
         compression.peerKeepsContext = peerContext ?? compression.peerKeepsContext
         compression.threshold = threshold ?? compression.threshold
-        compression.maximumExpansion = expansion ?? compression.maximumExpansion
+        compression.expansion.factor = expansion ?? compression.expansion.factor
         return compression
     }
 }

@@ -101,7 +101,7 @@ struct DeflateOptionsTests {
     )
     func threshold(size: Int) async throws {
         let configuration = try Self.configuration("deflate=on&deflate-threshold=60&max-expansion=7")
-        #expect(configuration.compression?.maximumExpansion == 7)
+        #expect(configuration.compression?.expansion.factor == 7)
         var server = WebSocketHarness(try WebSocketCore(.server, configuration))
         server.start()
         server.feed(request(with: ["Sec-WebSocket-Extensions: permessage-deflate"]))

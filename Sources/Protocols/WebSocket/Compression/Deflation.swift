@@ -18,7 +18,7 @@ struct Deflation: Sendable {
     }
 
     /// Returns the compressed form. Returns `nil` if the message should be sent uncompressed, which both sides always
-    /// may do.
+    /// may do (section 6).
     mutating func compress(_ bytes: UnsafeRawBufferPointer) -> [UInt8]? {
         // The client may require a window of 256 bytes, but zlib cannot compress with one.
         guard bytes.count >= threshold, direction.windowBits >= 9 else { return nil }
@@ -26,8 +26,9 @@ struct Deflation: Sendable {
             deflater = compressor.makeDeflater(windowBits: direction.windowBits)
             bufferedBytes = deflater?.bufferedBytes ?? 0
         }
-        guard let compressed = deflater?.deflate(bytes) else {
-            // The peer has not seen the message that this state includes. So the next message starts with new state.
+        guard let compressed = deflater?.deflate(bytes, within: ExpansionLimit()) else {
+            // The peer does not get the message that this state includes. So the next message starts with new state, which
+            // refers to nothing before it.
             deflater = nil
             bufferedBytes = 0
             return nil
@@ -42,8 +43,7 @@ struct Deflation: Sendable {
 struct Inflation: Sendable {
     private let compressor: any MessageCompressor
     private let direction: DeflateAgreement.Direction
-    private let maximumExpansion: Int
-    private let freeExpansion: Int
+    private let expansion: ExpansionLimit
     /// Created for the first compressed message.
     private var inflater: (any MessageInflater)?
     /// The memory of `inflater` in bytes.
@@ -59,8 +59,7 @@ struct Inflation: Sendable {
 
     init(_ compression: WebSocketCompression, _ direction: DeflateAgreement.Direction) {
         compressor = compression.compressor
-        maximumExpansion = compression.maximumExpansion
-        freeExpansion = compression.freeExpansion
+        expansion = compression.expansion
         self.direction = direction
     }
 
@@ -82,10 +81,10 @@ struct Inflation: Sendable {
         guard let inflater else {
             throw TransportError(.resourcesExhausted, .open, "there is not enough memory to decompress messages")
         }
-        let most = max(freeExpansion, arrived.multipliedSaturated(maximumExpansion))
+        let most = expansion.most(after: arrived)
         let room = min(limit, most) - output.settled
         let result = inflater.inflate(piece, onto: &output.last, limit: room, capacity: Self.capacity(output, limit))
-        guard result != .tooLarge || most >= limit else { throw .webSocketExpansion(maximumExpansion) }
+        guard result != .tooLarge || most >= limit else { throw .webSocketExpansion(expansion.factor) }
         return try taken(result, limit)
     }
 

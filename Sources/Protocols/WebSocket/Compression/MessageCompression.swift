@@ -12,8 +12,10 @@ package protocol MessageCompressor: Sendable {
 /// Compresses the messages that one side of one connection sends. Only one thread uses it at a time.
 package protocol MessageDeflater: AnyObject, Sendable {
     /// Returns the compressed form of `message`, which is not empty. It is flushed to the end of a byte, and the final
-    /// 00 00 FF FF of a flush is removed (RFC 7692, section 7.2.1). Returns `nil` if the library failed.
-    func deflate(_ message: UnsafeRawBufferPointer) -> [UInt8]?
+    /// 00 00 FF FF of a flush is removed (RFC 7692, section 7.2.1). Returns `nil` if the library failed, or if a reader
+    /// with this limit would refuse the result, however it is cut on the way. The state then includes a part of the
+    /// message.
+    func deflate(_ message: UnsafeRawBufferPointer, within limit: ExpansionLimit) -> [UInt8]?
     /// Drops all state of earlier messages.
     func reset()
     /// Its memory in bytes, which is read once, after creation. Servers limit the sum over all connections
@@ -44,6 +46,21 @@ package protocol MessageInflater: AnyObject, Sendable {
     func reset()
     /// Its largest memory in bytes, which is read once, after creation.
     var bufferedBytes: Int { get }
+}
+
+/// How far a compressed message may expand. A message that expands further is probably an attack.
+package struct ExpansionLimit: Sendable, Hashable {
+    /// How many times its compressed size it may expand to; 100 by default. DEFLATE itself can reach 1,032.
+    package var factor: Int
+    /// How many bytes it may expand to, whatever its compressed size is; 1 MiB by default.
+    package var free: Int
+
+    package init(factor: Int = 100, free: Int = 1 << 20) {
+        (self.factor, self.free) = (factor, free)
+    }
+
+    /// How many bytes the first `arrived` bytes of a compressed message may expand to.
+    package func most(after arrived: Int) -> Int { max(free, arrived.multipliedSaturated(factor)) }
 }
 
 /// The result of decompressing a piece of input.
@@ -81,12 +98,10 @@ package struct WebSocketCompression: Sendable {
     /// Messages of fewer bytes are sent uncompressed; 32 by default.
     package var threshold = 32
 
-    /// How many times its compressed size a message of more than 1 MiB may expand to; 100 by default. DEFLATE itself
-    /// can reach 1,032. A message that expands further is probably an attack and ends the connection with close code
-    /// 1009.
-    package var maximumExpansion = 100
-    /// How many bytes a message may expand to, whatever its compressed size is.
-    var freeExpansion = 1 << 20
+    /// How far messages of the peer may expand. One that expands further ends the connection with close code 1009. A
+    /// message of this side that expands further than the default is sent uncompressed, because the peer may be another
+    /// reader of this package.
+    package var expansion = ExpansionLimit()
 
     /// Creates a configuration with all defaults, for connections with few users or large messages. With zlib, each
     /// takes about 300 KiB.

@@ -168,7 +168,7 @@ struct HostileScript: Sendable {
 
     /// 8 MiB of zeros, in about 8 KiB.
     private static let bomb: [UInt8]? = [UInt8](repeating: 0, count: 8 << 20).withUnsafeBytes {
-        ZLib.shared?.makeDeflater(windowBits: 15)?.deflate($0)
+        ZLib.shared?.makeDeflater(windowBits: 15)?.deflate($0, within: ExpansionLimit(factor: .max))
     }
 }
 

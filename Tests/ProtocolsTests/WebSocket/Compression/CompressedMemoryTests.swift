@@ -19,7 +19,7 @@ struct CompressedMemoryTests {
         _ = try client.send(Payload(message))
         let bytes = client.takeOutput()
         let expansion = message.count / bytes.count
-        var server = try CompressionTests.open(.server) { $0.compression?.maximumExpansion = expansion + 2 }
+        var server = try CompressionTests.open(.server) { $0.compression?.expansion.factor = expansion + 2 }
         var ahead = 0
         for start in stride(from: 0, to: bytes.count, by: 1000) {
             server.feed(Array(bytes[start..<min(start + 1000, bytes.count)]))

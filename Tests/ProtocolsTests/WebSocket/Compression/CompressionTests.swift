@@ -57,6 +57,36 @@ struct CompressionTests {
         #expect(texts == ["Hello", "Hello", "Hello", "Hello", "Hello", "Hello", "", "Hello"])
     }
 
+    @Test(
+        "A message that expands further than a reader allows leaves uncompressed, and later ones do not refer to it",
+        arguments: answers
+    )
+    func expandsTooFar(parameters: String) throws {
+        var client = try Self.open(.client, parameters)
+        let asked = parameters.replacing("client_max_window_bits=8", with: "client_max_window_bits=9")
+        var server = try Self.open(.server, asked)
+        let text = Payload(text: "The same words, the same words, the same words.")
+        let white = Payload([UInt8](repeating: 0xff, count: 3 << 20))
+        // It expands too far only in its first part, which a reader may get alone.
+        var random = RandomSource.seeded(1)
+        let noise = (0..<100_000).map { _ in UInt8(truncatingIfNeeded: random.next()) }
+        let half = Payload(white.bytes + noise)
+        // It is large, but ordinary.
+        let log = Payload((0..<60_000).flatMap { Array("GET /messages/\($0 % 977)/attachments 200\n".utf8) })
+        let sent = [text, white, text, half, text, log, text]
+        var isCompressed: [Bool] = []
+        for payload in sent {
+            _ = try client.send(payload)
+            let output = client.takeOutput()
+            isCompressed.append(output[0] & FrameHeader.compressed != 0)
+            server.feed(output, slice: 1000)
+        }
+        #expect(server.failure == nil)
+        #expect(server.messages.map(\.bytes) == sent.map(\.bytes))
+        let canCompress = !parameters.contains("client_max_window_bits=8")
+        #expect(isCompressed == [true, false, true, false, true, true, true].map { $0 && canCompress })
+    }
+
     @Test("Messages arrive as they were sent, with every agreement", arguments: answers)
     func roundTrip(parameters: String) throws {
         var client = try Self.open(.client, parameters) { $0.fragmentSize = 100 }
@@ -131,11 +161,26 @@ struct CompressionTests {
         }
     }
 
+    /// The frames of a client for a message of zeros, compressed however far it expands. A core does not write such frames.
+    private static func bomb(_ size: Int, fragmentSize: Int = .max) throws -> [UInt8] {
+        let compressor = try #require(ZLib.shared)
+        let deflater = try #require(compressor.makeDeflater(windowBits: 15))
+        let contents = try #require(
+            [UInt8](repeating: 0, count: size).withUnsafeBytes { bytes in
+                deflater.deflate(bytes, within: ExpansionLimit(factor: .max))
+            }
+        )
+        let starts = Array(stride(from: 0, to: contents.count, by: min(fragmentSize, contents.count)))
+        return starts.flatMap { start in
+            let end = min(start + min(fragmentSize, contents.count), contents.count)
+            let first: UInt8 = (start == 0 ? 0x42 : 0) | (end == contents.count ? 0x80 : 0)
+            return frame(to: .server, first, Array(contents[start..<end]))
+        }
+    }
+
     @Test("A compression bomb ends with close code 1009 and takes no more memory than the limit")
     func bomb() throws {
-        var sender = try Self.open(.client) { $0.maximumMessageSize = 64 << 20 }
-        _ = try sender.send(Payload([UInt8](repeating: 0, count: 8 << 20)))
-        let bytes = sender.takeOutput()
+        let bytes = try Self.bomb(8 << 20)
         #expect(bytes.count < 20_000)
         for slice in [100, .max] {
             var server = try Self.open(.server) { $0.maximumMessageSize = 100_000 }
@@ -149,7 +194,7 @@ struct CompressionTests {
     func greatestLimits(slice: Int) throws {
         var server = try Self.open(.server) {
             $0.maximumMessageSize = .max
-            $0.compression?.maximumExpansion = .max
+            $0.compression?.expansion.factor = .max
         }
         server.feed(frame(to: .server, 0xc1, [0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00]), slice: slice)
         #expect(server.messages == [Payload(text: "Hello")] && server.failure == nil)
@@ -157,12 +202,10 @@ struct CompressionTests {
 
     @Test("The size to which a message may expand does not depend on how it arrives", arguments: [20_000, 2_000_000])
     func expansion(size: Int) throws {
-        var sender = try Self.open(.client) { $0.fragmentSize = 300 }
-        _ = try sender.send(Payload([UInt8](repeating: 0, count: size)))
-        let bytes = sender.takeOutput()
+        let bytes = try Self.bomb(size, fragmentSize: 300)
         #expect(bytes.count < size / 100)
         for slice in [1, 7, 100, .max] {
-            var server = try Self.open(.server) { $0.compression?.freeExpansion = 0 }
+            var server = try Self.open(.server) { $0.compression?.expansion.free = 0 }
             server.feed(bytes, slice: slice)
             #expect((server.failure == nil) == (size == 20_000) && server.failure?.code != .protocolViolation)
             #expect(server.messages.map(\.bytes.count) == (size == 20_000 ? [size] : []))
