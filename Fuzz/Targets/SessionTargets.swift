@@ -19,8 +19,10 @@ extension FuzzInput {
         let frame: SessionFrame
         switch kind % 12 {
         case 0: return Payload(record())
-        case 1: frame = .hello(SessionID(high: number, low: 0), incarnation: number & 3, received: number >> 2)
-        case 2: frame = .welcome(incarnation: number & 3, received: number >> 2)
+        case 1:
+            let (session, limit) = (SessionID(high: number, low: 0), UInt64(kind >> 4))
+            frame = .hello(session, incarnation: number & 3, received: number >> 2, limit: limit)
+        case 2: frame = .welcome(incarnation: number & 3, received: number >> 2, limit: UInt64(kind >> 4) << 3)
         case 3, 4: frame = .message(number, Payload([kind]))
         case 5: frame = .acknowledge(number)
         case 6: frame = .skip(number)
@@ -53,6 +55,7 @@ extension FuzzInput {
             isReliable: bits & 1 == 0,
             hasNativePing: bits & 2 == 0,
             acknowledgesMessages: bits & 4 != 0,
+            completesSends: bits & 16 != 0,
             routesByTopic: bits & 8 != 0,
             maximumMessageSize: 1000
         )
@@ -119,6 +122,8 @@ struct SessionRecord {
         try ensure(0...outbox.maximumBytes ~= delivery.outbox.bytes, "\(delivery.outbox.bytes) bytes are queued")
         try ensure(delivery.waiting.count <= outbox.maximumCount, "\(delivery.waiting.count) callers wait")
         try ensure(delivery.receiver.earlyCount <= Int(SessionReceiver.window), "too many came early")
-        if isOver { try ensure(finished.count == Int(submitted), "\(finished.count) of \(submitted) have ended") }
+        // Messages that a connection has end when it has settled them.
+        guard isOver, handed.isEmpty else { return }
+        try ensure(finished.count == Int(submitted), "\(finished.count) of \(submitted) have ended")
     }
 }

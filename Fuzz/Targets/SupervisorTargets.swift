@@ -6,6 +6,12 @@ private let someErrors: [TransportError] = [
     TransportError(.protocolViolation, .open, "wrong"), TransportError(.messageTooLarge, .open, "large"),
 ]
 
+/// Ends of a connection that say nothing about a message, and such that do.
+private let someReasons =
+    someErrors.map { CloseReason($0) } + [
+        CloseReason(peerClosed: 1009, text: ""), CloseReason(.peer), CloseReason(SessionFrame.Refusal.broken.error),
+    ]
+
 private let someWaits: [Duration] = [.milliseconds(1), .seconds(1), .seconds(11), .seconds(200), .seconds(4000)]
 
 private func outcome(_ choice: UInt8) -> SendOutcome {
@@ -49,7 +55,7 @@ func fuzzSupervisor(_ bytes: [UInt8]) throws {
         case 5:
             guard record.live.contains(connection) else { continue }
             record.ended(connection)
-            try handle(.ended(connection, CloseReason(someErrors[Int(argument) % 5])))
+            try handle(.ended(connection, someReasons[Int(argument) % someReasons.count]))
         case 6: try handle(.submit(record.submit(), Payload([UInt8](repeating: what, count: Int(argument) * 4))))
         case 7: try handle(.cancel(MessageID(UInt64(argument))))
         case 8:
@@ -78,6 +84,9 @@ func fuzzSupervisor(_ bytes: [UInt8]) throws {
         }
     }
     try handle(.close(.user))
+    while let (connection, id) = record.settle(0) {
+        try handle(.settled(connection, id, outcome(UInt8(id.number & 255))))
+    }
     try ensure(machine.isOver && machine.deadline == nil, "it does not end")
 }
 
@@ -104,7 +113,8 @@ func fuzzServedSession(_ bytes: [UInt8]) throws {
             let hello = ClientHello(
                 incarnation: UInt64(argument & 3),
                 received: UInt64(argument >> 2),
-                attempt: UInt32(input.next() ?? 0)
+                attempt: UInt32(input.next() ?? 0),
+                limit: UInt64(argument) << 4
             )
             record.connected(lastConnection)
             try act { $0.attach(lastConnection, capabilities, hello: isSession ? hello : nil, at: now, &$1) }
@@ -114,7 +124,8 @@ func fuzzServedSession(_ bytes: [UInt8]) throws {
         case 6:
             let connection = session.connection
             record.ended(connection)
-            try act { $0.ended(connection, CloseReason(.network), at: now, &$1) }
+            let reason = someReasons[Int(argument) % someReasons.count]
+            try act { $0.ended(connection, reason, at: now, &$1) }
         case 7:
             let id = record.submit()
             try act { $0.submit(id, Payload([UInt8](repeating: what, count: Int(argument) * 4)), at: now, &$1) }
@@ -127,7 +138,7 @@ func fuzzServedSession(_ bytes: [UInt8]) throws {
         case 11: try act { $0.pong($0.connection, .milliseconds(3), at: now, &$1) }
         case 12:
             switch argument {
-            case 12: try act { $0.close(.user, &$1) }
+            case 12: try act { $0.close(.user, at: now, &$1) }
             case 14: try act { session, _ in session.acknowledgeAfterProcessing() }
             default: try act { $0.processed(UInt64(argument >> 1), isAbandoned: argument & 1 == 1, &$1) }
             }
@@ -143,6 +154,9 @@ func fuzzServedSession(_ bytes: [UInt8]) throws {
             now = end
         }
     }
-    try act { $0.close(.user, &$1) }
+    try act { $0.close(.user, at: now, &$1) }
+    while let (connection, id) = record.settle(0) {
+        try act { $0.settled(id, on: connection, outcome(UInt8(id.number & 255)), at: now, &$1) }
+    }
     try ensure(session.isOver && session.deadline == nil, "it does not end")
 }

@@ -61,8 +61,9 @@ extension CloseReason {
             return
         }
         self.init(TransportError.webSocketClose(code, reason: text))
-        // The peer has sent a close frame, so the network is not the cause, even if the peer has failed.
-        if initiator == .network { initiator = .peer }
+        // The peer has sent a close frame, so the network is not the cause, even if the peer has failed. A peer that refuses
+        // a message has broken no rule.
+        if initiator == .network || code == 1007 || code == 1009 { initiator = .peer }
         self.text = text
     }
 

@@ -14,6 +14,12 @@ public protocol Transport: Sendable {
     nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Connection
 }
 
+/// A transport whose connections complete messages that earlier ones have left (``Capabilities/completesSends``).
+package protocol CompletingTransport: Transport {
+    /// Drops the message that a connection was given under this identifier. The next connection does not complete it.
+    func forget(_ id: MessageID)
+}
+
 /// The accepting side of a transport. It returns one ``Connection`` for each client whose handshake is complete.
 public protocol Listener: AnyObject, Sendable {
     /// The endpoint at which clients reach it, with the port that the system chose.

@@ -207,11 +207,15 @@ package protocol EarlyCore: ProtocolCore {
 /// A core that can complete messages which the core of an earlier connection has sent.
 package protocol CompletingCore: ProtocolCore {
     /// Returns the state of a message that an earlier core of the same transport sent under this id, and that was not
-    /// acknowledged when its connection ended. Returns `nil` if the core does not know the message.
+    /// acknowledged when its connection ended. Returns `nil` if the core does not know the message. If the peer has to get
+    /// the message again, it is written now: the caller decides how many such messages are on their way.
     ///
     /// The driver calls it once for a message, if ``Capabilities/completesSends`` is `true`. Only ids with
     /// ``SendID/named`` are the same for all connections.
-    mutating func completion(of id: UInt64) -> SendCompletion?
+    mutating func completion(of id: UInt64, _ context: inout CoreContext) -> SendCompletion?
+
+    /// Drops the message that an earlier core of the same transport sent under this id. No later core completes it.
+    func forget(_ id: UInt64)
 }
 
 /// A core that explains a handshake that was not complete in time.

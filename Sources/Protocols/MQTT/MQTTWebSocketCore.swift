@@ -77,7 +77,13 @@ package struct MQTTWebSocketCore: EarlyCore, CookieCore, ExplainingCore, Identif
     package var isAccepted: Bool { inner.isAccepted }
     package var lateHandshake: String { isInside ? inner.lateHandshake : outer.lateHandshake }
     package func acknowledges(_ payload: Payload) -> Bool { inner.acknowledges(payload) }
-    package mutating func completion(of id: UInt64) -> SendCompletion? { inner.completion(of: id) }
+
+    package mutating func completion(of id: UInt64, _ context: inout CoreContext) -> SendCompletion? {
+        inside(&context) { $0.completion(of: id, &$1) }
+    }
+
+    package func forget(_ id: UInt64) { inner.forget(id) }
+
     /// The memory of both cores and of a packet that has not arrived whole, in bytes.
     package var bufferedBytes: Int {
         mutating get { outer.bufferedBytes + (between?.input.capacity ?? 0) + inner.bufferedBytes }

@@ -143,6 +143,13 @@ struct StreamTransport: DiscreetlyPrinted {
     }
 }
 
+extension StreamTransport: CompletingTransport {
+    // The cores of all connections share the state that completes messages.
+    func forget(_ id: MessageID) {
+        loop.execute { [makeCore] in (makeCore() as? any CompletingCore)?.forget(id.number | SendID.named) }
+    }
+}
+
 extension ConnectionDriver {
     /// Starts, waits until the handshake is complete, and returns the connection. Call this on the loop.
     ///

@@ -23,6 +23,10 @@ struct Scenario {
     /// Whether the apps of the client and of the server acknowledge messages after they have processed them.
     var clientProcesses = false
     var serverProcesses = false
+    /// How peers refuse certain messages; `nil` if they accept all.
+    var refusal: Refusal?
+    /// How many faults there are.
+    var faults = 0
     /// Whether abandoned connections still report events.
     var reportsLate = false
     /// The duration of the faults, in nanoseconds.
@@ -84,6 +88,9 @@ struct Scenario {
         let isSession = kind == .reliable || kind == .lossy
         clientProcesses = roll(2) == 0 && isSession
         serverProcesses = roll(2) == 0 && isSession
+        if kind != .plain, roll(3) == 0 { refusal = pick([.named, .silent]) }
+        // Many failures in a row are no reason to set a message aside.
+        faults = roll(30) == 0 && faultTime >= seconds(300) ? 100 : roll(12)
     }
 
     private static let allEndpoints = (1...3).map { count in

@@ -64,6 +64,12 @@ struct World {
     /// The attempt or connection that the client has; 0 if none.
     var live = 0
 
+    // Messages that the peer refuses, by the sender
+    var refusedOfClient: Set<UInt64> = []
+    var refusedOfServer: Set<UInt64> = []
+    /// How often the network has ended a connection with only this message in flight.
+    var aloneAtEnd: [UInt64: Int] = [:]
+
     // The server
     var session: ServerSessionStateMachine?
     var sessionDeadline: Instant?
@@ -267,7 +273,7 @@ struct World {
         switch side {
         case .client:
             let id = clientChecker.submit()
-            feedClient(.submit(id, DeliveryChecker.payload(id, size: size)))
+            feedClient(.submit(id, drawRefused(.client, id, DeliveryChecker.payload(id, size: size))))
             if stage == .faulty, roll(10) == 0 { queue.add(.cancel(.client, id), at: now + cancelDelay()) }
         case .server:
             guard scenario.kind == .origin || session != nil else { return }
@@ -275,9 +281,8 @@ struct World {
             if scenario.kind == .origin {
                 feedPeer(.submit(id, DeliveryChecker.payload(id, size: size)))
             } else {
-                feedServer { session, now, actions in
-                    session.submit(id, DeliveryChecker.payload(id, size: size), at: now, &actions)
-                }
+                let payload = drawRefused(.server, id, DeliveryChecker.payload(id, size: size))
+                feedServer { session, now, actions in session.submit(id, payload, at: now, &actions) }
             }
             if stage == .faulty, roll(10) == 0 { queue.add(.cancel(.server, id), at: now + cancelDelay()) }
         }

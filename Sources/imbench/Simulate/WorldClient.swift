@@ -66,6 +66,7 @@ extension World {
             clientBusyUntil = max(clientBusyUntil, now) + span(200_000_000)
             queue.add(.processed(.client, key, payload, epoch: 1), at: clientBusyUntil)
         case .confirm: fail(.honesty, "a session confirms nothing to its connection")
+        case .forget: fail(.honesty, "a connection that completes no messages is to forget one")
         case .accepted(let id):
             log.note(now, 7, 0, id.number)
             note(clientChecker.accepted(id))
@@ -73,6 +74,7 @@ extension World {
             log.note(now, 8, outcome.code, id.number)
             let isSession = scenario.kind == .reliable || scenario.kind == .lossy
             note(clientChecker.finished(id, outcome, checksAcknowledgement: isSession))
+            checkSetAside(.client, id, outcome)
         case .state(let state): entered(state)
         // An error that may come from the path counts for no limit if the endpoint has worked.
         case .note(.attemptFailed(let endpoint, let error)):
@@ -158,7 +160,7 @@ extension World {
         connections[index].isCut = true
         let arrival = max(connections[index].lastUp, now + trip())
         if isAbrupt, roll(2) == 0 { connections[index].cutoffUp = now + span(scenario.latency * 2) }
-        let reason = CloseReason(isAbrupt ? .network : .peer)
+        let reason = isAbrupt ? CloseReason(.network) : CloseReason(.peer, code: 1000)
         if !connections[index].hasHoleUp, roll(10) > 0 { queue.add(.serverEnded(connection, reason), at: arrival) }
         queue.add(.ended(connection, .user), at: now + trip())
     }
@@ -178,7 +180,7 @@ extension World {
         guard isClientReading || stage == .closing else { return clientInbox.append(event) }
         switch event {
         case .received(let connection, let payload):
-            guard let number = reporter(connection) else { return }
+            guard let number = reporter(connection), !refusesDown(connection, payload) else { return }
             if isLive(connection) { connections[connection - 1].bytesDown += UInt64(payload.bytes.count) }
             feedClient(.received(number, payload))
             if scenario.kind == .origin { confirm(connection, payload) }
@@ -188,7 +190,7 @@ extension World {
                 connections[connection - 1].isCut = true
                 if live == connection { live = 0 }
                 settleRest(connection)
-                feedClient(.ended(connection, reason))
+                feedClient(.ended(connection, arriving(reason, at: .client)))
             } else if let number = reporter(connection) {
                 feedClient(.ended(number, reason))
             }

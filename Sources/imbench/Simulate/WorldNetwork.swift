@@ -170,7 +170,7 @@ extension World {
                 queue.add(.submit(roll(3) == 0 ? .server : .client), at: burst + Int64(index))
             }
         }
-        for _ in 0..<roll(12) {
+        for _ in 0..<scenario.faults {
             var fault = Fault(rawValue: roll(Fault.allCases.count)) ?? .reset
             let isRare = fault == .credentialsForever || fault == .endpointHopeless
             if isRare, roll(8) > 0 { fault = .reset }
@@ -219,7 +219,7 @@ extension World {
         case .restartKeeping: restart(isForgetting: false)
         case .restartForgetting: restart(isForgetting: true)
         case .kick:
-            feedServer { session, now, actions in session.close(CloseReason(.peer), &actions) }
+            feedServer { session, now, actions in session.close(CloseReason(.peer), at: now, &actions) }
         case .credentialsExpired:
             guard canExpire else { return }
             canExpire = false
@@ -360,7 +360,8 @@ extension World {
                 connections[index].isCut = true
                 queue.add(.ended(connection, CloseReason(.network)), at: max(connections[index].lastDown, now + trip()))
             }
-            feedServer { session, now, actions in session.ended(connection, CloseReason(.network), at: now, &actions) }
+            let reason = arriving(CloseReason(.network), at: .server)
+            feedServer { session, now, actions in session.ended(connection, reason, at: now, &actions) }
         }
         serverInbox = []
         guard isForgetting, session != nil, scenario.kind != .plain else { return }

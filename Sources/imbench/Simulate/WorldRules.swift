@@ -138,7 +138,7 @@ extension World {
         while violation == nil, let next = queue.next, next < end, step() {
             if clientDeadline != nil { fail(.end, "a deadline after the end") }
         }
-        feedServer { session, _, actions in session.close(.user, &actions) }
+        feedServer { session, now, actions in session.close(.user, at: now, &actions) }
         if scenario.kind == .origin { feedPeer(.close(.user)) }
         while violation == nil, let next = queue.next, next < end, step() {}
         note(clientChecker.final(acknowledgedMustArrive: scenario.kind != .plain))

@@ -70,7 +70,9 @@ extension World {
         case .finish(let id, let outcome):
             log.note(now, 45, outcome.code, id.number)
             note(serverChecker.finished(id, outcome, checksAcknowledgement: scenario.kind != .plain))
+            checkSetAside(.server, id, outcome)
         case .connect: fail(.oneConnection, "a server does not connect")
+        case .forget: fail(.honesty, "a server has no transport that completes messages")
         case .state, .note: break
         }
     }
@@ -82,7 +84,7 @@ extension World {
         connections[index].isServed = false
         guard !connections[index].isCut else { return }
         connections[index].isCut = true
-        let reason = CloseReason(isAbrupt ? .network : .peer)
+        let reason = isAbrupt ? CloseReason(.network) : CloseReason(.peer, code: 1000)
         guard !connections[index].hasHoleDown else { return }
         queue.add(.ended(connection, reason), at: max(connections[index].lastDown, now + trip()))
     }
@@ -96,6 +98,7 @@ extension World {
             log.note(now, 51, connection, UInt64(payload.bytes.count))
             guard arrivesUp(connection) else { return }
             guard isServerReading || stage == .closing else { return serverInbox.append(event) }
+            if refusesUp(connection, payload) { return }
             connections[connection - 1].bytesUp += UInt64(payload.bytes.count)
             if scenario.kind == .origin { return publish(connection, id, payload) }
             if connections[connection - 1].isServed || scenario.kind == .plain {
@@ -110,6 +113,7 @@ extension World {
             guard isServerReading || stage == .closing else { return serverInbox.append(event) }
             connections[connection - 1].isServerUp = false
             connections[connection - 1].isServed = false
+            let reason = arriving(reason, at: .server)
             feedServer { session, now, actions in session.ended(connection, reason, at: now, &actions) }
         case .serverPong(let connection):
             guard arrivesUp(connection), arrivesDown(connection), isServerReading,
@@ -188,9 +192,9 @@ extension World {
     /// The first frame of a connection identifies the client.
     private mutating func answerHello(_ connection: Int, _ payload: Payload) {
         guard let frame = try? SessionFrame(payload),
-            case .hello(let id, let incarnation, let received, let attempt) = frame
+            case .hello(let id, let incarnation, let received, let attempt, let limit) = frame
         else { return }
-        let hello = ClientHello(incarnation: incarnation, received: received, attempt: attempt)
+        let hello = ClientHello(incarnation: incarnation, received: received, attempt: attempt, limit: limit)
         if mode == .full {
             sendDown(connection, SessionFrame.refused(.full).payload)
             return disconnectServer(connection, isAbrupt: false)
@@ -198,7 +202,7 @@ extension World {
         switch registry.decide(id, isMeant: { [session] _ in session?.isMeant(by: hello) != false }) {
         case .resume: attach(connection, hello)
         case .replace:
-            feedServer { session, _, actions in session.supersede(&actions) }
+            feedServer { session, now, actions in session.supersede(at: now, &actions) }
             begin(connection, hello: hello)
             registry.insert(id, session?.incarnation ?? 0)
         case .begin:

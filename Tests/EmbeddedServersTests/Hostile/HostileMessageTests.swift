@@ -1,3 +1,4 @@
+import Protocols
 import TestSupport
 import Testing
 import Transports
@@ -59,10 +60,16 @@ struct HostileMessageTests {
         #expect(byTinyFrames.reason.contains("5000 frames"))
     }
 
+    private static func bomb(_ zeros: [UInt8]) -> [UInt8]? {
+        zeros.withUnsafeBytes {
+            ZLib.shared?.makeDeflater(windowBits: 15)?.deflate($0, within: ExpansionLimit(factor: .max))
+        }
+    }
+
     @Test("A server closes a client whose small message expands too much", .enabled(if: ZLib.shared != nil))
     func compressionBomb() async throws {
         let zeros = [UInt8](repeating: 0, count: 8 << 20)
-        let bomb = try #require(zeros.withUnsafeBytes { ZLib.shared?.makeDeflater(windowBits: 15)?.deflate($0) })
+        let bomb = try #require(Self.bomb(zeros))
         #expect(bomb.count < zeros.count / 500)
         let error = try await ending("ws", "deflate=on") {
             await $0.upgrade("Sec-WebSocket-Extensions: permessage-deflate\r\n")
@@ -75,7 +82,7 @@ struct HostileMessageTests {
     @Test("A server accepts a message that expands as much as its settings allow", .enabled(if: ZLib.shared != nil))
     func expansionAllowed() async throws {
         let zeros = [UInt8](repeating: 0, count: 2 << 20)
-        let bomb = try #require(zeros.withUnsafeBytes { ZLib.shared?.makeDeflater(windowBits: 15)?.deflate($0) })
+        let bomb = try #require(Self.bomb(zeros))
         let attacked = try await Attacked("ws", "deflate=on&max-expansion=1032")
         let client = try HostileClient(attacked.server)
         await client.upgrade("Sec-WebSocket-Extensions: permessage-deflate\r\n")

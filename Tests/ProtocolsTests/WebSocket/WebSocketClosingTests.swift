@@ -57,7 +57,7 @@ struct WebSocketClosingTests {
             (closeBody(1000, "bye é"), 1000, "bye é", .peer, nil), (closeBody(1001), 1001, "", .peer, nil),
             (closeBody(1002, "x"), 1002, "x", .protocolError, .protocolViolation),
             (closeBody(1008), 1008, "", .authentication, .forbidden),
-            (closeBody(1009), 1009, "", .protocolError, .messageTooLarge),
+            (closeBody(1009), 1009, "", .peer, .messageTooLarge),
             (closeBody(1011), 1011, "", .peer, .serverUnavailable),
             (closeBody(1012), 1012, "", .peer, .serverUnavailable),
             (closeBody(3000), 3000, "", .authentication, .authenticationFailed),

@@ -49,6 +49,8 @@ package func connect(_ client: inout MQTTHarness, _ server: inout MQTTHarness, s
 }
 
 extension CoreHarness where Core == MQTTCore {
+    package mutating func completion(of id: UInt64) -> SendCompletion? { core.completion(of: id, &context) }
+
     package var signals: [MQTTSignal] {
         events.compactMap { if case .signal(let signal) = $0 { signal.mqtt } else { nil } }
     }

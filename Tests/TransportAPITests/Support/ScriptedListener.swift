@@ -48,6 +48,13 @@ final class ScriptedListener: Listener {
     }
 }
 
+extension SessionFrame {
+    /// The welcome of a server over a scripted connection, which takes messages of 1 MiB with their envelope of nine bytes.
+    static func scriptedWelcome(incarnation: UInt64, received: UInt64) -> SessionFrame {
+        .welcome(incarnation: incarnation, received: received, limit: (1 << 20) - 9)
+    }
+}
+
 extension ScriptedConnection {
     /// The sent messages, as frames of a session.
     var frames: [SessionFrame] {
@@ -63,7 +70,7 @@ extension ScriptedConnection {
 
     /// The incarnation in the server's welcome.
     var incarnation: UInt64? {
-        frames.lazy.compactMap { if case .welcome(let incarnation, _) = $0 { incarnation } else { nil } }.first
+        frames.lazy.compactMap { if case .welcome(let incarnation, _, _) = $0 { incarnation } else { nil } }.first
     }
 
     func give(_ frame: SessionFrame) { give(frame.payload) }

@@ -102,6 +102,17 @@ struct InFlight: Sendable {
         return true
     }
 
+    /// Whether a caller of this connection waits for a packet in flight from an earlier one.
+    func isAdopted(_ packetID: UInt16) -> Bool {
+        kind(of: packetID) != .free && slots[Int(packetID) & (slots.count - 1)].id != .max
+    }
+
+    /// Counts the time of a packet in flight from now on.
+    mutating func restart(_ packetID: UInt16, now: Instant) {
+        guard kind(of: packetID) != .free else { return }
+        slots[Int(packetID) & (slots.count - 1)].since = now
+    }
+
     /// Adds a packet that an earlier connection has left in flight, under its identifier. Does nothing if the
     /// identifier is in use.
     mutating func resume(_ kind: Kind, _ packetID: UInt16, id: UInt64, now: Instant) {

@@ -17,6 +17,8 @@ package final class MQTTSession: @unchecked Sendable {
         var isReleased = false
         /// The position in the order of sending. A PUBREL gets a new position (MQTT-4.6.0-1, MQTT-4.6.0-4).
         var order: UInt64
+        /// Whether a later connection sends it again only when its caller asks for it.
+        var waitsForCaller: Bool { id != 0 && !isReleased }
     }
 
     /// The most bytes of unacknowledged messages before further ones wait. One message may exceed it.
@@ -123,8 +125,21 @@ package final class MQTTSession: @unchecked Sendable {
     /// Whether a named message has been completed. The session then forgets it.
     func takeCompleted(_ id: UInt64) -> Bool { completed.remove(id) != nil }
 
-    /// The packet identifier of a named message in flight.
-    func packetID(of id: UInt64) -> UInt16? { sent.first { $0.value.id == id }?.key }
+    /// A named message that is not acknowledged completely.
+    func entry(of id: UInt64) -> Sent? { sent.first { $0.value.id == id }?.value }
+
+    /// Drops a named message, which no caller waits for any more. The peer may have received it.
+    ///
+    /// At QoS 2 the peer may store its packet identifier, and would take the next message under it for a repetition. So
+    /// PUBREL follows over the next connection, whether the peer knows the identifier or not.
+    package func forget(_ id: UInt64) {
+        completed.remove(id)
+        guard let entry = entry(of: id) else { return }
+        let packetID = entry.publish.packetID
+        guard entry.publish.qos == .exactlyOnce else { return settle(packetID, isAwaited: true) }
+        release(packetID)
+        sent[packetID]?.id = 0
+    }
 
     /// Records a message that has ended the connection because of its size.
     func noteTooLarge(_ message: DiscardedMessage) {

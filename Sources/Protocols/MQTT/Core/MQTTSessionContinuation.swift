@@ -177,30 +177,46 @@ extension MQTTCore {
         for entry in session.unacknowledged {
             let kind: InFlight.Kind =
                 entry.isReleased ? .release : entry.publish.qos == .exactlyOnce ? .exactlyOnce : .publish
-            inFlight.resume(kind, entry.publish.packetID, id: Self.noCaller, now: context.now)
+            // A message that waits for its caller is not sent yet, so no time runs for its acknowledgement.
+            let since = entry.waitsForCaller ? Instant(nanoseconds: .max) : context.now
+            inFlight.resume(kind, entry.publish.packetID, id: Self.noCaller, now: since)
         }
         if inFlight.count > 0 { expectAcknowledgement(context.now) }
     }
 
-    package mutating func completion(of id: UInt64) -> SendCompletion? {
+    package mutating func completion(of id: UInt64, _ context: inout CoreContext) -> SendCompletion? {
         guard let live else { return nil }
         if live.takeCompleted(id) { return .acknowledged }
-        guard let packetID = live.packetID(of: id), inFlight.adopt(packetID, as: id) else { return nil }
+        guard let entry = live.entry(of: id), inFlight.adopt(entry.publish.packetID, as: id) else { return nil }
+        // While messages are held, ``resendUnacknowledged(_:)`` follows.
+        if entry.waitsForCaller, !mustResend { resend(entry.publish, &context) }
         return .pending
     }
 
-    /// Sends the unacknowledged packets again, with their packet identifiers (MQTT-4.4.0-1).
+    package func forget(_ id: UInt64) { session?.forget(id) }
+
+    /// Sends the unacknowledged packets again, with their packet identifiers (MQTT-4.4.0-1). A message with a name waits
+    /// until its caller asks for its completion. So a supervisor that looks for a message which its broker refuses can send
+    /// one at a time.
     mutating func resendUnacknowledged(_ context: inout CoreContext) {
         for entry in live?.unacknowledged ?? [] {
             if entry.isReleased {
                 write(.pubrel, entry.publish.packetID, &context)
-            } else {
-                var publish = entry.publish
-                publish.isDuplicate = true
-                MQTTPacketWriter.write(.publish(publish), into: &context.output)
-                keepAlive.lastSent = context.now
+            } else if !entry.waitsForCaller || inFlight.isAdopted(entry.publish.packetID) {
+                resend(entry.publish, &context)
             }
         }
+    }
+
+    private mutating func resend(_ publish: MQTTPublish, _ context: inout CoreContext) {
+        var publish = publish
+        publish.isDuplicate = true
+        MQTTPacketWriter.write(.publish(publish), into: &context.output)
+        keepAlive.lastSent = context.now
+        inFlight.restart(publish.packetID, now: context.now)
+        // The time may not have run yet.
+        if let due = acknowledgementDeadline, due == Instant(nanoseconds: .max) { acknowledgementDeadline = nil }
+        expectAcknowledgement(context.now)
     }
 
     /// Server: sends the client's queued messages, as far as the window and the output have room. Acknowledgements of

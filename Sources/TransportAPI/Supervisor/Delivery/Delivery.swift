@@ -57,6 +57,8 @@ package struct Delivery: Sendable {
     var isLossy = false
     /// Whether the connection completes messages that the one before it has left (``Capabilities/completesSends``).
     var completesSends = false
+    /// Whether a transport may still have messages that its next connection completes.
+    private var leavesMessages = false
     /// The connection that messages were handed to last.
     var handedTo = 0
     /// The number of these messages that it has not settled.
@@ -66,6 +68,12 @@ package struct Delivery: Sendable {
     /// Set when the connection has returned a message or has ended. No more messages are handed over until it has
     /// settled all of them.
     var isHolding = false
+    /// Why all messages end, once the supervisor or the session is over. Messages that a connection has not settled end
+    /// when it does, because only the connection knows whether a part of them has left.
+    private(set) var endError: TransportError?
+    private var blame = Blame()
+    /// The largest message that the peer accepts in the session, in bytes of its payload.
+    private var peerLimit = Int.max
     /// The time at which the oldest messages in flight are sent again.
     var retransmission: Instant?
     package internal(set) var roundTrip = RoundTripTime()
@@ -94,14 +102,19 @@ package struct Delivery: Sendable {
     // MARK: The connection
 
     /// Messages can be sent over `connection` from now on.
-    package mutating func attach(_ connection: Int, _ capabilities: Capabilities) {
+    ///
+    /// - Parameter peerLimit: In a session, the largest message that the peer accepts, in bytes of its payload.
+    package mutating func attach(_ connection: Int, _ capabilities: Capabilities, peerLimit: Int = .max) {
         self.connection = connection
+        self.peerLimit = peerLimit
+        blame.opened()
         let former = style
         style = Self.style(configuration, capabilities)
         // Messages of a session are not acknowledged over a connection of another style.
         if former == .session, style != .session { forgetUnprocessed() }
         isLossy = !capabilities.isReliable
         completesSends = capabilities.completesSends
+        if completesSends { leavesMessages = true }
         retransmission = nil
         recovery = nil
         roundTrip.answered()
@@ -263,12 +276,37 @@ package struct Delivery: Sendable {
 
     /// The connection has ended. The messages in flight in a session will be sent again. Without a session, the
     /// connection reports the outcome of each message, and no message may be sent before that.
-    package mutating func detach() {
+    ///
+    /// - Parameter evidence: What the end says about the messages in flight. One that the peer refuses is set aside.
+    package mutating func detach(
+        _ evidence: Blame.Evidence = .none,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        let wasAttached = connection != 0
         connection = 0
         retransmission = nil
         receiver.forgetEarly()
         if style != .session { forgetUnprocessed() }
+        if wasAttached { judge(evidence, at: now, &actions) }
         if style == .session || unsettled == 0 { takeBack() } else { isHolding = true }
+    }
+
+    /// Sets the message aside that the peer has refused by ending the connection.
+    private mutating func judge(_ evidence: Blame.Evidence, at now: Instant, _ actions: inout [SupervisorAction]) {
+        let inFlight = (0..<outbox.sentCount).filter { outbox[$0].payload != nil && !outbox[$0].isUnsent }
+        guard let oldest = inFlight.first else { return }
+        let ids = inFlight.map { outbox[$0].id }
+        guard let outcome = blame.ended(evidence, inFlight: ids) else { return }
+        giveUp(oldest, outcome, at: now, &actions)
+    }
+
+    /// Whether the peer has acknowledged a message.
+    package var wasAcknowledged: Bool { blame.hasAcknowledged }
+
+    /// The network has changed while the connection was open.
+    package mutating func networkChanged() {
+        blame.moved()
     }
 
     mutating func takeBack() {
@@ -287,6 +325,10 @@ package struct Delivery: Sendable {
         at now: Instant,
         _ actions: inout [SupervisorAction]
     ) {
+        let size = payload.bytes.count
+        if size > peerLimit, style == .session, connection != 0 {
+            return actions.append(.finish(id, .rejected(.tooLargeForPeer(size, peerLimit))))
+        }
         let expiry = age.map { now.advanced(by: $0) }
         guard waiting.isEmpty else { return wait(id, payload, expiry, &actions) }
         switch outbox.append(id, payload, expiry: expiry) {
@@ -325,15 +367,33 @@ package struct Delivery: Sendable {
     /// Hands messages to the connection, as many as the window allows.
     package mutating func flush(at now: Instant, _ actions: inout [SupervisorAction]) {
         admitWaiting(&actions)
-        while connection != 0, !isHolding, outbox.sentCount < configuration.window,
-            let entry = outbox.takeNext(at: now, sequence: style == .session ? lastSequence + 1 : 0)
-        {
+        let most = configuration.window
+        let window = blame.isSearching ? blame.window(most, oldest: outbox.first?.id) : most
+        while connection != 0, !isHolding, outbox.sentCount < window {
+            if style == .session, refusesNext(at: now, &actions) { continue }
+            let sequence = style == .session ? lastSequence + 1 : 0
+            guard let entry = outbox.takeNext(for: connection, at: now, sequence: sequence) else { return }
             lastSequence = max(lastSequence, entry.sequence)
             transmit(entry, &actions)
             if isLossy, style == .session, retransmission == nil {
                 retransmission = now.advanced(by: roundTrip.timeout)
             }
         }
+    }
+
+    /// Ends the next message if it is larger than the peer accepts. It must not go out, because the peer would end the
+    /// connection. Returns whether there was such a message.
+    private mutating func refusesNext(at now: Instant, _ actions: inout [SupervisorAction]) -> Bool {
+        guard outbox.hasUnsent, outbox[outbox.sentCount].size > peerLimit else { return false }
+        let next = outbox[outbox.sentCount]
+        let error = TransportError.tooLargeForPeer(next.size, peerLimit)
+        if next.isRemovable {
+            let entry = outbox.remove(at: outbox.sentCount)
+            finish(entry, .rejected(error), &actions)
+        } else {
+            giveUp(outbox.sentCount, next.isUnsent ? .rejected(error) : .unknown(error), at: now, &actions)
+        }
+        return true
     }
 
     /// Hands a message to the connection, or a skip frame if the message was given up.
@@ -376,6 +436,13 @@ package struct Delivery: Sendable {
 extension TransportError {
     static let outboxFull = TransportError(.bufferFull, .open, "the outbox is full")
     static let outboxTooSmall = TransportError(.messageTooLarge, .open, "the message is larger than the whole outbox")
+
+    /// The error of a message that is larger than the peer of the session accepts.
+    static func tooLargeForPeer(_ size: Int, _ limit: Int) -> TransportError {
+        let sentence =
+            "the message has \(size) bytes, but the peer accepts at most \(limit) in a message of the session"
+        return TransportError(.messageTooLarge, .open, "\(sentence): raise its max-message, or send a smaller one")
+    }
 }
 
 // How messages end.
@@ -389,22 +456,24 @@ extension Delivery {
         at now: Instant,
         _ actions: inout [SupervisorAction]
     ) {
+        let position = outbox.position(of: id)
+        if let position { outbox.noteSettled(position, by: connection, outcome) }
+        if let endError { return settledAfterEnd(position, outcome, endError, &actions) }
         guard connection == handedTo else { return }
         unsettled -= 1
-        if let position = outbox.position(of: id), position < outbox.sentCount {
+        if outcome == .acknowledged { blame.acknowledged() }
+        if let position, position < outbox.sentCount {
             switch (style, outcome) {
             case (.session, .rejected(let error)) where error.isFinal:
                 // The message may have left over an earlier connection.
-                let isUnknown = outbox[position].isRepeated
-                giveUp(position, isUnknown ? .unknown(error) : outcome, at: now, &actions)
+                giveUp(position, outbox[position].isUnsent ? outcome : .unknown(error), at: now, &actions)
             case (.session, _):
                 // Only the peer's acknowledgement counts, whether the message was written or not.
                 break
             case (_, .rejected(let error)) where !error.isFinal:
                 // The connection has ended, and no part of the message has left, unless over an earlier connection. The
                 // message waits for the next connection, unless its caller has an outcome already.
-                outbox[position].mayHaveLeft = outbox[position].isRepeated
-                if outbox[position].isReported, !outbox[position].mayHaveLeft { outbox.remove(at: position) }
+                if outbox[position].isReported, outbox[position].isUnsent { outbox.remove(at: position) }
                 isHolding = true
             case (_, .unknown(let error)) where isCompletedByNext && error.code != .notFound:
                 // The connection has ended. The next one completes the message, even if its caller has an outcome
@@ -417,6 +486,7 @@ extension Delivery {
                 // `finish` is not called with the removal as its argument, because that would copy this whole value
                 // first.
                 let entry = outbox.remove(at: position)
+                if entry.isRepeated { forget(entry.id, &actions) }
                 finish(entry, outcome, &actions)
             }
         }
@@ -437,6 +507,7 @@ extension Delivery {
         }
         let count = Int(clamping: sequence - acknowledged)
         acknowledged = sequence
+        blame.acknowledged()
         var sample: Duration?
         while let entry = outbox.first, entry.sequence != 0, entry.sequence <= sequence {
             outbox.remove(at: 0)
@@ -456,6 +527,7 @@ extension Delivery {
     /// The peer does not know the session. Unacknowledged messages are sent again, numbered from one.
     package mutating func renumber() {
         receiveFromStart()
+        blame.forgotten()
         outbox.forgetSequences()
         lastSequence = 0
         acknowledged = 0
@@ -469,9 +541,13 @@ extension Delivery {
             _ = removeWaiting(at: index)
         } else if let position = outbox.position(of: id), outbox[position].payload != nil, !outbox[position].isReported
         {
-            guard !outbox[position].mayHaveLeft else {
+            guard outbox[position].isUnsent else {
                 outbox[position].isReported = true
                 return actions.append(.finish(id, .unknown(.cancelledSend)))
+            }
+            guard outbox[position].isRemovable else {
+                giveUp(position, .rejected(.cancelledSend), at: now, &actions)
+                return flush(at: now, &actions)
             }
             outbox.remove(at: position)
         } else {
@@ -481,16 +557,46 @@ extension Delivery {
         flush(at: now, &actions)
     }
 
-    /// Ends all messages, because the supervisor has closed.
+    /// Ends all messages, because the supervisor or the session is over. Those that a connection has not settled end
+    /// when it does.
     package mutating func finishAll(_ error: TransportError, _ actions: inout [SupervisorAction]) {
-        while let entry = outbox.first {
-            outbox.remove(at: 0)
-            finish(entry, entry.mayHaveLeft ? .unknown(error) : .rejected(error), &actions)
+        endError = error
+        takeBack()
+        var position = 0
+        while position < outbox.count {
+            guard outbox[position].handedTo == 0 else {
+                position += 1
+                continue
+            }
+            let entry = outbox.remove(at: position)
+            finish(entry, entry.isUnsent ? .rejected(error) : .unknown(error), &actions)
         }
         for message in waiting { actions.append(.finish(message.id, .rejected(error))) }
         (waiting, waitingBytes) = ([], 0)
         retransmission = nil
     }
+
+    /// Ends a message that was handed to a connection when the supervisor or the session ended.
+    private mutating func settledAfterEnd(
+        _ position: Int?,
+        _ outcome: SendOutcome,
+        _ error: TransportError,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard let position, outbox[position].handedTo == 0 else { return }
+        let entry = outbox.remove(at: position)
+        switch outcome {
+        case .rejected where !entry.isUnsent: finish(entry, .unknown(error), &actions)
+        case .rejected(let own) where !own.isFinal: finish(entry, .rejected(error), &actions)
+        case .rejected, .expired: finish(entry, outcome, &actions)
+        // In a session, only the peer's acknowledgement counts, and none can come any more.
+        case .acknowledged where style != .session, .written where style == .plain: finish(entry, outcome, &actions)
+        case .acknowledged, .written, .unknown: finish(entry, .unknown(error), &actions)
+        }
+    }
+
+    /// Whether all messages have ended after ``finishAll(_:_:)``.
+    var hasFinishedAll: Bool { endError != nil && outbox.isEmpty }
 
     // MARK: Time
 
@@ -514,11 +620,12 @@ extension Delivery {
         while position < outbox.count, let expiry = outbox[position].expiry, expiry <= now {
             if outbox[position].payload == nil {
                 position += 1
-            } else if !outbox[position].mayHaveLeft && outbox[position].sequence == 0 {
+            } else if outbox[position].isRemovable {
                 let entry = outbox.remove(at: position)
                 finish(entry, .expired, &actions)
             } else {
-                giveUp(position, .unknown(.acknowledgementMissing), at: now, &actions)
+                let outcome = outbox[position].isUnsent ? SendOutcome.expired : .unknown(.acknowledgementMissing)
+                giveUp(position, outcome, at: now, &actions)
                 if position < outbox.count, outbox[position].payload == nil { position += 1 }
             }
         }
@@ -539,6 +646,7 @@ extension Delivery {
         let entry = outbox[position]
         guard style == .session else {
             outbox.remove(at: position)
+            forget(entry.id, &actions)
             return finish(entry, outcome, &actions)
         }
         finish(entry, outcome, &actions)
@@ -546,6 +654,11 @@ extension Delivery {
         if connection != 0, position < outbox.sentCount {
             transmit(outbox[position], &actions)
         }
+    }
+
+    /// Lets no transport complete a message that has ended otherwise.
+    private func forget(_ id: MessageID, _ actions: inout [SupervisorAction]) {
+        if leavesMessages { actions.append(.forget(id)) }
     }
 
     private mutating func retransmit(at now: Instant, _ actions: inout [SupervisorAction]) {
@@ -582,7 +695,7 @@ extension Delivery {
         let first = Int(clamping: recovery.sentAgain - acknowledged)
         var position = first
         while position < min(first + most, outbox.sentCount), outbox[position].sequence <= recovery.end {
-            transmit(outbox.noteSending(position, at: now), &actions)
+            transmit(outbox.noteSending(position, to: connection, at: now), &actions)
             position += 1
         }
         self.recovery?.sentAgain += UInt64(max(0, position - first))

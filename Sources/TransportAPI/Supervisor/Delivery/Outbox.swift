@@ -37,8 +37,11 @@ package struct Outbox: Sendable {
         package let expiry: Instant?
         /// Its sequence number in the session, assigned when it is sent first; 0 before.
         package var sequence: UInt64 = 0
-        /// Whether a part of it may have left.
+        /// Whether a part of it may have left over a connection that has settled it since.
         package var mayHaveLeft = false
+        /// The connection that was handed it and has not settled it; 0 if there is none. Whether a part of it has left
+        /// is not known until then, because a connection may keep a message that waits for room.
+        package var handedTo = 0
         /// The time at which it was last handed to a connection.
         package var sentAt = Instant.zero
         /// Whether it was handed to a connection more than once, so that its acknowledgement gives no sample of the
@@ -48,6 +51,10 @@ package struct Outbox: Sendable {
         package var isReported = false
 
         var size: Int { payload?.bytes.count ?? 0 }
+        /// Whether no part of it has left, as far as its connections have settled it.
+        package var isUnsent: Bool { !mayHaveLeft && handedTo == 0 }
+        /// Whether it can be removed without a trace: it is unsent, and the peer does not wait for its number.
+        var isRemovable: Bool { isUnsent && sequence == 0 && payload != nil }
     }
 
     /// The result of adding a message.
@@ -106,7 +113,7 @@ package struct Outbox: Sendable {
         if !hasRoom(for: size) {
             // A message that was handed to an earlier connection may have arrived, and its number is taken.
             guard configuration.whenFull == .dropOldest,
-                let oldest = (sentCount..<count).first(where: { !self[$0].mayHaveLeft && self[$0].payload != nil }),
+                let oldest = (sentCount..<count).first(where: { self[$0].isRemovable }),
                 count <= configuration.maximumCount, bytes - self[oldest].size + size <= configuration.maximumBytes
             else { return .full }
             displaced = remove(at: oldest).id
@@ -119,22 +126,33 @@ package struct Outbox: Sendable {
     /// Returns the next message that was not handed to a connection, and marks it as handed over.
     ///
     /// - Parameters:
+    ///   - connection: The connection that gets it.
     ///   - now: The current time.
     ///   - sequence: The sequence number that it gets if it has none yet; 0 outside sessions.
-    package mutating func takeNext(at now: Instant, sequence: UInt64) -> Entry? {
+    package mutating func takeNext(for connection: Int, at now: Instant, sequence: UInt64) -> Entry? {
         guard hasUnsent else { return nil }
         sentCount += 1
         let index = head + sentCount - 1
         if entries[index].sequence == 0 { entries[index].sequence = sequence }
-        return noteSending(sentCount - 1, at: now)
+        return noteSending(sentCount - 1, to: connection, at: now)
     }
 
     /// Records that the message at `position` is handed to a connection, for the first time or again.
-    package mutating func noteSending(_ position: Int, at now: Instant) -> Entry {
-        entries[head + position].isRepeated = entries[head + position].mayHaveLeft
-        entries[head + position].mayHaveLeft = true
+    package mutating func noteSending(_ position: Int, to connection: Int, at now: Instant) -> Entry {
+        let isUnsent = entries[head + position].isUnsent
+        entries[head + position].isRepeated = !isUnsent
+        entries[head + position].mayHaveLeft = !isUnsent
+        entries[head + position].handedTo = entries[head + position].payload == nil ? 0 : connection
         entries[head + position].sentAt = now
         return entries[head + position]
+    }
+
+    /// Records the outcome that a connection has reported for the message at `position`.
+    mutating func noteSettled(_ position: Int, by connection: Int, _ outcome: SendOutcome) {
+        guard entries[head + position].handedTo == connection else { return }
+        entries[head + position].handedTo = 0
+        if case .rejected = outcome { return }
+        entries[head + position].mayHaveLeft = true
     }
 
     /// Returns the position of the message, counted from the oldest.

@@ -23,11 +23,12 @@ public struct SessionID: Sendable, Hashable {
 package enum SessionFrame: Sendable, Hashable {
     /// The client's first frame on every connection. `incarnation` is 0 if the client knows none yet. `received` is the
     /// last sequence number that it has received in that incarnation. `attempt` grows with each of the client's
-    /// attempts. So a delayed attempt can't take the session from a later connection.
-    case hello(SessionID, incarnation: UInt64, received: UInt64, attempt: UInt32 = 0)
-    /// The server's answer. An incarnation other than the client's means that the server does not know the session.
-    /// Both sides then count from one again.
-    case welcome(incarnation: UInt64, received: UInt64)
+    /// attempts. So a delayed attempt can't take the session from a later connection. `limit` is the largest message that
+    /// the client accepts over this connection, in bytes of its payload.
+    case hello(SessionID, incarnation: UInt64, received: UInt64, attempt: UInt32 = 0, limit: UInt64 = .max)
+    /// The server's answer, with the largest message that the server accepts. An incarnation other than the client's means
+    /// that the server does not know the session. Both sides then count from one again.
+    case welcome(incarnation: UInt64, received: UInt64, limit: UInt64 = .max)
     /// A message and its sequence number, counted from one.
     case message(UInt64, Payload)
     /// All messages up to this sequence number have been received.
@@ -86,9 +87,16 @@ package enum SessionFrame: Sendable, Hashable {
     /// without sessions.
     static let helloExpected = [10, Refusal.helloExpected.rawValue] + Array(TransportError.sessionsOnly.reason.utf8)
 
-    static let version: UInt8 = 1
+    static let version: UInt8 = 2
     /// The largest number of bytes that the envelope adds to a message.
     package static let overhead = 25
+    /// The number of bytes that the envelope of a session adds to a message.
+    private static let messageOverhead = 9
+
+    /// The largest message of a session that this side accepts over a connection, in bytes of its payload.
+    static func messageLimit(_ capabilities: Capabilities) -> UInt64 {
+        UInt64(clamping: capabilities.maximumMessageSize - messageOverhead)
+    }
 
     private enum Kind: UInt8 {
         case hello = 1
@@ -99,15 +107,16 @@ package enum SessionFrame: Sendable, Hashable {
     package var payload: Payload {
         var bytes: [UInt8] = []
         switch self {
-        case .hello(let session, let incarnation, let received, let attempt):
-            bytes.reserveCapacity(38)
+        case .hello(let session, let incarnation, let received, let attempt, let limit):
+            bytes.reserveCapacity(46)
             bytes += [Kind.hello.rawValue, Self.version]
             for word in [session.high, session.low, incarnation, received] { Self.append(word, to: &bytes) }
             Self.append(attempt, to: &bytes)
-        case .welcome(let incarnation, let received):
-            bytes.reserveCapacity(17)
+            Self.append(limit, to: &bytes)
+        case .welcome(let incarnation, let received, let limit):
+            bytes.reserveCapacity(25)
             bytes.append(Kind.welcome.rawValue)
-            for word in [incarnation, received] { Self.append(word, to: &bytes) }
+            for word in [incarnation, received, limit] { Self.append(word, to: &bytes) }
         case .message(let sequence, let payload):
             bytes.reserveCapacity(9 + payload.bytes.count)
             bytes.append((payload.kind == .text ? Kind.text : .binary).rawValue)
@@ -165,14 +174,15 @@ package enum SessionFrame: Sendable, Hashable {
         switch kind {
         case .hello:
             guard bytes.count >= 2, bytes[1] == Self.version else { throw Refusal.version.error }
-            try end(38)
+            try end(46)
             let session = SessionID(high: try word(2), low: try word(10))
             // The attempt's four bytes are the last four of this word.
             let attempt = UInt32(truncatingIfNeeded: try word(30))
-            self = .hello(session, incarnation: try word(18), received: try word(26), attempt: attempt)
+            let (incarnation, received, limit) = (try word(18), try word(26), try word(38))
+            self = .hello(session, incarnation: incarnation, received: received, attempt: attempt, limit: limit)
         case .welcome:
-            try end(17)
-            self = .welcome(incarnation: try word(1), received: try word(9))
+            try end(25)
+            self = .welcome(incarnation: try word(1), received: try word(9), limit: try word(17))
         case .binary: self = .message(try word(1), content(9, .binary))
         case .text: self = .message(try word(1), content(9, .text))
         case .acknowledge:

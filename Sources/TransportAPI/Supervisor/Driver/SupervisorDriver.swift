@@ -75,6 +75,8 @@ final class SupervisorDriver: ConnectionDelegate {
     private let paths: (any PathMonitor)?
     private var pathWatch: (any Sendable)?
     private var isBeginning = false
+    /// Whether the supervisor has ended, and messages that a connection has not settled have not.
+    private var isEnding = false
 
     init(_ setup: Supervisor.Setup, on runtime: any SupervisorRuntime) {
         self.runtime = runtime
@@ -140,6 +142,10 @@ final class SupervisorDriver: ConnectionDelegate {
     func handle(_ event: SupervisorStateMachine.Event) {
         machine.handle(event, at: runtime.clock, using: &random, &queue.actions)
         let isOutermost = queue.performAll(perform)
+        if isEnding, machine.hasFinishedAll {
+            isEnding = false
+            outgoing.undelivered.finish()
+        }
         if intake.isAcknowledgedByApp { intake.unprocessedCount = machine.unprocessedCount }
         // Most messages have ended by then, and their deadlines with them.
         if isOutermost { armTimer() }
@@ -172,6 +178,8 @@ final class SupervisorDriver: ConnectionDelegate {
             attempts.removeValue(forKey: connection)?.abandon(CloseReason(.keepalive), on: runtime)
         case .close(let connection, let reason):
             closing = attempts.removeValue(forKey: connection)?.close(reason, on: runtime)
+        case .forget(let id):
+            for (_, kept) in transports.values { (kept as? any CompletingTransport)?.forget(id) }
         case .ping(let connection): attempts[connection]?.handle?.ping()
         case .state(let state): changed(to: state)
         case .note(let note): self.note(note)
@@ -192,9 +200,9 @@ final class SupervisorDriver: ConnectionDelegate {
         guard state.isFinal else { return }
         // They can contain cookies and sessions.
         transports = [:]
+        isEnding = true
         states.finish()
         intake.finish()
-        outgoing.undelivered.finish()
         pathWatch = nil
         closers.resumeAll(returning: ())
     }

@@ -23,10 +23,13 @@ package struct ClientHello: Sendable, Hashable {
     package var received: UInt64
     /// The number of the client's attempt that opened the connection.
     package var attempt: UInt32
+    /// The largest message that the client accepts over the connection, in bytes of its payload.
+    package var limit: UInt64
 
-    package init(incarnation: UInt64, received: UInt64, attempt: UInt32 = 0) {
+    package init(incarnation: UInt64, received: UInt64, attempt: UInt32 = 0, limit: UInt64 = .max) {
         self.incarnation = incarnation
         self.received = received
         self.attempt = attempt
+        self.limit = limit
     }
 }

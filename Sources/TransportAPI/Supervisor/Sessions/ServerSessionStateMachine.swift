@@ -86,10 +86,10 @@ package struct ServerSessionStateMachine: Sendable {
     func isUnprocessed(_ key: UInt64) -> Bool { delivery.unprocessed?.contains(key) ?? false }
 
     /// Ends the session and its connection, because the client has begun another session.
-    package mutating func supersede(_ actions: inout [SupervisorAction]) {
+    package mutating func supersede(at now: Instant, _ actions: inout [SupervisorAction]) {
         guard !isOver else { return }
         if connection != 0 { actions.append(.abandon(connection: connection)) }
-        end(CloseReason(.peer, text: "the client has begun another session"), &actions)
+        end(CloseReason(.peer, text: "the client has begun another session"), at: now, &actions)
     }
 
     /// Attaches a new connection of the client, which replaces the one before.
@@ -111,7 +111,7 @@ package struct ServerSessionStateMachine: Sendable {
             // A second hello on the same connection means that the welcome was lost.
             return welcome(&actions)
         }
-        delivery.detach()
+        delivery.detach(at: now, &actions)
         if hello?.incarnation == 0, !isUntouched { restart() }
         self.connection = connection
         self.capabilities = capabilities
@@ -126,16 +126,20 @@ package struct ServerSessionStateMachine: Sendable {
                 do throws(TransportError) {
                     try delivery.acknowledge(through: hello.received, at: now, &actions)
                 } catch {
-                    return fail(error, &actions)
+                    return fail(error, at: now, &actions)
                 }
             }
         }
-        delivery.attach(connection, capabilities)
+        delivery.attach(connection, capabilities, peerLimit: hello.map { Int(clamping: $0.limit) } ?? .max)
         delivery.flush(at: now, &actions)
     }
 
     private mutating func welcome(_ actions: inout [SupervisorAction]) {
-        let frame = SessionFrame.welcome(incarnation: incarnation, received: delivery.tellReceived())
+        let frame = SessionFrame.welcome(
+            incarnation: incarnation,
+            received: delivery.tellReceived(),
+            limit: SessionFrame.messageLimit(capabilities)
+        )
         actions.append(.transmit(connection, nil, frame.payload))
     }
 
@@ -162,7 +166,7 @@ package struct ServerSessionStateMachine: Sendable {
                 }
             case .bye:
                 actions.append(.close(connection: connection, CloseReason(.peer)))
-                end(CloseReason(.peer), &actions)
+                end(CloseReason(.peer), at: now, &actions)
             case .message, .acknowledge, .skip: try delivery.take(try SessionFrame(payload), at: now, &actions)
             case .welcome, .refused, .origin: throw .envelope("a client does not send this frame")
             }
@@ -171,14 +175,14 @@ package struct ServerSessionStateMachine: Sendable {
             actions.append(.close(connection: connection, CloseReason(error)))
             ended(connection, CloseReason(error), at: now, &actions)
         } catch {
-            fail(error, &actions)
+            fail(error, at: now, &actions)
         }
     }
 
-    private mutating func fail(_ error: TransportError, _ actions: inout [SupervisorAction]) {
+    private mutating func fail(_ error: TransportError, at now: Instant, _ actions: inout [SupervisorAction]) {
         actions.append(.transmit(connection, nil, SessionFrame.refused(.broken).payload))
         actions.append(.close(connection: connection, CloseReason(error)))
-        end(CloseReason(error), &actions)
+        end(CloseReason(error), at: now, &actions)
     }
 
     /// Handles the end of a connection.
@@ -192,8 +196,8 @@ package struct ServerSessionStateMachine: Sendable {
         let isSession = delivery.style == .session
         self.connection = 0
         keepalive = nil
-        delivery.detach()
-        guard isSession else { return end(reason, &actions) }
+        delivery.detach(Blame.Evidence(reason), at: now, &actions)
+        guard isSession else { return end(reason, at: now, &actions) }
         forgottenAt = now.advanced(by: lifetime)
         absence = (now, reason)
     }
@@ -244,13 +248,13 @@ package struct ServerSessionStateMachine: Sendable {
     }
 
     /// Ends the session on behalf of the server.
-    package mutating func close(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
+    package mutating func close(_ reason: CloseReason, at now: Instant, _ actions: inout [SupervisorAction]) {
         guard !isOver else { return }
         if connection != 0 {
             if delivery.style == .session { actions.append(.transmit(connection, nil, SessionFrame.bye.payload)) }
             actions.append(.close(connection: connection, reason))
         }
-        end(reason, &actions)
+        end(reason, at: now, &actions)
     }
 
     /// Whether the client has sent or acknowledged a message.
@@ -276,7 +280,7 @@ package struct ServerSessionStateMachine: Sendable {
     package mutating func deadlineReached(bytesReceived: UInt64, at now: Instant, _ actions: inout [SupervisorAction]) {
         guard !isOver else { return }
         if let forgottenAt, forgottenAt <= now {
-            return end(CloseReason(.network, text: "the client did not return"), &actions)
+            return end(CloseReason(.network, text: "the client did not return"), at: now, &actions)
         }
         delivery.deadlineReached(at: now, &actions)
         switch keepalive?.deadlineReached(bytesReceived: bytesReceived, at: now) {
@@ -293,11 +297,11 @@ package struct ServerSessionStateMachine: Sendable {
         }
     }
 
-    private mutating func end(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
+    private mutating func end(_ reason: CloseReason, at now: Instant, _ actions: inout [SupervisorAction]) {
         endReason = reason
         connection = 0
         keepalive = nil
-        delivery.detach()
+        delivery.detach(at: now, &actions)
         delivery.finishAll(reason.asError, &actions)
         actions.append(.state(.closed(reason)))
     }

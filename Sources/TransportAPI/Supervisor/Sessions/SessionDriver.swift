@@ -113,7 +113,7 @@ final class SessionDriver: ConnectionDelegate {
     /// Ends the session because the server buffers too much, and discards the messages that the app has not taken.
     func discard(_ reason: CloseReason) {
         buffer.discard()
-        run { $0.close(reason, &$2) }
+        run { $0.close(reason, at: $1, &$2) }
     }
 
     private func perform(_ action: SupervisorAction) {
@@ -136,7 +136,8 @@ final class SessionDriver: ConnectionDelegate {
             onOver?(self)
             (onOver, onUse) = (nil, nil)
         case .note(let note): events.send(note)
-        case .connect: break
+        // No transport of a server completes messages.
+        case .connect, .forget: break
         }
     }
 

@@ -223,7 +223,7 @@ public final class Session: Sendable {
     @discardableResult
     public nonisolated(nonsending) func close(_ reason: CloseReason = .user) async -> Int {
         await withTaskExecutorPreference(runtime.taskExecutor) { [driver] in
-            driver.value.run { $0.close(reason, &$2) }
+            driver.value.run { $0.close(reason, at: $1, &$2) }
             return await driver.value.closing?.value ?? 0
         }
     }

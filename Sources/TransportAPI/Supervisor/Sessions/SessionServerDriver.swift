@@ -78,10 +78,10 @@ final class SessionServerDriver {
     private func introduced(_ connection: any Connection, _ number: Int, _ first: Payload?) {
         guard removeUnidentified(number) != nil, let first else { return }
         do throws(TransportError) {
-            guard case .hello(let client, let incarnation, let received, let attempt) = try SessionFrame(first) else {
-                return turnAway(connection, .helloExpected)
-            }
-            let hello = ClientHello(incarnation: incarnation, received: received, attempt: attempt)
+            guard
+                case .hello(let client, let incarnation, let received, let attempt, let limit) = try SessionFrame(first)
+            else { return turnAway(connection, .helloExpected) }
+            let hello = ClientHello(incarnation: incarnation, received: received, attempt: attempt, limit: limit)
             if let session = registry.sessions[client], session.identity?.name != connection.identity?.name {
                 // The identifier of a session is a secret, but it must not be enough to read the messages of another
                 // user.
@@ -91,7 +91,7 @@ final class SessionServerDriver {
             case .resume(let session): attach(connection, number, to: session, hello)
             case .begin: attach(connection, number, to: begin(client, connection), hello)
             case .replace(let former):
-                former.run { $0.supersede(&$2) }
+                former.run { $0.supersede(at: $1, &$2) }
                 attach(connection, number, to: begin(client, connection), hello)
             case .refuse(.full) where makeRoom(): attach(connection, number, to: begin(client, connection), hello)
             case .refuse(let refusal): turnAway(connection, refusal)
@@ -159,7 +159,7 @@ final class SessionServerDriver {
         for line in 0..<Line.linked.rawValue {
             guard let (id, _) = order.first(in: line), let session = sessions[id] else { continue }
             let sentence = "the server has its maximum number of sessions, and another client needed the place"
-            session.run { $0.close(CloseReason(TransportError(.tooManyRequests, .open, sentence)), &$2) }
+            session.run { $0.close(CloseReason(TransportError(.tooManyRequests, .open, sentence)), at: $1, &$2) }
             return true
         }
         return false
@@ -207,7 +207,7 @@ final class SessionServerDriver {
         isClosed = true
         return dropUnidentified()
             + sessions.values.compactMap { session in
-                session.run { $0.close(.user, &$2) }
+                session.run { $0.close(.user, at: $1, &$2) }
                 return session.closing
             }
     }

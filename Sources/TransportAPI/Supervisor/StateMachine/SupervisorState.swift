@@ -55,6 +55,8 @@ package enum SupervisorAction: Sendable {
     /// Let the connection complete a message that an earlier connection has left, and report the outcome. With
     /// `orSend`, send the message again if the connection does not know it.
     case complete(Int, MessageID, Payload, orSend: Bool)
+    /// Drop the message that an earlier connection has left, so that no later one completes it.
+    case forget(MessageID)
     /// Send the protocol's own ping and report the answer.
     case ping(connection: Int)
     /// Close the connection with a close handshake.

@@ -184,7 +184,7 @@ package struct SupervisorStateMachine: Sendable {
         let count = actions.count
         defer { if adaptive != nil { noteSending(actions[count...], at: now) } }
         if case .submit(let id, let payload) = event { return submit(id, payload, at: now, &actions) }
-        if phase == .closed { return reject(event, &actions) }
+        if phase == .closed { return afterEnd(event, at: now, &actions) }
         switch event {
         case .connect: connectNow(at: now, &actions)
         case .suspend: suspend(at: now, &actions)
@@ -212,7 +212,7 @@ package struct SupervisorStateMachine: Sendable {
         case .acknowledgesAfterProcessing: delivery.acknowledgeAfterProcessing()
         case .processed(let key, let isAbandoned): delivery.processed(key, isAbandoned: isAbandoned, &actions)
         case .cancel(let id): delivery.cancel(id, at: now, &actions)
-        case .close(let reason): close(reason, &actions)
+        case .close(let reason): close(reason, at: now, &actions)
         case .deadlineReached(let bytes): deadlineReached(bytes, at: now, using: &random, &actions)
         case .submit: break
         }
@@ -234,9 +234,22 @@ package struct SupervisorStateMachine: Sendable {
         }
     }
 
-    /// Handles an event after the end. A connection that opens after the end must still be closed.
-    private func reject(_ event: Event, _ actions: inout [SupervisorAction]) {
-        if case .connected(let connection, _, _) = event { actions.append(.abandon(connection: connection)) }
+    /// Handles an event after the end. A connection that opens after the end must still be closed, and messages that a
+    /// connection had not settled still end.
+    private mutating func afterEnd(_ event: Event, at now: Instant, _ actions: inout [SupervisorAction]) {
+        switch event {
+        case .connected(let connection, _, _): actions.append(.abandon(connection: connection))
+        case .settled(let connection, let id, let outcome):
+            delivery.settled(id, on: connection, outcome, at: now, &actions)
+        case .cancel(let id): delivery.cancel(id, at: now, &actions)
+        default: break
+        }
+    }
+
+    /// Whether it has ended for good, and all messages with it. The getter is `mutating` for the same reason as that of
+    /// ``deadline``.
+    package var hasFinishedAll: Bool {
+        mutating get { delivery.hasFinishedAll }
     }
 
     private mutating func submit(
@@ -356,7 +369,7 @@ extension SupervisorStateMachine {
             accepted()
             judgeStability(at: now)
         }
-        dropConnection(CloseReason(.user, text: "suspended"), &actions)
+        dropConnection(CloseReason(.user, text: "suspended"), at: now, &actions)
         enter(.suspended, .suspended, &actions)
     }
 
@@ -373,7 +386,7 @@ extension SupervisorStateMachine {
         switch phase {
         case .connecting, .awaitingWelcome, .waiting:
             if !path.isUsable {
-                dropConnection(.user, &actions)
+                dropConnection(.user, at: now, &actions)
                 enter(.offline, .offline, &actions)
             } else if isOther, case .waiting = phase {
                 attempt(at: now, &actions)
@@ -383,6 +396,7 @@ extension SupervisorStateMachine {
         case .open:
             // The connection may survive a short absence of the network, and even another address.
             keepalive?.online(path.isUsable, at: now)
+            delivery.networkChanged()
             // If the connection dies now, the reason is not that it was idle.
             idleSince = now
             if isOther { adaptInterval(&actions) }
@@ -391,22 +405,26 @@ extension SupervisorStateMachine {
     }
 
     /// Ends an attempt or a connection in any phase.
-    private mutating func dropConnection(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
+    private mutating func dropConnection(
+        _ reason: CloseReason,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
         switch phase {
         case .connecting, .awaitingWelcome: actions.append(.abandon(connection: connection))
         case .open: actions.append(.close(connection: connection, reason))
         case .idle, .waiting, .offline, .suspended, .closed: return
         }
-        leaveConnection(&actions)
+        leaveConnection(.none, at: now, &actions)
     }
 
     // MARK: The end
 
-    mutating func close(_ reason: CloseReason, _ actions: inout [SupervisorAction]) {
+    mutating func close(_ reason: CloseReason, at now: Instant, _ actions: inout [SupervisorAction]) {
         if phase == .open, delivery.style == .session {
             actions.append(.transmit(connection, nil, SessionFrame.bye.payload))
         }
-        dropConnection(reason, &actions)
+        dropConnection(reason, at: now, &actions)
         end(reason, &actions)
     }
 
@@ -485,13 +503,21 @@ extension SupervisorStateMachine {
             delivery.identity,
             incarnation: incarnation,
             received: delivery.tellReceived(),
-            attempt: UInt32(launch) << 16 | UInt32(min(connection, 0xffff))
+            attempt: UInt32(launch) << 16 | UInt32(min(connection, 0xffff)),
+            limit: SessionFrame.messageLimit(capabilities)
         )
         actions.append(.transmit(connection, nil, hello.payload))
     }
 
     /// The connection is open for messages.
-    mutating func opened(isResumed: Bool, at now: Instant, _ actions: inout [SupervisorAction]) {
+    ///
+    /// - Parameter peerLimit: In a session, the largest message that the server accepts, in bytes of its payload.
+    mutating func opened(
+        isResumed: Bool,
+        peerLimit: Int = .max,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
         openedAt = now
         goodEndpoint = endpoint
         (failedInRound, disturbedInRound) = ([], [])
@@ -505,7 +531,7 @@ extension SupervisorStateMachine {
         lastSent = now
         adaptInterval(&actions)
         if !isReading { keepalive?.reading(false, at: now) }
-        delivery.attach(connection, capabilities)
+        delivery.attach(connection, capabilities, peerLimit: peerLimit)
         enter(.open, .open(endpoints[endpoint], isResumed: isResumed), &actions)
         delivery.flush(at: now, &actions)
     }
@@ -634,13 +660,15 @@ extension SupervisorStateMachine {
         }
         actions.append(.note(.connectionEnded(endpoints[endpoint], reason)))
         noteDeath(at: now)
-        leaveConnection(&actions)
+        let evidence = Blame.Evidence(reason)
+        leaveConnection(evidence, at: now, &actions)
         endpoint = goodEndpoint
         failures += 1
         // A connection can open before the peer has accepted it (MQTT with `early-publish=on`).
         let stage = reason.error?.phase == .handshake ? RetryDecision.Stage.early : .open
         if stage == .open { accepted(hasRefused: reason.error?.code == .authenticationFailed) }
-        let decision = decision(reason.error, stage)
+        // The peer has refused a message, and not this client.
+        let decision = evidence.namesMessage && hasWorked ? .retry : decision(reason.error, stage)
         if stage == .open { judgeStability(at: now, keepsSetAside: decision == .setAside(.untilAnotherIsStable)) }
         if let error = reason.error { noteRetryAfter(of: error, at: now) }
         carryOut(decision, reason, stage, at: now, using: &random, &actions)
@@ -663,10 +691,20 @@ extension SupervisorStateMachine {
         lostAt = now
     }
 
-    mutating func leaveConnection(_ actions: inout [SupervisorAction]) {
+    mutating func leaveConnection(
+        _ evidence: Blame.Evidence,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
         keepalive = nil
         (helloRetry, pingBeforeWelcome) = (nil, nil)
-        delivery.detach()
+        delivery.detach(evidence, at: now, &actions)
+    }
+
+    /// Whether the peer of the open connection has shown that it speaks with this client: by the welcome of a session, the
+    /// handshake of a broker, or a message.
+    private var hasWorked: Bool {
+        delivery.style == .session || capabilities.acknowledgesMessages || hasReceivedPlain
     }
 
     mutating func enter(_ phase: Phase, _ state: SupervisorState, _ actions: inout [SupervisorAction]) {
@@ -762,7 +800,8 @@ extension SupervisorStateMachine {
         _ actions: inout [SupervisorAction]
     ) throws(TransportError) {
         switch frame {
-        case .welcome(let incarnation, let received): try welcomed(incarnation, received, at: now, &actions)
+        case .welcome(let incarnation, let received, let limit):
+            try welcomed(incarnation, received, limit, at: now, &actions)
         case .refused(let refusal): throw refusal.error
         case .ping(let token): actions.append(.transmit(connection, nil, SessionFrame.pong(token).payload))
         case .pong(let token):
@@ -779,6 +818,7 @@ extension SupervisorStateMachine {
     private mutating func welcomed(
         _ incarnation: UInt64,
         _ received: UInt64,
+        _ limit: UInt64,
         at now: Instant,
         _ actions: inout [SupervisorAction]
     ) throws(TransportError) {
@@ -791,7 +831,7 @@ extension SupervisorStateMachine {
             delivery.renumber()
             self.incarnation = incarnation
         }
-        opened(isResumed: isResumed, at: now, &actions)
+        opened(isResumed: isResumed, peerLimit: Int(clamping: limit), at: now, &actions)
         try delivery.takeOvertaking(at: now, &actions)
     }
 }

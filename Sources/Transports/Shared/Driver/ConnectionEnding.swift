@@ -78,6 +78,12 @@ extension ConnectionDriver {
         end(reason, abort: phase == .opening)
     }
 
+    /// How many bytes of the output count as having left when the rest is discarded. If the next connection completes
+    /// messages, it sends all of them. A connection that repeats datagrams itself does not count them here.
+    private var leftBytes: UInt64 {
+        channel.isDatagram || core.capabilities.completesSends ? .max : writing.flushed
+    }
+
     /// How many accepted bytes the peer is not known to have received: the bytes in the output, the bytes in the
     /// kernel, and the bytes that the protocol would repeat.
     var undelivered: Int {
@@ -180,7 +186,7 @@ extension ConnectionDriver {
             phaseDeadline = Instant(nanoseconds: loop.now).advanced(by: limits.linger).nanoseconds
         }
         waiting.receiver.take()?.take(reason.receiveResult)
-        waiting.finish(reason)
+        waiting.finish(reason, left: abort ? leftBytes : .max)
         handler?.ended(self, reason)
         handler = nil
         owner?.ended(self, reason, wasOpen: wasOpen)

@@ -15,10 +15,11 @@ extension ConnectionDriver {
             guard handler == nil else { break }
             return received(payload)
         case .pong: answered()
-        case .acknowledged(let id): waiting.unacknowledged.removeValue(forKey: id)??.resume(returning: .acknowledged)
-        case .written(let id): waiting.unacknowledged.removeValue(forKey: id)??.resume(returning: .written)
+        case .acknowledged(let id):
+            waiting.unacknowledged.removeValue(forKey: id)?.continuation?.resume(returning: .acknowledged)
+        case .written(let id): waiting.unacknowledged.removeValue(forKey: id)?.continuation?.resume(returning: .written)
         case .refused(let id, let error):
-            waiting.unacknowledged.removeValue(forKey: id)??.resume(returning: .rejected(error))
+            waiting.unacknowledged.removeValue(forKey: id)?.continuation?.resume(returning: .rejected(error))
         case .discarded(let message): discarded(message)
         case .signal(let signal): onSignal?(signal)
         case .progress: return noteMuchWork()

@@ -28,11 +28,11 @@ extension ConnectionDriver: MessagePeer, InlineConnection {
     /// Sends a message without waiting for its acknowledgement. Returns `nil` if the core has no room for it.
     private func sendAtOnce(_ payload: Payload) -> SendOutcome? {
         guard phase == .open, !isClosing else { return .rejected(sendRefusal) }
-        let id = WaitID.next()
+        let (id, start) = (WaitID.next(), outputEnd)
         switch handToCore(payload, id) {
         case .success(.written): return .written
         case .success(.awaitingAcknowledgement):
-            waiting.unacknowledged[id] = .some(nil)
+            waiting.unacknowledged[id] = .init(continuation: nil, start: start)
             return .written
         case .success(.blocked): return nil
         case .failure(let error): return .rejected(error)
@@ -49,9 +49,11 @@ extension ConnectionDriver: MessagePeer, InlineConnection {
         guard phase == .open, !isClosing else { return continuation.resume(returning: .rejected(sendRefusal)) }
         defer { readForAcknowledgement() }
         guard !isOutputFull, waiting.blocked.isEmpty else { return waiting.blocked.append(blocked) }
+        let start = outputEnd
         switch handToCore(payload, id) {
         case .success(.written): continuation.resume(returning: .written)
-        case .success(.awaitingAcknowledgement): waiting.unacknowledged[id] = continuation
+        case .success(.awaitingAcknowledgement):
+            waiting.unacknowledged[id] = .init(continuation: continuation, start: start)
         case .success(.blocked): waiting.blocked.append(blocked)
         case .failure(let error): continuation.resume(returning: .rejected(error))
         }
@@ -62,7 +64,7 @@ extension ConnectionDriver: MessagePeer, InlineConnection {
         guard phase == .open else { return continuation.resume(returning: .unknown(reason?.asError ?? .notOpen)) }
         switch completion(of: id) {
         case .pending:
-            waiting.unacknowledged[id] = continuation
+            waiting.unacknowledged[id] = .init(continuation: continuation, start: 0)
             readForAcknowledgement()
         case .acknowledged: continuation.resume(returning: .acknowledged)
         case nil: continuation.resume(returning: .unknown(.nothingLeft))
@@ -71,14 +73,22 @@ extension ConnectionDriver: MessagePeer, InlineConnection {
 
     private func completion(of id: UInt64) -> SendCompletion? {
         guard var completing = core as? any CompletingCore else { return nil }
-        defer { core = completing }
-        return completing.completion(of: id)
+        let isAlone = !reading.isPumping
+        if isAlone { enterCore() }
+        defer {
+            core = completing
+            if isAlone { leaveCore() }
+        }
+        return completing.completion(of: id, &context)
     }
 
     /// Why nothing can be sent: the connection is not open yet, is closing, or has ended.
     private var sendRefusal: TransportError {
         reason?.sendError ?? (isClosing ? CloseReason.user.sendError : .notOpen)
     }
+
+    /// The number of bytes that have been written to the output so far.
+    private var outputEnd: UInt64 { writing.flushed &+ UInt64(context.output.count) }
 
     private func handToCore(_ payload: Payload, _ id: UInt64) -> Result<SendStatus, TransportError> {
         // Between two events, the pump enters and leaves the core.
@@ -108,10 +118,11 @@ extension ConnectionDriver: MessagePeer, InlineConnection {
                 requestFlush()
                 break
             }
-            let send = waiting.blocked[sent]
+            let (send, start) = (waiting.blocked[sent], outputEnd)
             switch handToCore(send.payload, send.id) {
             case .success(.written): send.continuation.resume(returning: .written)
-            case .success(.awaitingAcknowledgement): waiting.unacknowledged[send.id] = send.continuation
+            case .success(.awaitingAcknowledgement):
+                waiting.unacknowledged[send.id] = .init(continuation: send.continuation, start: start)
             case .success(.blocked):
                 waiting.blocked.removeFirst(sent)
                 return
@@ -125,8 +136,8 @@ extension ConnectionDriver: MessagePeer, InlineConnection {
     func cancelSend(_ id: UInt64) {
         if let index = waiting.blocked.firstIndex(where: { $0.id == id }) {
             waiting.blocked.remove(at: index).continuation.resume(returning: .rejected(.cancelled(.open)))
-        } else if let continuation = waiting.unacknowledged[id], let continuation {
-            waiting.unacknowledged[id] = .some(nil)
+        } else if let continuation = waiting.unacknowledged[id]?.continuation {
+            waiting.unacknowledged[id]?.continuation = nil
             continuation.resume(returning: .unknown(.cancelled(.open)))
         }
     }

@@ -17,6 +17,8 @@ struct WriteState {
     var flush = FlushRequest.none
     /// The number of bytes of output that were flushed before the end of the current tick.
     var sentAhead = 0
+    /// The number of bytes of output that the channel has taken.
+    var flushed: UInt64 = 0
     /// The time since which the peer has taken no output; 0 if no output waits for it.
     var stuckSince: Int64 = 0
     /// Whether to call the handler, once, when little of the output is left.
@@ -78,6 +80,7 @@ extension ConnectionDriver {
         writing.isUnanswered = true
         let before = context.output.count
         let result = channel.flush(&context)
+        writing.flushed &+= UInt64(clamping: before - context.output.count)
         if result != .wouldBlock { setStuck(since: 0) }
         if context.hasMoved { tellMove() }
         switch result {

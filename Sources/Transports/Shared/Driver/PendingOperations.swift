@@ -44,8 +44,15 @@ struct PendingOperations {
     var opener: UnsafeContinuation<TransportError?, Never>?
     var receiver: Receiver?
     var blocked: [BlockedSend] = []
-    /// Sent messages without an acknowledgement; `nil` if no caller waits for it.
-    var unacknowledged: [UInt64: UnsafeContinuation<SendOutcome, Never>?] = [:]
+    /// A message in the output, or sent, without an acknowledgement.
+    struct UnacknowledgedSend {
+        /// `nil` if no caller waits for the acknowledgement.
+        var continuation: UnsafeContinuation<SendOutcome, Never>?
+        /// The number of bytes that were written to the output before it (``WriteState/flushed``).
+        var start: UInt64
+    }
+
+    var unacknowledged: [UInt64: UnacknowledgedSend] = [:]
     var pings: [Ping] = []
     /// How many answers to pings that were given up come before the answer to the first of ``pings``.
     var pingsGivenUp: UInt64 = 0
@@ -62,7 +69,11 @@ struct PendingOperations {
     }
 
     /// Ends all operations when the connection has ended, except the waits for a message and for the closed connection.
-    mutating func finish(_ reason: CloseReason) {
+    ///
+    /// - Parameters:
+    ///   - reason: Why the connection has ended.
+    ///   - left: The number of bytes of output that have left. Nothing has left of a message that starts after them.
+    mutating func finish(_ reason: CloseReason, left: UInt64) {
         let all = self
         opener = nil
         blocked = []
@@ -73,7 +84,9 @@ struct PendingOperations {
         all.opener?.resume(returning: error)
         for send in all.blocked { send.continuation.resume(returning: .rejected(reason.sendError)) }
         // In the order in which they were sent, so that a simulation runs alike each time.
-        for (_, send) in all.unacknowledged.sorted(by: { $0.key < $1.key }) { send?.resume(returning: .unknown(error)) }
+        for (_, send) in all.unacknowledged.sorted(by: { $0.key < $1.key }) {
+            send.continuation?.resume(returning: send.start < left ? .unknown(error) : .rejected(reason.sendError))
+        }
         for ping in all.pings { ping.continuation?.resume(returning: .failure(error)) }
         closers.resumeAll(returning: reason)
     }

@@ -188,7 +188,12 @@ final class SessionUser: @unchecked Sendable {
                 run.checker.owes(message, to: client)
             }
         }
-        let mustComplete = run.plan.style == .kept && !run.wasServerKilled && !process.isDead && !isClosing
+        let isRefused = size > run.plan.serverLimit
+        if isRefused, outcome == .acknowledged {
+            run.checker.fail("\(name): message \(message.number) of \(size) bytes is too large, and was acknowledged")
+        }
+        let mustComplete =
+            !isRefused && run.plan.style == .kept && !run.wasServerKilled && !process.isDead && !isClosing
         if mustComplete, case .unknown(let error) = outcome, error.code != .cancelled {
             run.checker.fail(
                 "\(name): message \(message.number), which the session keeps, has no known outcome: \(error)"

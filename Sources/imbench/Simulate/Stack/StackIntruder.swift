@@ -78,7 +78,7 @@ final class StackIntruder: @unchecked Sendable {
         var messages: Set<UInt64> = []
         for attempt in 1...2 as ClosedRange<UInt32> where !run.isOver {
             await enter(0, incarnation: incarnation, attempt: attempt) { connection, answer in
-                guard case .welcome(let current, _) = answer else { return }
+                guard case .welcome(let current, _, _) = answer else { return }
                 // A room that has ended the session begins another one, with its first messages.
                 if current != incarnation { messages = [] }
                 incarnation = current

@@ -143,10 +143,16 @@ struct StackPlan {
     var bound = (received: 0, unsent: 0)
     /// The limit of buffered bytes of all clients together (`max-buffered`); 0 if it is not checked.
     var maximumBuffered = 0
+    /// The largest message that the server accepts. Clients accept and send larger ones if it is smaller than
+    /// ``maximumMessage``.
+    var serverLimit = Int.max
     /// How many messages may wait for a member of a room.
     var roomOutbox = 1000
     /// An attacker that connects to the server; `nil` if there is none.
     var intruder: StackIntruder.Kind?
+
+    /// Whether the server refuses messages that its clients may send.
+    var refuses: Bool { serverLimit < maximumMessage }
 
     /// Whether the network and the processes work all the time.
     var isCalm: Bool { faults.isEmpty }
@@ -178,6 +184,17 @@ struct StackPlan {
         // Also drawn on its own.
         var subscriptions = SimulationRandom(seed: seed, stream: 9)
         if style == .kept, subscriptions.chance(50) { drawSubscriptions(&subscriptions) }
+        var refusals = SimulationRandom(seed: seed, stream: 10)
+        if style == .kept || style == .session, refusals.chance(30) { drawRefusals(&refusals) }
+    }
+
+    /// A server that refuses messages which its clients may send. A session server has told its limit; a broker closes the
+    /// connection.
+    private mutating func drawRefusals(_ random: inout SimulationRandom) {
+        serverLimit = random.int(300...max(300, maximumMessage))
+        serverOptions = serverOptions.map { $0.hasPrefix("max-message=") ? "max-message=\(serverLimit)" : $0 }
+        client.messages = max(client.messages, 5)
+        client.senders = max(client.senders, 1)
     }
 
     /// An app that subscribes while it runs. It and its broker are killed more often than others, because the broker keeps
@@ -392,6 +409,7 @@ struct StackPlan {
         var text =
             "\(carrier.rawValue)\(isEncrypted ? " over TLS" : "") \(style.rawValue), \(clients) clients with \(connections) connections, \(options.joined(separator: "&"))"
         text += "&max-message=\(maximumMessage)"
+        if refuses { text += ", of which the server refuses some" }
         if exits { text += ", which exit" }
         if acknowledges { text += ", which acknowledge after processing" }
         if filters > 0 { text += ", with \(filters) filters of their own\(forgets ? " and a forgotten one" : "")" }

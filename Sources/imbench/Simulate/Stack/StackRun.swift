@@ -158,7 +158,12 @@ final class StackRun: @unchecked Sendable {
 
     /// Whether all operations must end without a close.
     private var mustProgress: Bool {
-        guard plan.isCalm, plan.style != .kept, plan.style != .room else { return false }
+        guard plan.isCalm else { return false }
+        // A refused message must not block those behind it.
+        if plan.style == .kept, plan.refuses {
+            return plan.client.appetite == .atOnce && !plan.acknowledges && plan.filters == 0
+        }
+        guard plan.style != .kept, plan.style != .room else { return false }
         if plan.style == .session {
             // A server with a small limit may end every new connection or session of a client, because the client repeats
             // its messages.
@@ -585,6 +590,8 @@ final class StackRun: @unchecked Sendable {
                 var configuration = SupervisorConfiguration()
                 if plan.style == .session || plan.style == .room { configuration.delivery.mode = .session }
                 configuration.keepalive.interval = .seconds(draw(1...60))
+                // A broker ends several connections for each message that it refuses.
+                if plan.refuses { configuration.backoff = .fixed(.milliseconds(100)) }
                 configuration.delivery.window = [1, 2, 64][draw(0...2)]
                 let whole = TransportConfiguration(endpoints: [try Endpoint(url)], supervisor: configuration)
                 let user = SessionUser(self, plan.client, on: loop, process, "client\(number)")

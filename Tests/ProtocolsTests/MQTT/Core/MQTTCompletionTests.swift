@@ -36,10 +36,10 @@ struct MQTTCompletionTests {
         _ = try first.send(Payload([9]), id: Self.name)
         var second = try connection(qos, isPresent: true)
         #expect(second.core.capabilities.completesSends)
-        #expect(second.core.completion(of: Self.name) == .pending)
+        #expect(second.completion(of: Self.name) == .pending)
         second.feed(answers(qos))
         #expect(second.acknowledged == [Self.name])
-        #expect(second.core.completion(of: Self.name) == nil)
+        #expect(second.completion(of: Self.name) == nil)
     }
 
     @Test(
@@ -53,8 +53,8 @@ struct MQTTCompletionTests {
         second.feed(answers(.exactlyOnce))
         #expect(second.acknowledged.isEmpty)
         var last = isLater ? try connection(.exactlyOnce, isPresent: true) : second
-        #expect(last.core.completion(of: Self.name) == .acknowledged)
-        #expect(last.core.completion(of: Self.name) == nil)
+        #expect(last.completion(of: Self.name) == .acknowledged)
+        #expect(last.completion(of: Self.name) == nil)
     }
 
     @Test(
@@ -73,6 +73,7 @@ struct MQTTCompletionTests {
         second.core.holdMessages(alsoLater: true)
         #expect(try second.send(Payload([8]), id: 4) == .blocked)
         try second.core.subscribe([MQTTSubscription("t")], id: 1, &second.context)
+        #expect(second.completion(of: Self.name) == .pending)
         second.core.releaseMessages(&second.context)
         let output = second.takeOutput()
         // SUBSCRIBE, then PUBLISH with DUP.
@@ -86,11 +87,11 @@ struct MQTTCompletionTests {
     @Test("The state of a message is unknown to another session, and after the broker has lost the session")
     func unknown() throws {
         var first = try connection(.exactlyOnce, isPresent: false)
-        #expect(first.core.completion(of: Self.name) == nil)
+        #expect(first.completion(of: Self.name) == nil)
         _ = try first.send(Payload([9]), id: Self.name)
         first.feed([0x50, 2, 0, 1])
         var second = try connection(.exactlyOnce, isPresent: false)
-        #expect(second.core.completion(of: Self.name) == nil)
+        #expect(second.completion(of: Self.name) == nil)
         let clean = try mqttClient()
         #expect(!clean.core.capabilities.completesSends)
     }

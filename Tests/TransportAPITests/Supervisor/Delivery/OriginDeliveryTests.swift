@@ -55,7 +55,7 @@ struct OriginDeliveryTests {
 
         let error = TransportError(code, .open, "the connection has ended")
         settle(1, .unknown(error))
-        delivery.detach()
+        delivery.detach(at: .zero, &actions)
         // The next connection opens before the last one has reported all its outcomes.
         delivery.attach(2, broker)
         delivery.flush(at: .zero, &actions)

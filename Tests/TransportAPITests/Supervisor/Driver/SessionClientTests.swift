@@ -54,7 +54,7 @@ struct SessionClientTests {
         welcome(7)
         let sends = (1...3).map { number in runtime.begin { await supervisor.send(bytes("\(number)")) } }
         breakConnection()
-        guard case .hello(_, 7, 0, _) = script.last?.frames.first else {
+        guard case .hello(_, 7, 0, _, _) = script.last?.frames.first else {
             Issue.record("sent frames: \(String(describing: script.last?.frames))")
             return
         }
@@ -94,7 +94,7 @@ struct SessionClientTests {
         welcome(7)
         for number in [1, 3, 2, 2] { script.last?.give(.message(UInt64(number), bytes("\(number)"))) }
         breakConnection()
-        guard case .hello(_, 7, 3, _) = script.last?.frames.first else {
+        guard case .hello(_, 7, 3, _, _) = script.last?.frames.first else {
             Issue.record("sent frames: \(String(describing: script.last?.frames))")
             return
         }

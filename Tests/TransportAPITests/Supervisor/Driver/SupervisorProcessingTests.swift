@@ -25,7 +25,7 @@ struct SupervisorProcessingTests {
         connection.end(CloseReason(.network))
         runtime.advance(by: .seconds(2))
         let next = try #require(script.last)
-        guard case .hello(_, incarnation: 7, received: 1, attempt: _)? = next.frames.first else {
+        guard case .hello(_, incarnation: 7, received: 1, attempt: _, limit: _)? = next.frames.first else {
             Issue.record("sent frames: \(next.frames)")
             return
         }
@@ -118,7 +118,13 @@ struct SupervisorProcessingTests {
         let supervisor = try Supervisor(setup, on: runtime)
         supervisor.connect()
         runtime.settle()
-        let hello = SessionFrame.hello(SessionID(high: 3, low: 4), incarnation: 0, received: 0, attempt: 5 << 16 | 1)
+        let hello = SessionFrame.hello(
+            SessionID(high: 3, low: 4),
+            incarnation: 0,
+            received: 0,
+            attempt: 5 << 16 | 1,
+            limit: (1 << 20) - 9
+        )
         #expect(script.last?.frames == [hello])
         try runtime.run { await supervisor.close() }
     }

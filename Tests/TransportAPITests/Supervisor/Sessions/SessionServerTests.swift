@@ -59,7 +59,7 @@ struct SessionServerTests {
         first.end(CloseReason(.network))
         runtime.settle()
         let second = client(ann, incarnation: incarnation)
-        #expect(second.frames == [.welcome(incarnation: incarnation, received: 3)])
+        #expect(second.frames == [.scriptedWelcome(incarnation: incarnation, received: 3)])
         for number in [3, 5, 4, 4, 6] { second.give(.message(UInt64(number), bytes("\(number)"))) }
         runtime.settle()
         #expect(second.frames.last == .acknowledge(6))
@@ -296,7 +296,7 @@ extension SessionServerTests {
         runtime.settle()
 
         let second = client(ann, incarnation: incarnation ^ 1)
-        #expect(second.frames.first == .welcome(incarnation: try #require(second.incarnation), received: 0))
+        #expect(second.frames.first == .scriptedWelcome(incarnation: try #require(second.incarnation), received: 0))
         #expect(second.incarnation != incarnation)
         second.give(.message(1, bytes("new")))
         runtime.settle()
@@ -348,7 +348,7 @@ extension SessionServerTests {
             connection.end(CloseReason(.network))
             runtime.settle()
             connection = client(ann, incarnation: incarnation)
-            guard case .welcome(_, let received)? = connection.frames.first else {
+            guard case .welcome(_, let received, _)? = connection.frames.first else {
                 Issue.record("after message \(number): \(connection.frames)")
                 return
             }
@@ -418,7 +418,7 @@ extension SessionServerTests {
         #expect(!connection.frames.contains(.refused(.broken)))
 
         let next = client(ann, incarnation: incarnation)
-        #expect(next.frames.first == .welcome(incarnation: incarnation, received: 0))
+        #expect(next.frames.first == .scriptedWelcome(incarnation: incarnation, received: 0))
         for number in 1...3 { next.give(.message(UInt64(number), bytes("\(number)"))) }
         runtime.settle()
         #expect(try received(sessions.all.first, 3) == ["1", "2", "3"])
