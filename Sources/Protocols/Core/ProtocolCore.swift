@@ -208,7 +208,7 @@ package protocol EarlyCore: ProtocolCore {
 package protocol CompletingCore: ProtocolCore {
     /// Returns the state of a message that an earlier core of the same transport sent under this id, and that was not
     /// acknowledged when its connection ended. Returns `nil` if the core does not know the message. If the peer has to get
-    /// the message again, it is written now: the caller decides how many such messages are on their way.
+    /// the message again, it is written now: the caller decides how many such messages are in flight.
     ///
     /// The driver calls it once for a message, if ``Capabilities/completesSends`` is `true`. Only ids with
     /// ``SendID/named`` are the same for all connections.

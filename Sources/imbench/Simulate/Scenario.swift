@@ -23,8 +23,9 @@ struct Scenario {
     /// Whether the apps of the client and of the server acknowledge messages after they have processed them.
     var clientProcesses = false
     var serverProcesses = false
-    /// How peers refuse certain messages; `nil` if they accept all.
-    var refusal: Refusal?
+    /// How the peer refuses certain messages of one side; `nil` if both accept all. Two peers that refuse messages of each
+    /// other in the same connections would never learn why these end.
+    var refusal: (how: Refusal, of: Side)?
     /// How many faults there are.
     var faults = 0
     /// Whether abandoned connections still report events.
@@ -88,7 +89,9 @@ struct Scenario {
         let isSession = kind == .reliable || kind == .lossy
         clientProcesses = roll(2) == 0 && isSession
         serverProcesses = roll(2) == 0 && isSession
-        if kind != .plain, roll(3) == 0 { refusal = pick([.named, .silent]) }
+        if kind != .plain, roll(3) == 0 {
+            refusal = (pick([.named, .silent]), kind == .origin ? .client : pick([.client, .server]))
+        }
         // Many failures in a row are no reason to set a message aside.
         faults = roll(30) == 0 && faultTime >= seconds(300) ? 100 : roll(12)
     }

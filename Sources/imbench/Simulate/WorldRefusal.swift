@@ -22,8 +22,9 @@ extension World {
 
     /// Makes a message that the peer refuses of some messages in the time of faults.
     mutating func drawRefused(_ side: Side, _ id: SentID, _ payload: Payload) -> Payload {
-        guard scenario.refusal != nil, stage == .faulty, payload.bytes.count > 2, roll(8) == 0 else { return payload }
-        if side == .server, scenario.kind == .origin { return payload }
+        guard scenario.refusal?.of == side, stage == .faulty, payload.bytes.count > 2, roll(8) == 0 else {
+            return payload
+        }
         var refused = payload
         refused.bytes[2] = Self.refusedMark
         if side == .client { refusedOfClient.insert(id.number) } else { refusedOfServer.insert(id.number) }
@@ -46,7 +47,8 @@ extension World {
 
     /// The server's connection refuses a message of the client, and ends. Returns whether it did.
     mutating func refusesUp(_ connection: Int, _ payload: Payload) -> Bool {
-        guard let refusal = scenario.refusal, isRefused(payload) else { return false }
+        // After the calm, only copies that the network has delayed are left.
+        guard let refusal = scenario.refusal?.how, isRefused(payload), stage != .lingering else { return false }
         // A client that nothing was acknowledged to has no evidence that its peer works at all.
         guard refusal == .named || client.delivery.wasAcknowledged else { return false }
         log.note(now, 70, connection)
@@ -67,8 +69,9 @@ extension World {
 
     /// The client's connection refuses a message of the server's session, and ends. Returns whether it did.
     mutating func refusesDown(_ connection: Int, _ payload: Payload) -> Bool {
-        guard let refusal = scenario.refusal, scenario.kind != .origin, isRefused(payload), isLive(connection),
-            let session, refusal == .named || session.delivery.wasAcknowledged
+        guard let refusal = scenario.refusal?.how, scenario.kind != .origin, isRefused(payload), isLive(connection),
+            clientState == .open, stage != .lingering, let session,
+            refusal == .named || session.delivery.wasAcknowledged
         else { return false }
         log.note(now, 71, connection)
         let index = connection - 1
@@ -105,9 +108,11 @@ extension World {
     /// No message is set aside that the peer accepts.
     mutating func checkSetAside(_ side: Side, _ id: SentID, _ outcome: SendOutcome) {
         let refused = side == .client ? refusedOfClient : refusedOfServer
+        let isOver = side == .client ? client.isOver : session?.isOver != false
         let isSetAside =
             switch outcome {
-            case .rejected(let error): [1003, 1007, 1009].contains(error.detail)
+            // The reason of its end, which may be the same, is the one of all messages that follow.
+            case .rejected(let error): !isOver && [1003, 1007, 1009].contains(error.detail)
             case .unknown(let error): error.reason.hasPrefix("the peer ended ")
             case .acknowledged, .written, .expired: false
             }

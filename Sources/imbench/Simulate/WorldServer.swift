@@ -15,6 +15,7 @@ extension World {
         checkServer()
         for action in actions { applyAtServer(action, epoch) }
         if session?.isOver == true {
+            settleRest(epoch)
             if session?.deadline != nil { fail(.end, "an ended session has a deadline") }
             session = nil
             if let client = registry.sessions.keys.first { registry.remove(client) }
@@ -22,6 +23,17 @@ extension World {
         actions.removeAll(keepingCapacity: true)
         self.actions = actions
         sessionDeadline = session?.deadline
+    }
+
+    /// Reports the outcomes of the messages that the connections of an ended session still have.
+    private mutating func settleRest(_ epoch: UInt64) {
+        guard let outbox = session?.delivery.outbox else { return }
+        var actions: [SupervisorAction] = []
+        for position in 0..<outbox.count where outbox[position].handedTo != 0 {
+            let entry = outbox[position]
+            session?.settled(entry.id, on: entry.handedTo, .written, at: Instant(nanoseconds: now), &actions)
+        }
+        for action in actions { applyAtServer(action, epoch) }
     }
 
     mutating func tickServer() {

@@ -9,7 +9,7 @@
 ///   has acknowledged earlier ones. After five such endings in a row it is probably the one. If several messages were in
 ///   flight at two endings, and none of them was acknowledged in between, they are sent one at a time from then on.
 package struct Blame: Sendable {
-    /// What the end of a connection says about the messages in flight.
+    /// The conclusion from the end of a connection about the messages in flight.
     package enum Evidence: Sendable, Hashable {
         /// The peer has named a cause that fits a message: it is too large, or its contents were not accepted.
         case named(TransportError)
@@ -85,7 +85,7 @@ package struct Blame: Sendable {
     /// aside.
     ///
     /// - Parameters:
-    ///   - evidence: What the end says about the messages in flight.
+    ///   - evidence: The conclusion from the end about the messages in flight.
     ///   - inFlight: The messages in flight, the oldest first.
     package mutating func ended(_ evidence: Evidence, inFlight: some Collection<MessageID>) -> SendOutcome? {
         guard let first = inFlight.first else { return nil }
@@ -130,7 +130,7 @@ package struct Blame: Sendable {
 }
 
 extension Blame.Evidence {
-    /// What the reason of an ended connection says about the messages that were in flight. Only a connection that was
+    /// The conclusion from the reason of an ended connection. Only a connection that was
     /// open, in a session after the welcome, can have refused a message.
     package init(_ reason: CloseReason) {
         let error = reason.asError

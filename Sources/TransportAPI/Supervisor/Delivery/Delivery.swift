@@ -277,7 +277,7 @@ package struct Delivery: Sendable {
     /// The connection has ended. The messages in flight in a session will be sent again. Without a session, the
     /// connection reports the outcome of each message, and no message may be sent before that.
     ///
-    /// - Parameter evidence: What the end says about the messages in flight. One that the peer refuses is set aside.
+    /// - Parameter evidence: The conclusion from the end about the messages in flight. One that the peer refuses is set aside.
     package mutating func detach(
         _ evidence: Blame.Evidence = .none,
         at now: Instant,

@@ -164,7 +164,9 @@ final class SessionUser: @unchecked Sendable {
     }
 
     private func send(_ message: StackMessage, _ send: @escaping @Sendable (Payload) async -> SendOutcome) async {
-        let size = run.drawSize(run.plan.maximumMessage)
+        // A broker that has acknowledged nothing may not work at all, and so the first messages are not refused.
+        let isFirst = message.number == 0 && run.plan.style == .kept
+        let size = run.drawSize(isFirst ? min(run.plan.maximumMessage, run.plan.serverLimit) : run.plan.maximumMessage)
         let topic = subscriptions?.topic(of: message.number)
         let payload = Payload(message.bytes(size), topic: topic)
         let isSubscribed = subscriptions?.isGranted(topic) != false
