@@ -33,11 +33,13 @@ let package = Package(
         // Network namespaces and packets, for imbench.
         .target(name: "CNetwork"),
         .target(name: "Simulation", dependencies: ["SocketIO", "CSocketIO", "CSimulation", "Primitives"]),
+        // Certificates that are made for one run. No product of a library has them, only imbench and the tests.
+        .target(name: "TrialCertificates", dependencies: ["Transports", "SocketIO"]),
         .executableTarget(
             name: "imbench",
             dependencies: [
                 "EmbeddedServers", "Transports", "Protocols", "TransportAPI", "Codecs", "SocketIO", "CSocketIO",
-                "CNetwork", "Simulation", "Primitives",
+                "CNetwork", "Simulation", "TrialCertificates", "Primitives",
             ],
             resources: [
                 .embedInCode("Corpus/messages.tsv"), .embedInCode("Report/report.css"),
@@ -52,13 +54,13 @@ let package = Package(
         .target(name: "CTestWidth", path: "Tests/CTestWidth"),
         .executableTarget(
             name: "CloseAndExit",
-            dependencies: ["TransportAPI", "Transports"],
+            dependencies: ["TransportAPI", "Transports", "SocketIO"],
             path: "Tests/CloseAndExit"
         ),
         // Helpers that the tests of several modules share. They see no more of a module than the other modules do.
         .target(
             name: "TestSupport",
-            dependencies: ["Protocols", "TransportAPI", "SocketIO", "Transports"],
+            dependencies: ["Protocols", "TransportAPI", "SocketIO", "Transports", "TrialCertificates"],
             path: "Tests/TestSupport"
         ),
         // Tests/ has the same folders as Sources/.
@@ -72,13 +74,15 @@ let package = Package(
         ),
         .testTarget(
             name: "SocketIOTests",
-            dependencies: ["SocketIO", "CSocketIO", "Primitives", "TestSupport", "CTestWidth"]
+            dependencies: [
+                "SocketIO", "CSocketIO", "Primitives", "TrialCertificates", "TestSupport", "CTestWidth",
+            ]
         ),
         .testTarget(
             name: "TransportsTests",
             dependencies: [
                 "Transports", "Protocols", "TransportAPI", "Codecs", "EmbeddedServers", "SocketIO", "CSocketIO",
-                "TransportContract", "TestSupport",
+                "TransportContract", "TrialCertificates", "TestSupport",
             ]
         ),
         .testTarget(
@@ -87,10 +91,10 @@ let package = Package(
         ),
         .testTarget(
             name: "EmbeddedServersTests",
-            dependencies: ["EmbeddedServers", "Transports", "Protocols", "TestSupport"],
+            dependencies: ["EmbeddedServers", "Transports", "Protocols", "TrialCertificates", "TestSupport"],
             exclude: ["Foreign/Support"]
         ),
-        .testTarget(name: "imbenchTests", dependencies: ["imbench", "Protocols", "TestSupport"]),
+        .testTarget(name: "imbenchTests", dependencies: ["imbench", "Protocols", "TrialCertificates", "TestSupport"]),
         // The functions that Fuzz/, a package of its own, gives any bytes; here they replay the committed ones.
         .testTarget(
             name: "FuzzTests",

@@ -97,6 +97,12 @@ const char *csocketio_load_openssl(void *library, struct csocketio_openssl *func
     if (!(found.name = (result (*) parameters)dlsym(library, #name))) return #name;
     CSOCKETIO_OPENSSL_FUNCTIONS(LOAD)
 #undef LOAD
+    // No cleanup at exit (0x80000), because other threads can still use OpenSSL then. No configuration file (0x80), because
+    // the environment names it (OPENSSL_CONF), and it can load code and weaken every context. If the program has already
+    // loaded one, the library context below is not affected.
+    if (found.OPENSSL_init_ssl(0x80000 | 0x80, NULL) != 1) return "OPENSSL_init_ssl";
+    found.library_context = found.OSSL_LIB_CTX_new();
+    if (!found.library_context) return "OSSL_LIB_CTX_new";
     void *method = found.BIO_meth_new(found.BIO_get_new_index() | source_and_sink_type, "records");
     if (!method) return "BIO_meth_new";
     found.BIO_meth_set_read_ex(method, read_records);

@@ -98,9 +98,10 @@ public final class EmbeddedServer: Sendable {
     package nonisolated(nonsending) static func broker(
         _ endpoint: Endpoint,
         on loop: EventLoop = .shared,
+        registry: TransportRegistry = .standard,
         tap: @escaping @Sendable (Payload) -> Void
     ) async throws(TransportError) -> EmbeddedServer {
-        EmbeddedServer(try await Broker.listen(at: endpoint, brokerOptions(endpoint, .standard), on: loop, tap: tap))
+        EmbeddedServer(try await Broker.listen(at: endpoint, brokerOptions(endpoint, registry), on: loop, tap: tap))
     }
 
     private init(_ listener: any Listener) {

@@ -121,11 +121,6 @@ public struct TransportRegistry: Sendable {
         .memory,
     ])
 
-    /// The transports that can be used on this machine. Without OpenSSL, the encrypted ones are left out.
-    package static let available = TransportRegistry(
-        standard.transports.filter { !$0.isEncrypted || OpenSSL.shared is OpenSSL }
-    )
-
     /// Other names for transports, with the scheme that this package uses.
     private static let otherNames = [
         "http": "ws", "https": "wss", "ssl": "tls", "tcps": "tls", "tcp+tls": "tls", "mqtt+tls": "mqtts",

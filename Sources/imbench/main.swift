@@ -2,9 +2,8 @@ import Codecs
 import Foundation
 import SocketIO
 import Transports
+import TrialCertificates
 
-// Encrypted servers without a certificate get one that is made for this process. No thread has started yet.
-setenv(TrialTLS.variable, "1", 0)
 let transports = TransportRegistry.measured.transports
 let program = Program(
     [
@@ -35,6 +34,8 @@ let program = Program(
 )
 let commandWords = Array(CommandLine.arguments.dropFirst())
 // Child processes of this program and of its tests.
-if commandWords == [ClientsProcess.word] { exit(crowdClients(STDIN_FILENO, STDOUT_FILENO)) }
+if commandWords.first == ClientsProcess.word, commandWords.count <= 2 {
+    exit(crowdClients(STDIN_FILENO, STDOUT_FILENO, trusting: commandWords.dropFirst().first))
+}
 if commandWords.first == KillPeer.word, let side = KillPeer(Array(commandWords.dropFirst())) { exit(side.run()) }
 exit(program.run(commandWords))

@@ -4,6 +4,4 @@
 // they time out. So at most eight tests run at a time, unless the environment sets another number.
 __attribute__((constructor)) static void bound_width(void) {
     setenv("SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH", "8", 0);
-    // Encrypted servers without a certificate get one that is made for this process.
-    setenv("IM_TRIAL_TLS", "1", 0);
 }

@@ -1,4 +1,5 @@
 import Protocols
+import SocketIO
 import TransportAPI
 import Transports
 
@@ -12,10 +13,19 @@ import Darwin
 
 // CloseAndExit URL BYTES: sends BYTES bytes to a server, closes the connection, and exits at once. The exit loses
 // everything that `close` has not waited for. Prints how many bytes `close` reports as undelivered. The status is 1 if
-// a message was not accepted.
+// a message was not accepted. With a third word, `openssl`, it has used OpenSSL itself before, with the default
+// configuration file or that of the environment.
 
 let words = CommandLine.arguments
-guard words.count == 3, let bytes = Int(words[2]), (1...1 << 30).contains(bytes) else { exit(64) }
+guard words.count == 3 || words.dropFirst(3) == ["openssl"], let bytes = Int(words[2]), (1...1 << 30).contains(bytes)
+else { exit(64) }
+if words.count > 3 {
+    guard let library = OpenSSL.names.lazy.compactMap({ dlopen($0, RTLD_NOW) }).first,
+        let initialize = dlsym(library, "OPENSSL_init_ssl")
+    else { exit(69) }
+    typealias Initialize = @convention(c) (UInt64, UnsafeRawPointer?) -> Int32
+    print("OPENSSL_init_ssl: \(unsafeBitCast(initialize, to: Initialize.self)(0, nil))")
+}
 do {
     let connection = try await TransportRegistry.standard.connect(words[1])
     var left = bytes

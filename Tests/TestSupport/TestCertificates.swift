@@ -1,4 +1,5 @@
 import SocketIO
+import TrialCertificates
 
 /// The certificates of one test: an authority, and what it has issued.
 package struct TestCertificates: Sendable {

@@ -35,8 +35,6 @@ func compare(_ words: [String]) throws -> Int32 {
     return report.hasFailed ? ExitStatus.failed : ExitStatus.good
 }
 
-// Without set-up, servers have a certificate that clients trust.
-setenv(TrialTLS.variable, "1", 0)
 do {
     exit(try compare(Array(CommandLine.arguments.dropFirst())))
 } catch let error as UsageError {

@@ -17,13 +17,15 @@
 // Result, name, parameters.
 #define CSOCKETIO_OPENSSL_FUNCTIONS(F) \
     F(int, OPENSSL_init_ssl, (uint64_t options, const void *settings)) \
+    F(void *, OSSL_LIB_CTX_new, (void)) \
     /* Contexts */ \
     F(const void *, TLS_method, (void)) \
     F(const void *, DTLS_method, (void)) \
-    F(void *, SSL_CTX_new, (const void *method)) \
+    F(void *, SSL_CTX_new_ex, (void *library, const char *properties, const void *method)) \
     F(void, SSL_CTX_free, (void *context)) \
     F(long, SSL_CTX_ctrl, (void *context, int command, long number, void *pointer)) \
     F(uint64_t, SSL_CTX_set_options, (void *context, uint64_t options)) \
+    F(uint64_t, SSL_CTX_clear_options, (void *context, uint64_t options)) \
     F(void, SSL_CTX_set_security_level, (void *context, int level)) \
     F(void, SSL_CTX_set_verify, (void *context, int mode, int (*callback)(int, void *))) \
     F(int, SSL_CTX_set_default_verify_paths, (void *context)) \
@@ -44,6 +46,7 @@
     F(int, SSL_CTX_set_session_ticket_cb, (void *context, int (*generate)(void *, void *), \
         int (*decrypt)(void *, void *, const unsigned char *, size_t, int, void *), void *argument)) \
     F(int, SSL_CTX_set_cipher_list, (void *context, const char *names)) \
+    F(int, SSL_CTX_set_ciphersuites, (void *context, const char *names)) \
     F(void, SSL_CTX_set_cookie_verify_cb, (void *context, int (*callback)(void *, const unsigned char *, unsigned int))) \
     F(void, SSL_CTX_set_cookie_generate_cb, (void *context, int (*callback)(void *, unsigned char *, unsigned int *))) \
     /* Connections */ \
@@ -93,9 +96,13 @@
     F(int, X509_STORE_set_flags, (void *store, unsigned long flags)) \
     F(int, X509_STORE_add_cert, (void *store, void *certificate)) \
     F(int, X509_STORE_add_crl, (void *store, void *list)) \
+    F(void *, X509_CRL_new_ex, (void *library, const char *properties)) \
     F(void *, PEM_read_bio_X509_CRL, (void *input, void **list, void *callback, void *data)) \
+    F(void *, X509_new_ex, (void *library, const char *properties)) \
     F(void *, PEM_read_bio_X509, (void *input, void **certificate, void *callback, void *data)) \
-    F(void *, PEM_read_bio_PrivateKey, (void *input, void **key, int (*callback)(char *, int, int, void *), void *data)) \
+    F(void *, PEM_read_bio_PrivateKey_ex, (void *input, void **key, int (*callback)(char *, int, int, void *), void *data, \
+        void *library, const char *properties)) \
+    F(void, EVP_PKEY_free, (void *key)) \
     F(void, X509_CRL_free, (void *list)) \
     F(void, X509_free, (void *certificate)) \
     F(void *, X509_get_subject_name, (const void *certificate)) \
@@ -120,49 +127,10 @@
     F(int, X509V3_EXT_print, (void *output, void *extension, unsigned long flags, int indentation)) \
     F(void *, X509_get_X509_PUBKEY, (const void *certificate)) \
     F(int, i2d_X509_PUBKEY, (const void *key, unsigned char **output)) \
-    F(unsigned char *, SHA256, (const unsigned char *bytes, size_t count, unsigned char *digest)) \
+    F(int, EVP_Q_digest, (void *library, const char *name, const char *properties, const void *bytes, size_t count, \
+        unsigned char *digest, size_t *length)) \
     F(int, OPENSSL_sk_num, (const void *stack)) \
     F(void *, OPENSSL_sk_value, (const void *stack, int index)) \
-    /* Making certificates */ \
-    F(void *, EVP_PKEY_CTX_new_from_name, (void *library, const char *name, const char *properties)) \
-    F(void, EVP_PKEY_CTX_free, (void *generator)) \
-    F(int, EVP_PKEY_keygen_init, (void *generator)) \
-    F(int, EVP_PKEY_CTX_set_group_name, (void *generator, const char *name)) \
-    F(int, EVP_PKEY_CTX_set_rsa_keygen_bits, (void *generator, int bits)) \
-    F(int, EVP_PKEY_generate, (void *generator, void **key)) \
-    F(void, EVP_PKEY_free, (void *key)) \
-    F(const void *, EVP_sha256, (void)) \
-    F(const void *, EVP_aes_256_cbc, (void)) \
-    F(void *, X509_new, (void)) \
-    F(int, X509_set_version, (void *certificate, long version)) \
-    F(void *, X509_get_serialNumber, (void *certificate)) \
-    F(int, ASN1_INTEGER_set_uint64, (void *number, uint64_t value)) \
-    F(void *, X509_getm_notBefore, (const void *certificate)) \
-    F(void *, X509_getm_notAfter, (const void *certificate)) \
-    F(void *, X509_gmtime_adj, (void *time, long seconds)) \
-    F(void, ASN1_STRING_free, (void *string)) \
-    F(int, X509_set_pubkey, (void *certificate, void *key)) \
-    F(int, X509_set_issuer_name, (void *certificate, const void *name)) \
-    F(int, X509_NAME_add_entry_by_txt, (void *name, const char *field, int type, const unsigned char *bytes, int count, \
-        int location, int set)) \
-    F(void *, X509V3_EXT_conf_nid, (void *configuration, void *context, int kind, const char *value)) \
-    F(int, X509_add_ext, (void *certificate, void *extension, int location)) \
-    F(void, X509_EXTENSION_free, (void *extension)) \
-    F(int, X509_sign, (void *certificate, void *key, const void *digest)) \
-    F(int, PEM_write_bio_X509, (void *output, const void *certificate)) \
-    F(int, PEM_write_bio_PKCS8PrivateKey, (void *output, const void *key, const void *cipher, const char *password, \
-        int count, void *callback, void *data)) \
-    F(void *, X509_CRL_new, (void)) \
-    F(int, X509_CRL_set_version, (void *list, long version)) \
-    F(int, X509_CRL_set_issuer_name, (void *list, const void *name)) \
-    F(int, X509_CRL_set1_lastUpdate, (void *list, const void *time)) \
-    F(int, X509_CRL_set1_nextUpdate, (void *list, const void *time)) \
-    F(int, X509_CRL_add0_revoked, (void *list, void *entry)) \
-    F(void *, X509_REVOKED_new, (void)) \
-    F(int, X509_REVOKED_set_serialNumber, (void *entry, void *number)) \
-    F(int, X509_REVOKED_set_revocationDate, (void *entry, void *time)) \
-    F(int, X509_CRL_sign, (void *list, void *key, const void *digest)) \
-    F(int, PEM_write_bio_X509_CRL, (void *output, const void *list)) \
     /* Streams of bytes */ \
     F(int, BIO_get_new_index, (void)) \
     F(void *, BIO_meth_new, (int type, const char *name)) \
@@ -192,13 +160,17 @@ struct csocketio_openssl {
 #define CSOCKETIO_FIELD(result, name, parameters) result (*_Nonnull name) parameters;
     CSOCKETIO_OPENSSL_FUNCTIONS(CSOCKETIO_FIELD)
 #undef CSOCKETIO_FIELD
+    // The library context (OSSL_LIB_CTX) of this package. It has the built-in algorithms only, whatever the program or its
+    // environment has configured for the default one.
+    void *library_context;
     // The method of the streams between OpenSSL and the connection's buffers; see csocketio_records.
     const void *record_method;
     // The method of the streams of DTLS; see csocketio_datagrams.
     const void *datagram_method;
 };
 
-// Loads the functions from a library that dlopen(3) has opened. Returns the name of a function that it lacks, or null.
+// Loads the functions from a library that dlopen(3) has opened, and initializes it without a configuration file. Returns
+// the name of a function that it lacks or that fails, or null.
 const char *csocketio_load_openssl(void *library, struct csocketio_openssl *functions);
 
 // The records between OpenSSL and a connection: the received bytes that OpenSSL may read, and memory for bytes to send.

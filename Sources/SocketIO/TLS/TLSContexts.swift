@@ -3,15 +3,13 @@ import Primitives
 
 /// The system's OpenSSL, loaded at first use.
 private struct SystemTLS: TLSProvider {
-    private var provider: any TLSProvider { TrialTLS.isOn ? TrialTLS() : OpenSSL.shared }
-
     var readsFiles: Bool { true }
 
     func makeContext(
         _ settings: TLSSettings,
         password: (@Sendable (String) -> String?)?
     ) throws(TLSSetupError) -> any TLSContext {
-        try provider.makeContext(settings, password: password)
+        try OpenSSL.shared.makeContext(settings, password: password)
     }
 }
 

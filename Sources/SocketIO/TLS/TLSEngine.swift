@@ -33,8 +33,6 @@ package struct TLSSettings: Sendable, Hashable {
     package var maximumVersion = Version.tls13
     /// The file, text or directory of the trusted authorities; `nil` for those of the system.
     package var authorities: TLSFile?
-    /// The certificate of an authority that is trusted in addition, in PEM format.
-    package var furtherAuthority: String?
     /// The file of this side's certificate, followed by the certificates between it and the authority (PEM).
     package var certificate: TLSFile?
     /// The file of its private key (PEM); `nil` if it is in the file of the certificate.

@@ -2,6 +2,7 @@ import Protocols
 import SocketIO
 import TransportAPI
 import Transports
+import TrialCertificates
 
 /// A transport that `imbench advise` can recommend.
 struct Candidate: Sendable {

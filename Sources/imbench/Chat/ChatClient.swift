@@ -6,6 +6,7 @@ import Protocols
 import SocketIO
 import TransportAPI
 import Transports
+import TrialCertificates
 
 /// The output of a chat. Its calls run on the loop. Blocked output blocks the chat, and messages of other members wait at the
 /// server.
@@ -41,7 +42,7 @@ final class ChatClient {
         _ setup: ChatSetup,
         _ display: any ChatDisplay,
         on loop: EventLoop = .shared,
-        registry: TransportRegistry = .standard
+        registry: TransportRegistry = .trial
     ) async throws(TransportError) -> LoopBound<ChatClient> {
         let client = LoopBound(ChatClient(setup, display, on: loop), to: loop)
         let supervisor = try Supervisor(setup.configuration, registry: registry, on: loop) {

@@ -5,11 +5,12 @@ import Protocols
 import SocketIO
 import TransportAPI
 import Transports
+import TrialCertificates
 
 /// `imbench chat`: a chat in the terminal, or through pipes. At the end of its input it waits until the server has
 /// acknowledged all messages.
 func chat(_ options: Options) throws -> Int32 {
-    if let url = options.chat.url { try checkURL(url, "'chat'", .standard) }
+    if let url = options.chat.url { try checkURL(url, "'chat'", .trial) }
     let place = options.config == nil ? "'chat'" : "--config"
     let setup = try UsageError.translate(place) { () throws(TransportError) in try ChatSetup(options) }
     func start(_ display: any ChatDisplay) throws -> ChatSession {
@@ -139,7 +140,7 @@ struct ChatSetup: Sendable {
     /// The setup of the command line and its configuration file.
     ///
     /// - Throws: an error of the file or of a URL.
-    init(_ options: Options, registry: TransportRegistry = .standard) throws(TransportError) {
+    init(_ options: Options, registry: TransportRegistry = .trial) throws(TransportError) {
         name = options.chat.name
         room = options.chat.room
         if let path = options.config {
@@ -160,7 +161,7 @@ struct ChatSetup: Sendable {
         _ configuration: TransportConfiguration,
         name: String,
         room: String,
-        registry: TransportRegistry = .standard
+        registry: TransportRegistry = .trial
     ) throws(TransportError) {
         (self.configuration, self.name, self.room) = (configuration, name, room)
         try joinRoom(registry)

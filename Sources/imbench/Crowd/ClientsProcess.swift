@@ -1,5 +1,6 @@
 import Foundation
 import TransportAPI
+import TrialCertificates
 
 /// The child process with the clients of a crowd. It is a failure if it ends early, sends an unexpected answer, or sends none
 /// in time.
@@ -16,7 +17,9 @@ struct ClientsProcess {
         guard let words = program ?? Bundle.main.executablePath.map({ [$0, Self.word] }) else {
             throw SystemFailure("the path of this program is unknown, so it cannot start its clients")
         }
-        child = try ChildProcess(words)
+        // The servers of this process may be encrypted, and a certificate is no secret.
+        let authority = (try? TrialTLS.credentials.get().authority).map { [$0] } ?? []
+        child = try ChildProcess(words + authority)
         self.answerTimeout = answerTimeout.wholeNanoseconds
     }
 

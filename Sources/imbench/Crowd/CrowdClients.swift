@@ -2,17 +2,20 @@ import Protocols
 import SocketIO
 import TransportAPI
 import Transports
+import TrialCertificates
 
 /// The process of the clients of `imbench crowd`. It reads requests from its input and writes answers to its output. It ends
 /// when its input ends, also while a request is in progress, so it never outlives its parent.
-func crowdClients(_ input: Int32, _ output: Int32) -> Int32 {
+///
+/// - Parameter authority: the certificate of the authority that has issued those of the parent's servers, in PEM format.
+func crowdClients(_ input: Int32, _ output: Int32, trusting authority: String?) -> Int32 {
     // The parent sends one request at a time.
     let (requests, inbox) = AsyncStream.makeStream(of: CrowdRequest.self, bufferingPolicy: .bufferingOldest(4))
     defer { inbox.finish() }
     do throws(SystemFailure) {
         let loop = try makeLoop("im-client")
         Task(executorPreference: loop) {
-            var clients = CrowdClients(on: loop)
+            var clients = CrowdClients(on: loop, trusting: authority)
             for await request in requests { writeAll(output, await clients.answer(request).line + "\n") }
             _ = await clients.answer(.close)
         }
@@ -39,12 +42,14 @@ struct CrowdClients {
     static let atOnce = 32
 
     private let loop: EventLoop
+    private let registry: TransportRegistry
     private var connections: [any Connection] = []
     /// The bytes of heap in use before the first connection.
     private var heapBefore: Int?
 
-    init(on loop: EventLoop) {
+    init(on loop: EventLoop, trusting authority: String?) {
         self.loop = loop
+        registry = .encrypted(by: TLSContexts(TrialTLS(trusting: authority)))
     }
 
     /// Executes a request.
@@ -76,7 +81,7 @@ struct CrowdClients {
         _ ports: [UInt16],
         _ use: CrowdRequest.Use
     ) async throws -> CrowdAnswer {
-        let descriptor = try TransportRegistry.standard.transport(named: transport)
+        let descriptor = try registry.transport(named: transport)
         let (loop, endpoints) = (
             loop,
             ports.enumerated().map { place, port in

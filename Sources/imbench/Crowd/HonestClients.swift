@@ -3,6 +3,7 @@ import Protocols
 import SocketIO
 import TransportAPI
 import Transports
+import TrialCertificates
 
 /// The round trips of honest clients in nanoseconds, and the first failure.
 typealias HonestOutcome = (times: [Int64], failure: String?)
@@ -71,7 +72,7 @@ struct HonestClients: HonestParty {
 
     /// Connects.
     init(to endpoint: Endpoint, on loop: EventLoop) async throws(TransportError) {
-        let descriptor = try TransportRegistry.standard.transport(named: endpoint.scheme)
+        let descriptor = try TransportRegistry.trial.transport(named: endpoint.scheme)
         var connections: [any Connection] = []
         for number in 0..<Self.count {
             var own = endpoint
@@ -119,7 +120,7 @@ struct HonestMembers: HonestParty {
     /// Enters the room.
     init(to endpoint: Endpoint, on loop: EventLoop) async throws(TransportError) {
         var endpoint = endpoint
-        if try TransportRegistry.standard.transport(for: endpoint, on: loop).capabilities.routesByTopic {
+        if try TransportRegistry.trial.transport(for: endpoint, on: loop).capabilities.routesByTopic {
             endpoint.options += ["publish", "subscribe"].map { Endpoint.Option(name: $0, value: Self.topic) }
             endpoint.options.append(Endpoint.Option(name: "qos", value: "1"))
         }
@@ -136,7 +137,7 @@ struct HonestMembers: HonestParty {
         configuration.delivery.mode = .session
         configuration.backoff = .fixed(.milliseconds(50))
         configuration.maximumElapsed = .nanoseconds(HonestClients.answerTimeout)
-        let supervisor = try Supervisor(endpoint.description, configuration, on: loop)
+        let supervisor = try Supervisor(endpoint.description, configuration, registry: .trial, on: loop)
         supervisor.connect()
         for await state in supervisor.states {
             if case .open = state { return supervisor }

@@ -2,6 +2,7 @@ import CSocketIO
 import EmbeddedServers
 import SocketIO
 import TransportAPI
+import TrialCertificates
 
 /// Holds many idle clients of one transport. The server is in this process and the clients are in another. Each connection
 /// needs one descriptor in each process, and the growth of each heap is the memory of one end of the connections.
@@ -80,7 +81,7 @@ struct IdleCrowd {
                 do throws(TransportError) {
                     for place in 1...addresses {
                         let url = "\(transport)://127.0.0.\(place):0/?max-connections=1000000"
-                        servers.append(try await EmbeddedServer.start(url, on: loop))
+                        servers.append(try await EmbeddedServer.start(url, on: loop, registry: .trial))
                     }
                     return servers
                 } catch {

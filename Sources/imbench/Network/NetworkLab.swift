@@ -5,6 +5,7 @@ import SocketIO
 #if os(Linux)
 import CNetwork
 import CSocketIO
+import TrialCertificates
 #endif
 
 /// A client's and a server's network namespace, joined by a link that this process impairs. The TCP and UDP of the kernel

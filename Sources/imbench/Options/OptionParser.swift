@@ -1,6 +1,7 @@
 import Protocols
 import TransportAPI
 import Transports
+import TrialCertificates
 
 /// Reads a command line into ``Options``. It does no I/O: the input is words, the output is options or one sentence.
 ///

@@ -3,6 +3,7 @@ import Protocols
 import SocketIO
 import TransportAPI
 import Transports
+import TrialCertificates
 
 /// A command of imbench. The ``Vocabulary`` has those that a build offers.
 enum Command: String, Sendable, Hashable, CaseIterable {

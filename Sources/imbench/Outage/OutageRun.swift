@@ -179,7 +179,12 @@ struct OutageRun: Sendable {
         guard fault == .badCredentials else { return nil }
         let url = "\(transport.name)://\(host):0"
         if transport.broker != nil {
-            return try await EmbeddedServer.startBroker(url, on: loop, authenticate: { _ in .wrongCredentials })
+            return try await EmbeddedServer.startBroker(
+                url,
+                on: loop,
+                registry: .measured,
+                authenticate: { _ in .wrongCredentials }
+            )
         }
         return try await EmbeddedServer.start(url, on: loop, registry: .measured, decide: { _ in .refuse(status: 401) })
     }

@@ -89,7 +89,9 @@ final class OutageServer: Sendable {
                 do throws(TransportError) { try await server.serve(listener) } catch {}
             }
         case .broker:
-            let broker = try await EmbeddedServer.broker(endpoint, on: loop) { [record] in record.value.takeOrigin($0) }
+            let broker = try await EmbeddedServer.broker(endpoint, on: loop, registry: .measured) { [record] in
+                record.value.takeOrigin($0)
+            }
             await loop.perform { [running] in running.value.broker = broker }
         }
     }

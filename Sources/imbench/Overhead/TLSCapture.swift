@@ -2,6 +2,7 @@ import Protocols
 import SocketIO
 import TransportAPI
 import Transports
+import TrialCertificates
 
 /// One encrypted record: what is on the wire, and what the receiver decrypts.
 struct CapturedRecord {

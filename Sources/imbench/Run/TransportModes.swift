@@ -1,6 +1,7 @@
 import Protocols
 import TransportAPI
 import Transports
+import TrialCertificates
 
 /// One mode of a transport, which is measured as a row of its own, because its cost or its guarantees differ from those of
 /// the transport's default mode.

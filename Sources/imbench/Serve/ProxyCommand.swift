@@ -3,11 +3,12 @@ import Protocols
 import SocketIO
 import TransportAPI
 import Transports
+import TrialCertificates
 
 /// `imbench serve --proxy`: puts a faulty path before a server until it is interrupted. Prints the URL of the path, and at
 /// the end its statistics.
 func serveProxy(to target: Endpoint, _ options: Options) throws -> Int32 {
-    try checkURL(target, "--proxy", .standard)
+    try checkURL(target, "--proxy", .trial)
     let seed = options.runSeed
     let faults = options.faults
     let proxy = try SystemFailure.translate { () throws(TransportError) in
@@ -19,7 +20,7 @@ func serveProxy(to target: Endpoint, _ options: Options) throws -> Int32 {
     }
     try ReportTarget().write("\(proxy.endpoint)\n")
     remark("a path to \(target) until interrupted; seed \(seed)", isQuiet: options.quiet)
-    let transport = TransportRegistry.standard.transports.first { $0.name == target.scheme }
+    let transport = TransportRegistry.trial.transports.first { $0.name == target.scheme }
     if transport?.isDatagram == false, faults.loss + faults.duplication + faults.reordering > 0 {
         remark(
             "\(target.scheme) is a stream, so --loss, --duplicate and --reorder have no effect",

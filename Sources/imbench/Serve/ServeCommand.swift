@@ -4,6 +4,7 @@ import Protocols
 import SocketIO
 import TransportAPI
 import Transports
+import TrialCertificates
 
 /// `imbench serve`: runs the embedded servers until it is interrupted, and prints their URLs. A chat server over WebSocket also
 /// serves a page for browsers.
@@ -105,7 +106,7 @@ private struct Served: Sendable {
         _ log: EndingLog?
     ) async throws(TransportError) -> Served {
         if !users.isEmpty, TransportRegistry.hasBroker(try Endpoint(url).scheme) {
-            let server = try await EmbeddedServer.startBroker(url) { client in
+            let server = try await EmbeddedServer.startBroker(url, registry: registry) { client in
                 users.contains { client.match(user: $0.name, password: $0.password) } ? .accept : .wrongCredentials
             } observer: {
                 log?.take($0)

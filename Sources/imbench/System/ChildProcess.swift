@@ -103,11 +103,11 @@ final class ChildProcess {
         #if os(Linux)
         var actions = posix_spawn_file_actions_t()
         var attributes = posix_spawnattr_t()
-        let inherited = csocketio_environment()
+        let environment = csocketio_environment()
         #else
         var actions: posix_spawn_file_actions_t?
         var attributes: posix_spawnattr_t?
-        let inherited = _NSGetEnviron().pointee
+        let environment = _NSGetEnviron().pointee
         #endif
         posix_spawn_file_actions_init(&actions)
         posix_spawnattr_init(&attributes)
@@ -128,20 +128,9 @@ final class ChildProcess {
         guard let path = words.first else { throw SystemFailure("no program to start") }
         var arguments = words.map { strdup($0) } + [nil]
         defer { for argument in arguments { free(argument) } }
-        var environment: [UnsafeMutablePointer<CChar>?] = []
-        var index = 0
-        while let entry = inherited?[index] {
-            environment.append(entry)
-            index += 1
-        }
-        // Encrypted servers and clients of both processes trust each other.
-        let trial = TrialTLS.environmentEntry.map { strdup($0) }
-        defer { if let trial { free(trial) } }
-        if let trial { environment.insert(trial, at: 0) }
-        environment.append(nil)
         var child = pid_t()
         let number = withExtendedLifetime((input, output)) {
-            posix_spawn(&child, path, &actions, &attributes, &arguments, &environment)
+            posix_spawn(&child, path, &actions, &attributes, &arguments, environment)
         }
         guard number == 0 else { throw SystemFailure("cannot start \(path)", errno: number) }
         return child

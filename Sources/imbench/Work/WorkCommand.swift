@@ -4,6 +4,7 @@ import Protocols
 import SocketIO
 import TransportAPI
 import Transports
+import TrialCertificates
 
 /// `imbench work [NAME]`: runs one step of a message's path many times and nothing else, for profilers and for scripts/guard.
 /// Without a name, it lists the steps.
@@ -177,9 +178,9 @@ extension HotPath {
 
     private static func open(_ url: String, on loop: EventLoop) async -> Result<Supervised, TransportError> {
         do throws(TransportError) {
-            let server = try await EmbeddedServer.start(url, on: loop)
+            let server = try await EmbeddedServer.start(url, on: loop, registry: .trial)
             var setup = Supervisor.Setup(endpoints: [server.endpoint]) { endpoint throws(TransportError) in
-                try TransportRegistry.standard.transport(for: endpoint, on: loop)
+                try TransportRegistry.trial.transport(for: endpoint, on: loop)
             }
             setup.configuration.keepalive.interval = .off
             let client = try Supervisor(setup, on: loop)

@@ -5,6 +5,7 @@ import SocketIO
 import TestSupport
 import Testing
 import Transports
+import TrialCertificates
 
 /// Compares the bytes that connections count, and imbench reports, with captured packets.
 @Suite(
@@ -34,7 +35,7 @@ struct CaptureTests {
         _ transport: String,
         _ option: Endpoint.Option?
     ) async throws -> (counted: Int, captured: Int) {
-        let server = try await EmbeddedServer.start("\(transport)://127.0.0.1:0", .echo)
+        let server = try await EmbeddedServer.start("\(transport)://127.0.0.1:0", .echo, registry: .trial)
         let port = try #require(server.endpoint.port)
         let python = try #require(Peers.python)
         let capture = try await aside {
@@ -47,7 +48,7 @@ struct CaptureTests {
             endpoint.options += [.init(name: "subscribe", value: "t"), .init(name: "publish", value: "t")]
         }
         endpoint.options += [option].compactMap { $0 }
-        let connection = try await TransportRegistry.standard.transport(for: endpoint).connect(timeout: .seconds(20))
+        let connection = try await TransportRegistry.trial.transport(for: endpoint).connect(timeout: .seconds(20))
         for number in 0..<20 {
             let outcome = await connection.send(Payload([UInt8](repeating: 7, count: 1 + number * 50)))
             #expect(outcome == (option?.name == "qos" ? .acknowledged : .written))

@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 import TransportAPI
 import TransportContract
+import TrialCertificates
 
 @testable import Transports
 
@@ -26,13 +27,13 @@ struct ContractTests {
         var subjects = TransportRegistry.available.transports.map { ContractSubject($0) }
         subjects.append(ContractSubject(.udp, options: [.init(name: "reliable", value: "ordered")]))
         subjects.append(ContractSubject(.mqtt, options: [.init(name: "early-publish", value: "on")]))
-        if OpenSSL.shared is OpenSSL {
-            subjects.append(ContractSubject(.dtls, options: [.init(name: "reliable", value: "ordered")]))
+        for dtls in TransportRegistry.available.transports where dtls.name == "dtls" {
+            subjects.append(ContractSubject(dtls, options: [.init(name: "reliable", value: "ordered")]))
         }
         subjects.append(ContractSubject(.foreign))
         return subjects.flatMap { subject in Caller.allCases.map { ContractCase(subject: subject, caller: $0) } }
     }()
-    var registry: TransportRegistry { .standard }
+    var registry: TransportRegistry { .trial }
 
     @Test("A transport passes each check, called from any executor", arguments: cases, TransportContract.checks)
     func contract(place: ContractCase, check: ContractCheck) async throws {
@@ -48,7 +49,7 @@ struct ContractTests {
     static func loopback(_ name: String, _ client: String) throws -> [Endpoint.Option] {
         let scheme = String(name.prefix { $0 != "?" })
         let mode = try Endpoint("\(scheme)://host\(name.dropFirst(scheme.count))").options
-        return try TransportRegistry.standard.transport(named: scheme).loopback(client) + mode
+        return try TransportRegistry.trial.transport(named: scheme).loopback(client) + mode
     }
 
     /// The two ends of one connection: the client's, and the server's from `accept`.
@@ -58,7 +59,7 @@ struct ContractTests {
         let server: any Connection
 
         init(_ name: String, options: [Endpoint.Option] = []) async throws {
-            let registry = TransportRegistry.standard
+            let registry = TransportRegistry.trial
             let listener = try await registry.listen(ContractTests.url(name))
             var endpoint = listener.endpoint
             endpoint.options = try ContractTests.loopback(name, "pair") + options
@@ -119,7 +120,7 @@ struct ContractTests {
     /// - Parameter jobs: The number of jobs in the loop's queue each time: none, or more than one tick processes.
     @Test("An actor on the loop of a connection is served without leaving the loop", arguments: names, [0, 5000])
     func resident(name: String, jobs: Int) async throws {
-        let server = try await EmbeddedServer.start(Self.url(name), .echo)
+        let server = try await EmbeddedServer.start(Self.url(name), .echo, registry: .trial)
         var endpoint = server.endpoint
         endpoint.options = try ContractTests.loopback(name, "resident")
         let connection = try await registry.transport(for: endpoint).connect(timeout: .seconds(10))

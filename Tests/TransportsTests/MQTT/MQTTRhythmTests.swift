@@ -1,6 +1,7 @@
 import TestSupport
 import Testing
 import TransportAPI
+import TrialCertificates
 
 @testable import Protocols
 @testable import Transports
@@ -11,7 +12,7 @@ import TransportAPI
 struct MQTTRhythmTests {
     private func configuration(_ url: String) throws -> MQTTConfiguration {
         let endpoint = try Endpoint(url)
-        let descriptor = try TransportRegistry.standard.transport(named: endpoint.scheme)
+        let descriptor = try TransportRegistry.trial.transport(named: endpoint.scheme)
         let options = try OptionReader(endpoint, allowed: descriptor.options)
         return try TransportDescriptor.clientConfiguration(endpoint, options, rhythm: descriptor.keepaliveInterval)
     }
@@ -30,7 +31,7 @@ struct MQTTRhythmTests {
         let configuration = try configuration(url)
         #expect(configuration.pingInterval == milliseconds * 1_000_000)
         #expect(configuration.keepAlive == keepAlive)
-        let transport = try TransportRegistry.standard.transport(for: Endpoint(url))
+        let transport = try TransportRegistry.trial.transport(for: Endpoint(url))
         #expect(transport.capabilities.keepsItselfAlive)
         #expect(transport.capabilities.keepaliveInterval == .milliseconds(milliseconds))
     }
@@ -40,7 +41,7 @@ struct MQTTRhythmTests {
         arguments: ["mqtt", "mqtt+ws"]
     )
     func none(scheme: String) throws {
-        let transport = try TransportRegistry.standard.transport(for: Endpoint("\(scheme)://h/?keep-alive=0"))
+        let transport = try TransportRegistry.trial.transport(for: Endpoint("\(scheme)://h/?keep-alive=0"))
         #expect(!transport.capabilities.keepsItselfAlive)
         #expect(transport.capabilities.keepaliveInterval == (scheme == "mqtt" ? .seconds(60) : .seconds(30)))
     }

@@ -4,6 +4,7 @@ import SocketIO
 import TestSupport
 import Testing
 import TransportAPI
+import TrialCertificates
 
 @testable import Transports
 
@@ -28,7 +29,8 @@ struct WrongPortTests {
         while true {
             let others = try ReservedPort(isDatagram: !isDatagram)
             // Another process may have the port for the other kind of socket.
-            guard let server = try? await EmbeddedServer.start("\(name)://127.0.0.1:\(others.port)") else { continue }
+            guard let server = try? await EmbeddedServer.start("\(name)://127.0.0.1:\(others.port)", registry: .trial)
+            else { continue }
             return Served(server: server, port: others.port, others: others)
         }
     }
@@ -36,7 +38,7 @@ struct WrongPortTests {
     private func endpoint(_ client: String, _ port: UInt16) throws -> Endpoint {
         // No test listens there in memory.
         var endpoint = try Endpoint("\(client)://\(client == "memory" ? "localhost" : "127.0.0.1"):\(port)")
-        endpoint.options = try TransportRegistry.standard.transport(named: client).loopback("wrong-port")
+        endpoint.options = try TransportRegistry.trial.transport(named: client).loopback("wrong-port")
         return endpoint
     }
 
@@ -134,7 +136,7 @@ struct WrongPortTests {
     func datagramEncryption() async throws {
         var rows: [MistakeRow] = []
         for (client, server, expected) in [("udp", "dtls", "use dtls://"), ("dtls", "udp", "use udp://")] {
-            let running = try await EmbeddedServer.start("\(server)://127.0.0.1:0")
+            let running = try await EmbeddedServer.start("\(server)://127.0.0.1:0", registry: .trial)
             var endpoint = running.endpoint
             endpoint.scheme = client
             let row = MistakeRow(
@@ -162,7 +164,7 @@ struct SilentPortTests {
     func silent(name: String) async throws {
         let raw = try RawServer(.silent)
         var endpoint = try Endpoint("\(name)://127.0.0.1:\(raw.port)")
-        endpoint.options = try TransportRegistry.standard.transport(named: name).loopback("silent")
+        endpoint.options = try TransportRegistry.trial.transport(named: name).loopback("silent")
         let outcome = try await MistakeOutcome.of(endpoint, within: .seconds(5))
         #expect(
             outcome.isRetried && outcome.error.code == .timedOut && outcome.error.reason.contains("another protocol")
@@ -184,7 +186,11 @@ struct ForeignClientTests {
     )
     func tls(name: String) async throws {
         let events = ServerEvents()
-        let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0", observer: events.observer)
+        let server = try await EmbeddedServer.start(
+            "\(name)://127.0.0.1:0",
+            registry: .trial,
+            observer: events.observer
+        )
         #expect(try answer(of: server.endpoint.port, to: Self.clientHello).starts(with: [0x15, 3, 1]))
         let error = try #require(try await events.first().reason.error)
         #expect(error.code == .handshakeFailed)
@@ -195,7 +201,11 @@ struct ForeignClientTests {
     @Test("A server reports a client that speaks HTTP, and answers with HTTP", arguments: ["tcp", "mqtt"])
     func http(name: String) async throws {
         let events = ServerEvents()
-        let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0", observer: events.observer)
+        let server = try await EmbeddedServer.start(
+            "\(name)://127.0.0.1:0",
+            registry: .trial,
+            observer: events.observer
+        )
         let request = Array("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8)
         let response = String(decoding: try answer(of: server.endpoint.port, to: request), as: UTF8.self)
         #expect(response.hasPrefix("HTTP/1.1 400 this port speaks ") && response.hasSuffix("use \(name)://\n"))

@@ -2,6 +2,7 @@ import EmbeddedServers
 import SocketIO
 import TestSupport
 import TransportAPI
+import TrialCertificates
 
 @testable import Transports
 
@@ -68,7 +69,7 @@ final class OperationRound: Sendable {
     }
 
     private func start() async throws -> Endpoint {
-        let registry = TransportRegistry.standard
+        let registry = TransportRegistry.trial
         let scheme = String(mode.prefix { $0 != "?" })
         let settings = try Endpoint("\(scheme)://host\(mode.dropFirst(scheme.count))").options
         let descriptor = try registry.transport(named: scheme)
@@ -78,7 +79,7 @@ final class OperationRound: Sendable {
         served.options += settings.filter { option in descriptor.options.contains { $0.name == option.name } }
         let target: Endpoint
         if !descriptor.loopback("").isEmpty {
-            let server = try await EmbeddedServer.start(served.description, on: loops[1])
+            let server = try await EmbeddedServer.start(served.description, on: loops[1], registry: .trial)
             target = server.endpoint
             path.withLock { $0.stop = { await server.stop() } }
         } else {
@@ -258,7 +259,7 @@ final class OperationRound: Sendable {
     private func connect(_ endpoint: Endpoint, _ place: Place, _ seed: RandomSource) async -> String {
         var random = seed
         do {
-            let transport = try TransportRegistry.standard.transport(for: endpoint, on: loops[0])
+            let transport = try TransportRegistry.trial.transport(for: endpoint, on: loops[0])
             let connection = try await transport.connect(timeout: .milliseconds(Int(1 + random.next() % 1000)))
             drivers.add(connection)
             let former: (any Connection)? = connections.withLock { connections in

@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 import TransportAPI
 import Transports
+import TrialCertificates
 
 @Suite("Adaptive keepalive over real connections", .timeLimit(.minutes(5)), .ownThread)
 struct AdaptiveKeepaliveConnectionTests {
@@ -12,7 +13,7 @@ struct AdaptiveKeepaliveConnectionTests {
 
     private func configuration(_ endpoint: Endpoint) throws -> TransportConfiguration {
         var options = endpoint
-        options.options += try TransportRegistry.standard.transport(named: endpoint.scheme).loopback("adaptive")
+        options.options += try TransportRegistry.trial.transport(named: endpoint.scheme).loopback("adaptive")
         var configuration = TransportConfiguration(endpoints: [options])
         var adaptive = AdaptiveKeepaliveConfiguration()
         adaptive.minimum = .milliseconds(20)
@@ -42,9 +43,9 @@ struct AdaptiveKeepaliveConnectionTests {
 
     @Test("The interval reaches its maximum if nothing on the path drops idle connections", arguments: names)
     func plain(name: String) async throws {
-        let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0")
+        let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0", registry: .trial)
         let watch = Watch()
-        let supervisor = try Supervisor(try configuration(server.endpoint)) { $0.observer = watch }
+        let supervisor = try Supervisor(try configuration(server.endpoint), registry: .trial) { $0.observer = watch }
         supervisor.connect()
         await watch.longest()
         await supervisor.close()
@@ -55,12 +56,12 @@ struct AdaptiveKeepaliveConnectionTests {
     func session(name: String) async throws {
         let count = Locked(0)
         let server = SessionServer(on: EventLoop.shared) { _ in count.withLock { $0 += 1 } }
-        let listener = try await TransportRegistry.standard.listen("\(name)://127.0.0.1:0")
+        let listener = try await TransportRegistry.trial.listen("\(name)://127.0.0.1:0")
         let serving = Task { try await server.serve(listener) }
         var configuration = try configuration(listener.endpoint)
         configuration.supervisor.delivery.mode = .session
         let watch = Watch()
-        let supervisor = try Supervisor(configuration) { $0.observer = watch }
+        let supervisor = try Supervisor(configuration, registry: .trial) { $0.observer = watch }
         supervisor.connect()
         await watch.longest()
         #expect(count.withLock { $0 } == 1 && watch.connections == 1)

@@ -2,6 +2,7 @@ import SocketIO
 import TestSupport
 import Testing
 import TransportAPI
+import TrialCertificates
 
 @testable import Transports
 
@@ -20,7 +21,7 @@ struct GreetingTests {
 
         init(_ url: String, token: String = "fresh") async throws {
             self.token = token
-            listener = try await TransportRegistry.standard.listen(url)
+            listener = try await TransportRegistry.trial.listen(url)
             Task(executorPreference: EventLoop.shared) {
                 while let connection = try await self.listener.accept() {
                     let number = self.texts.withLock { texts in
@@ -118,7 +119,7 @@ struct GreetingTests {
 
     @Test("In 1,000 reconnects with messages queued, no message comes before the greeting", arguments: ["tcp", "ws"])
     func reconnects(name: String) async throws {
-        let listener = try await TransportRegistry.standard.listen("\(name)://127.0.0.1:0")
+        let listener = try await TransportRegistry.trial.listen("\(name)://127.0.0.1:0")
         let firsts = Locked<[String]>([])
         let repeated = Locked(0)
         let arrived = Locked<Set<String>>([])
@@ -176,7 +177,7 @@ struct GreetingTests {
             """#
         let recorder = Recorder()
         let configuration = try TransportConfiguration(json: file.utf8)
-        let supervisor = try Supervisor(configuration) { $0.observer = recorder }
+        let supervisor = try Supervisor(configuration, registry: .trial) { $0.observer = recorder }
         let greeting = ["CONNECT\naccept-version:1.2\n\n\0", "{\"join\": 7}"]
         supervisor.connect()
         var expected: [String] = []

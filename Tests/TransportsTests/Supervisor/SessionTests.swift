@@ -2,6 +2,7 @@ import SocketIO
 import TestSupport
 import Testing
 import TransportAPI
+import TrialCertificates
 
 @testable import Transports
 
@@ -12,7 +13,7 @@ struct SessionTests {
     /// Transports with a broker are left out, because a broker has no sessions of its own.
     static let names = TransportRegistry.available.transports.map(\.name).filter { name in
         let endpoint = Endpoint(scheme: name, host: "127.0.0.1", port: 1)
-        return (try? TransportRegistry.standard.transport(for: endpoint).capabilities.routesByTopic) == false
+        return (try? TransportRegistry.trial.transport(for: endpoint).capabilities.routesByTopic) == false
     }
 
     private static var configuration: SupervisorConfiguration {

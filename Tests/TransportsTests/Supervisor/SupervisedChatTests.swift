@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 import TransportAPI
 import Transports
+import TrialCertificates
 
 /// Runs the same chat code over every transport and format. Only the configuration differs.
 @Suite("A supervised chat", .timeLimit(.minutes(5)), .ownThread)
@@ -13,7 +14,7 @@ struct SupervisedChatTests {
     /// A configuration with the URL of a server.
     private func file(_ server: EmbeddedServer, _ codec: WireFormat) throws -> TransportConfiguration {
         var endpoint = server.endpoint
-        endpoint.options += try TransportRegistry.standard.transport(named: endpoint.scheme).loopback("ann")
+        endpoint.options += try TransportRegistry.trial.transport(named: endpoint.scheme).loopback("ann")
         let text = """
             {"endpoints": ["\(endpoint)"], "codec": "\(codec.name)", "keepalive": {"interval": "30s"}}
             """
@@ -22,9 +23,9 @@ struct SupervisedChatTests {
 
     @Test("The same code runs over every transport and format", arguments: names, WireFormat.allCases)
     func chat(name: String, codec: WireFormat) async throws {
-        let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0")
+        let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0", registry: .trial)
         let configuration = try file(server, codec)
-        let supervisor = try Supervisor(configuration)
+        let supervisor = try Supervisor(configuration, registry: .trial)
         let chat = supervisor.channel(of: ChatMessage.self, codec: configuration.codec.codec())
         let messages = chat.messages
         var states = supervisor.states.makeAsyncIterator()

@@ -3,6 +3,7 @@ import SocketIO
 import TestSupport
 import Testing
 import TransportAPI
+import TrialCertificates
 
 @testable import Transports
 
@@ -17,7 +18,7 @@ struct SupervisorConcurrencyTests {
         let server = try await PlainServer(name)
         var configuration = SupervisorConfiguration.quick
         // Datagrams that are not read in time are lost. Only the order of those that arrive is guaranteed.
-        let isReliable = try TransportRegistry.standard.transport(for: server.endpoint).capabilities.isReliable
+        let isReliable = try TransportRegistry.trial.transport(for: server.endpoint).capabilities.isReliable
         configuration.outbox.maximumCount = 500
         let (supervisor, recorder) = try Supervisor.recorded([server.endpoint], configuration)
         supervisor.connect()
@@ -54,12 +55,12 @@ struct SupervisorConcurrencyTests {
     @Test("A supervisor and its connections may live on different loops", arguments: names)
     func loops(name: String) async throws {
         let loop = try EventLoop(name: "im-other")
-        let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0")
+        let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0", registry: .trial)
         var endpoint = server.endpoint
-        endpoint.options = try TransportRegistry.standard.transport(named: name).loopback("loops")
+        endpoint.options = try TransportRegistry.trial.transport(named: name).loopback("loops")
         // The connections live on the shared loop.
         let setup = Supervisor.Setup(endpoints: [endpoint]) { (endpoint) throws(TransportError) in
-            try TransportRegistry.standard.transport(for: endpoint)
+            try TransportRegistry.trial.transport(for: endpoint)
         }
         let supervisor = try Supervisor(setup, on: loop)
         var messages = supervisor.messages.makeAsyncIterator()
@@ -74,9 +75,9 @@ struct SupervisorConcurrencyTests {
 
     @Test("A supervisor can be closed while many tasks use it", arguments: names)
     func close(name: String) async throws {
-        let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0")
+        let server = try await EmbeddedServer.start("\(name)://127.0.0.1:0", registry: .trial)
         var endpoint = server.endpoint
-        endpoint.options = try TransportRegistry.standard.transport(named: name).loopback("close")
+        endpoint.options = try TransportRegistry.trial.transport(named: name).loopback("close")
         let (supervisor, recorder) = try Supervisor.recorded([endpoint])
         supervisor.connect()
         await recorder.waitUntilOpen()

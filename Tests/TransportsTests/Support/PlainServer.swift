@@ -1,6 +1,7 @@
 import SocketIO
 import TestSupport
 import TransportAPI
+import TrialCertificates
 
 @testable import Transports
 
@@ -19,7 +20,7 @@ final class PlainServer: Sendable {
     let endpoint: Endpoint
 
     init(_ name: String) async throws {
-        let registry = TransportRegistry.standard
+        let registry = TransportRegistry.trial
         port = try .serving(name)
         let listener = try await registry.listen("\(name)://127.0.0.1:\(port?.port ?? 0)")
         listening = listener.endpoint
@@ -34,7 +35,7 @@ final class PlainServer: Sendable {
     var connections: [any Connection] { state.withLock { $0.connections } }
 
     func start() async throws {
-        take(try await TransportRegistry.standard.listen("\(listening)"))
+        take(try await TransportRegistry.trial.listen("\(listening)"))
     }
 
     private func take(_ listener: any Listener) {
@@ -92,7 +93,7 @@ extension Supervisor {
     ) throws -> (Supervisor, Recorder) {
         let recorder = Recorder()
         let whole = TransportConfiguration(endpoints: endpoints, supervisor: configuration)
-        let supervisor = try Supervisor(whole, on: loop) { setup in
+        let supervisor = try Supervisor(whole, registry: .trial, on: loop) { setup in
             setup.observer = recorder
             adjust(&setup)
         }
@@ -103,7 +104,7 @@ extension Supervisor {
 extension ReservedPort {
     /// A reserved port for the servers of this transport, or `nil` if the transport has no ports.
     static func serving(_ name: String) throws -> ReservedPort? {
-        let transport = try TransportRegistry.standard.transport(named: name)
+        let transport = try TransportRegistry.trial.transport(named: name)
         return transport.defaultPort == nil ? nil : try ReservedPort(isDatagram: transport.isDatagram)
     }
 }
@@ -116,7 +117,7 @@ final class Away: Sendable {
     init(_ name: String) throws {
         reserved = try .serving(name)
         var endpoint = try Endpoint("\(name)://\(reserved?.address.description ?? "away")")
-        endpoint.options = try TransportRegistry.standard.transport(named: name).loopback("away")
+        endpoint.options = try TransportRegistry.trial.transport(named: name).loopback("away")
         self.endpoint = endpoint
     }
 }

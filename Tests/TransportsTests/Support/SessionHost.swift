@@ -1,5 +1,6 @@
 import SocketIO
 import TransportAPI
+import TrialCertificates
 
 @testable import Transports
 
@@ -20,7 +21,7 @@ final class SessionHost: Sendable {
     let endpoint: Endpoint
 
     init(_ name: String, _ configuration: SessionServer.Configuration = SessionServer.Configuration()) async throws {
-        let registry = TransportRegistry.standard
+        let registry = TransportRegistry.trial
         port = try .serving(name)
         let listener = try await registry.listen("\(name)://127.0.0.1:\(port?.port ?? 0)")
         (listening, self.configuration) = (listener.endpoint, configuration)
@@ -64,6 +65,6 @@ final class SessionHost: Sendable {
     }
 
     func start() async throws {
-        serve(try await TransportRegistry.standard.listen("\(listening)"))
+        serve(try await TransportRegistry.trial.listen("\(listening)"))
     }
 }

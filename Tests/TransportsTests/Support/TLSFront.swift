@@ -1,5 +1,6 @@
 import Foundation
 import SocketIO
+import TrialCertificates
 
 @testable import Transports
 
@@ -12,7 +13,8 @@ final class TLSFront: Sendable {
 
     init(to port: UInt16, _ settings: TLSSettings = TLSSettings(.server)) async throws {
         let loop = EventLoop.shared
-        let context = try await TLSContexts.shared.context(for: settings, on: loop, deadline: .max)
+        let contexts = TLSContexts(TrialTLS())
+        let context = try await contexts.context(for: settings, on: loop, deadline: .max)
         listener = try RawListener()
         listener.serve { _, client in
             guard let server = connectToLoopback(port) else {

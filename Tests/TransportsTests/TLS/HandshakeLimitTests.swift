@@ -2,6 +2,7 @@ import SocketIO
 import TestSupport
 import Testing
 import TransportAPI
+import TrialCertificates
 
 @testable import Transports
 
@@ -11,7 +12,7 @@ struct HandshakeLimitTests {
     @Test("Clients that never begin a handshake take no place of a client that only listens")
     func silentClients() async throws {
         let events = ObservedEvents()
-        let registry = TransportRegistry.standard
+        let registry = TransportRegistry.trial
         let listener = try await registry.listen(
             tlsEndpoint("tls", port: 0, ["max-handshakes": "2"]),
             observer: events.observer

@@ -2,6 +2,7 @@ import EmbeddedServers
 import TestSupport
 import Testing
 import TransportAPI
+import TrialCertificates
 
 @testable import SocketIO
 @testable import Transports

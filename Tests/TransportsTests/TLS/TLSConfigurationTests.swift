@@ -3,6 +3,7 @@ import SocketIO
 import TestSupport
 import Testing
 import TransportAPI
+import TrialCertificates
 
 @testable import Transports
 
@@ -296,9 +297,8 @@ struct TLSConfigurationTests {
 
     @Test("A server needs a certificate")
     func noCertificate() async throws {
-        // The standard transports have a certificate within tests.
         expect(
-            try await server([:], registry: .over(OpenSSL.shared)),
+            try await server([:]),
             "certificate",
             "is missing; a server with TLS needs a certificate file"
         )

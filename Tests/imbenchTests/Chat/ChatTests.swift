@@ -3,6 +3,7 @@ import SocketIO
 import TestSupport
 import Testing
 import Transports
+import TrialCertificates
 
 @testable import imbench
 
@@ -12,7 +13,7 @@ struct ChatTests {
 
     /// A URL at which a server can be started repeatedly, and the port that is reserved for it.
     private func place(_ name: String, _ test: String) throws -> (url: String, port: ReservedPort?) {
-        let transport = try TransportRegistry.standard.transport(named: name)
+        let transport = try TransportRegistry.trial.transport(named: name)
         guard transport.defaultPort != nil else { return ("\(name)://chat-\(test):1", nil) }
         let port = try ReservedPort(isDatagram: transport.isDatagram)
         return ("\(name)://\(port.address)", port)
@@ -24,7 +25,7 @@ struct ChatTests {
     )
     func restart(name: String) async throws {
         let (url, port) = try place(name, "restart")
-        var server = try await ChatServer.start(url, room: ChatRoom())
+        var server = try await ChatServer.start(url, room: ChatRoom(), registry: .trial)
         let ann = try await ChatPerson("ann", at: server.endpoint)
         let bob = try await ChatPerson("bob", at: server.endpoint, codec: .protobuf)
 
@@ -39,7 +40,7 @@ struct ChatTests {
             async let bobGoesOn: Void = bob.type(next - 30..<next + 10)
             await server.stop()
             _ = await (annGoesOn, bobGoesOn)
-            server = try await ChatServer.start(url, room: ChatRoom())
+            server = try await ChatServer.start(url, room: ChatRoom(), registry: .trial)
             for person in [ann, bob] { await person.display.wait { RecordingDisplay.openings($0) > round } }
         }
         await ann.type(90..<100)
@@ -67,13 +68,13 @@ struct ChatTests {
     @Test("A message that a stopped server had acknowledged reaches a later member", arguments: names)
     func forgotten(name: String) async throws {
         let (url, port) = try place(name, "forgotten")
-        var server = try await ChatServer.start(url, room: ChatRoom())
+        var server = try await ChatServer.start(url, room: ChatRoom(), registry: .trial)
         let ann = try await ChatPerson("ann", at: server.endpoint)
         await ann.type(0..<20)
         await ann.display.wait { lines in (1...20).allSatisfy { lines.contains(.acknowledged($0)) } }
         await server.stop()
         await ann.type(20..<40)
-        server = try await ChatServer.start(url, room: ChatRoom())
+        server = try await ChatServer.start(url, room: ChatRoom(), registry: .trial)
         let bob = try await ChatPerson("bob", at: server.endpoint)
         await ann.display.wait { RecordingDisplay.confirmed($0) == 40 }
         #expect(bob.display.received == (0..<40).map { "ann \($0)" })
@@ -103,7 +104,7 @@ struct ChatTests {
 
     @Test("A later member receives the earlier messages", arguments: ["tcp", "mqtt"])
     func history(name: String) async throws {
-        let server = try await ChatServer.start("\(name)://127.0.0.1:0", room: ChatRoom())
+        let server = try await ChatServer.start("\(name)://127.0.0.1:0", room: ChatRoom(), registry: .trial)
         let ann = try await ChatPerson("ann", at: server.endpoint)
         await ann.type(0..<20)
         await ann.display.wait { lines in (1...20).allSatisfy { lines.contains(.acknowledged($0)) } }

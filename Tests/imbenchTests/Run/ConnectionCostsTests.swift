@@ -4,6 +4,7 @@ import SocketIO
 import TestSupport
 import Testing
 import Transports
+import TrialCertificates
 
 @testable import imbench
 
@@ -16,7 +17,7 @@ struct ConnectionCostsTests {
         let proxy = try await FaultProxy.start(to: server.endpoint, on: loop, seed: 3)
         let limits = EchoBench.Limits(ping: .seconds(1))
         func bytes(_ endpoint: Endpoint) async throws -> Double {
-            let transport = try TransportRegistry.standard.transport(for: endpoint, on: loop)
+            let transport = try TransportRegistry.trial.transport(for: endpoint, on: loop)
             return try #require(try await ConnectionCosts.pingBytes(transport, on: loop, limits))
         }
         let undisturbed = try await bytes(proxy.endpoint)

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 import TransportAPI
 import Transports
+import TrialCertificates
 
 @testable import imbench
 
@@ -40,7 +41,7 @@ struct OpenLoopTests {
 
     private func echo(on loop: EventLoop) async throws -> (EmbeddedServer, any Connection) {
         let server = try await EmbeddedServer.start("tcp://127.0.0.1:0", on: loop)
-        let transport = try TransportRegistry.standard.transport(for: server.endpoint, on: loop)
+        let transport = try TransportRegistry.trial.transport(for: server.endpoint, on: loop)
         return (server, try await transport.connect(timeout: .seconds(10)))
     }
 
@@ -62,7 +63,7 @@ struct OpenLoopTests {
         let line = "run --rate 1000 --messages 101 --warmup 0ms --repeat 1 --connections 2 --size 32 --codec json"
         var options = try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
         options.transports = TransportRegistry.available.transports.map(\.name)
-        let stage = try Stage(registry: .standard, outside: [], seed: 1, placement: nil)
+        let stage = try Stage(registry: .trial, outside: [], seed: 1, placement: nil)
         let bench = EchoBench(
             options,
             stage: stage,
@@ -89,7 +90,7 @@ struct OpenLoopTests {
     func descriptors() throws {
         let line = "run --transport tcp --messages 20 --warmup 0ms --connections 2 --size 32,33 --codec json"
         let options = try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
-        let stage = try Stage(registry: .standard, outside: [], seed: 1, placement: nil)
+        let stage = try Stage(registry: .trial, outside: [], seed: 1, placement: nil)
         // Each row takes four.
         let limits = EchoBench.Limits(answer: Self.answerTimeout, descriptors: EchoBench.otherDescriptors + 6)
         let bench = EchoBench(options, stage: stage, seed: 1, limits: limits)

@@ -23,20 +23,25 @@ struct ServeTests {
         "Echo, chat and broker log on standard error which client they have ended, and why",
         arguments: [
             ("tcp", ["--chat"]), ("tcp", []), ("mqtt", ["--chat"]), ("mqtt", ["--user", "ann:secret"]),
-        ] as [(String, [String])]
+            ("tls", ["--chat"]), ("tls", []), ("mqtts", ["--chat"]), ("mqtts", ["--user", "ann:secret"]),
+        ].filter { hasOpenSSL || !$0.0.hasSuffix("s") } as [(String, [String])]
     )
     func attacked(transport: String, options: [String]) async throws {
         let program = try #require(BuiltProgram.path)
-        let url = "\(transport)://127.0.0.1:0/?max-message=1000"
+        let served = "\(transport)://127.0.0.1:0/?max-message=1000"
         // Standard error and standard output are one pipe.
         let script = "exec \"$0\" serve --listen \"$@\" 2>&1"
-        let server = try ChildProcess(["/bin/sh", "-c", script, program, url] + options)
+        let server = try ChildProcess(["/bin/sh", "-c", script, program, served] + options)
         let first = try #require(try await line(of: server) { $0.contains("\(transport)://") })
         let port = try #require(first.split(separator: ":").last?.prefix { $0.isNumber })
         let login = options.contains("--user") ? "ann:secret@" : ""
-        let query = transport == "mqtt" ? "?publish=t" : ""
-        let registry = TransportRegistry.standard
-        let client = try await registry.connect("\(transport)://\(login)127.0.0.1:\(port)/\(query)")
+        var query = transport.hasPrefix("mqtt") ? ["publish=t"] : []
+        if transport.hasSuffix("s") {
+            let trust = try #require(try await line(of: server) { $0.contains("trust the encrypted servers") })
+            query.append(String(try #require(trust.split(separator: " ").last { $0.hasPrefix("ca=") })))
+        }
+        let url = "\(transport)://\(login)127.0.0.1:\(port)/?\(query.joined(separator: "&"))"
+        let client = try await TransportRegistry.standard.connect(url)
         #expect(await client.send(Payload([UInt8](repeating: 65, count: 100_000))) == .written)
         let said = try #require(try await line(of: server) { $0.contains("messageTooLarge") })
         #expect(said.contains("127.0.0.1:") && said.contains(" ended: open: "))

@@ -38,10 +38,10 @@ final class ConnectionPair: Sendable {
         self.stage = stage
         let (clientLoop, serverLoop) = (stage.clientLoop, stage.serverLoop)
         let listener = try blocking(on: serverLoop) {
-            try await TransportRegistry.standard.listen("\(scheme)://127.0.0.1:0", on: serverLoop)
+            try await TransportRegistry.trial.listen("\(scheme)://127.0.0.1:0", on: serverLoop)
         }
         near = try blocking(on: clientLoop) {
-            try await TransportRegistry.standard.connect("\(listener.endpoint)", on: clientLoop)
+            try await TransportRegistry.trial.connect("\(listener.endpoint)", on: clientLoop)
         }
         far = try blocking(on: serverLoop) {
             guard let connection = try await listener.accept() else {

@@ -44,7 +44,9 @@ final class EchoServer: EchoService {
 
     init(_ stage: Stage, _ scheme: String) throws {
         let loop = stage.serverLoop
-        server = try blocking(on: loop) { try await EmbeddedServer.start("\(scheme)://127.0.0.1:0", .echo, on: loop) }
+        server = try blocking(on: loop) {
+            try await EmbeddedServer.start("\(scheme)://127.0.0.1:0", .echo, on: loop, registry: .trial)
+        }
     }
 
     var url: String { "\(server.endpoint)" }
@@ -59,7 +61,7 @@ final class ConnectionRoundTrip: Contender {
     init(_ stage: Stage, _ service: any EchoService) throws {
         (self.stage, self.service) = (stage, service)
         let (loop, url) = (stage.clientLoop, service.url)
-        connection = try blocking(on: loop) { try await TransportRegistry.standard.connect(url, on: loop) }
+        connection = try blocking(on: loop) { try await TransportRegistry.trial.connect(url, on: loop) }
     }
 
     func measure(for nanoseconds: Int64) throws -> Double {
@@ -91,7 +93,7 @@ final class SupervisorRoundTrip: Contender {
     /// - Parameter prefersLoop: whether the calling task prefers the supervisor's loop.
     init(_ stage: Stage, _ service: any EchoService, prefersLoop: Bool = true) throws {
         self.service = service
-        supervisor = try Supervisor(service.url, on: stage.clientLoop)
+        supervisor = try Supervisor(service.url, registry: .trial, on: stage.clientLoop)
         supervisor.connect()
         executor = prefersLoop ? stage.clientLoop : nil
     }

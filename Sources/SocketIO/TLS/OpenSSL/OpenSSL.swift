@@ -6,13 +6,14 @@ import Primitives
 package final class OpenSSL: TLSProvider, @unchecked Sendable {
     // Unchecked, because the pointers to functions never change.
 
+    /// The names under which it is looked for.
     #if canImport(Darwin)
-    private static let names = [
+    package static let names = [
         "libssl.3.dylib", "/opt/homebrew/opt/openssl@3/lib/libssl.3.dylib",
         "/usr/local/opt/openssl@3/lib/libssl.3.dylib",
     ]
     #else
-    private static let names = ["libssl.so.3"]
+    package static let names = ["libssl.so.3"]
     #endif
 
     /// The system's OpenSSL, or a provider that says what to install.
@@ -32,8 +33,6 @@ package final class OpenSSL: TLSProvider, @unchecked Sendable {
                 "the installed OpenSSL is not version 3 or is incomplete: it lacks \(String(cString: missing))"
             return MissingTLS(sentence: MissingTLS.advice(sentence))
         }
-        // OpenSSL frees its state at exit by default, while other threads can still use it.
-        _ = functions.pointee.OPENSSL_init_ssl(0x0008_0000, nil)
         return OpenSSL(functions)
     }
 

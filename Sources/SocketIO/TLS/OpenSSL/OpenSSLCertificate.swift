@@ -85,8 +85,9 @@ struct OpenSSLCertificate {
             count = max(0, Int(functions.pointee.i2d_X509_PUBKEY(key, &end)))
         }
         return [UInt8](unsafeUninitializedCapacity: 32) { digest, count in
-            _ = functions.pointee.SHA256(encoded, encoded.count, digest.baseAddress)
-            count = 32
+            let library = functions.pointee.library_context
+            let (text, size) = (digest.baseAddress, encoded.count)
+            count = functions.pointee.EVP_Q_digest(library, "SHA256", nil, encoded, size, text, nil) == 1 ? 32 : 0
         }
     }
 

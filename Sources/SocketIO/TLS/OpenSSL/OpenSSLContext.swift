@@ -6,6 +6,7 @@ private let setMode: Int32 = 33
 private let setSessionCacheMode: Int32 = 44
 private let setReadAhead: Int32 = 41
 private let setMaximumChain: Int32 = 51
+private let setGroups: Int32 = 92
 private let setMinimumVersion: Int32 = 123
 private let setMaximumVersion: Int32 = 124
 private let tls12 = 0x0303
@@ -14,10 +15,17 @@ private let dtls12 = 0xfefd
 /// SSL_MODE_ENABLE_PARTIAL_WRITE and SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER. The buffers of an idle connection are freed
 /// by ``OpenSSLEngine/rest()``, because SSL_MODE_RELEASE_BUFFERS would free them after each record.
 private let modes = 0x01 | 0x02
-/// SSL_OP_NO_RENEGOTIATION and SSL_OP_NO_COMPRESSION.
-private let options: UInt64 = 1 << 30 | 1 << 17
+/// SSL_OP_NO_RENEGOTIATION, SSL_OP_NO_COMPRESSION and SSL_OP_ENABLE_MIDDLEBOX_COMPAT.
+private let options: UInt64 = 1 << 30 | 1 << 17 | 1 << 20
 /// SSL_OP_NO_QUERY_MTU: the stream cannot tell the size of datagrams.
 private let noQuery: UInt64 = 1 << 12
+/// The ciphers of TLS 1.2: OpenSSL's own default, from which the security level removes the weak ones.
+private let streamCiphers = "DEFAULT"
+/// The ciphers of TLS 1.3 (RFC 8446, appendix B.4) without those whose tags are short or that constrained devices use.
+private let newestCiphers = "TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256"
+/// The groups of key exchanges. OpenSSL before 3.5 knows only those of the second list. A client sends key shares for the
+/// groups with an asterisk, or for the first one.
+private let groups = ["*X25519MLKEM768:*X25519:P-256:X448:P-384:P-521", "X25519:P-256:X448:P-384:P-521"]
 /// The ciphers of DTLS with forward secrecy and authenticated encryption (RFC 9325, section 4.2). All others would make
 /// records longer than ``DTLS/overhead``.
 private let datagramCiphers = "ECDHE+AESGCM:ECDHE+CHACHA20"
@@ -45,8 +53,8 @@ private let unsupported: UInt = 0x8_010c
 private let checkRevocation: UInt = 0x4 | 0x8
 
 /// An SSL_CTX: settings and loaded certificates, shared by the connections of one configuration.
-final class OpenSSLContext: TLSContext, @unchecked Sendable {
-    // Unchecked, because OpenSSL counts references of an SSL_CTX atomically and nothing changes it after `init`.
+package final class OpenSSLContext: TLSContext, @unchecked Sendable {
+    // Unchecked, because OpenSSL counts references of an SSL_CTX atomically and nothing changes it once it is shared.
 
     let library: OpenSSL
     let settings: TLSSettings
@@ -62,7 +70,7 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
         let functions = library.functions
         functions.pointee.ERR_clear_error()
         let method = settings.isDatagram ? functions.pointee.DTLS_method() : functions.pointee.TLS_method()
-        guard let pointer = functions.pointee.SSL_CTX_new(method) else {
+        guard let pointer = functions.pointee.SSL_CTX_new_ex(functions.pointee.library_context, nil, method) else {
             throw .busy("OpenSSL cannot create a context: \(library.errorText())")
         }
         self.library = library
@@ -80,11 +88,11 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
         library.functions.pointee.SSL_CTX_free(pointer)
     }
 
-    func makeEngine(host: String?, port: UInt16) -> (any TLSEngine)? {
+    package func makeEngine(host: String?, port: UInt16) -> (any TLSEngine)? {
         OpenSSLEngine(self, host: host, port: port)
     }
 
-    func makeDatagramEngine(host: String?, port: UInt16, largest: Int) -> (any DatagramTLSEngine)? {
+    package func makeDatagramEngine(host: String?, port: UInt16, largest: Int) -> (any DatagramTLSEngine)? {
         settings.isDatagram ? OpenSSLDatagramEngine(self, host: host, port: port, largest: largest) : nil
     }
 
@@ -92,13 +100,26 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
 
     private func setProtocol() throws(TLSSetupError) {
         let functions = library.functions.pointee
+        // If the program itself uses OpenSSL, its configuration file has set defaults of every context. So nothing that
+        // weakens a connection is left at its default.
         functions.SSL_CTX_set_security_level(pointer, 2)
+        _ = functions.SSL_CTX_clear_options(pointer, .max)
+        functions.SSL_CTX_set_verify(pointer, 0, nil)
+        guard groups.contains(where: { setText(setGroups, $0) }) else {
+            throw .busy("OpenSSL cannot use the groups \(groups.joined(separator: " or ")): \(library.errorText())")
+        }
+        functions.ERR_clear_error()
+        let ciphers = settings.isDatagram ? datagramCiphers : streamCiphers
+        guard functions.SSL_CTX_set_cipher_list(pointer, ciphers) == 1,
+            functions.SSL_CTX_set_ciphersuites(pointer, newestCiphers) == 1
+        else { throw .busy("OpenSSL cannot use the ciphers \(ciphers) and \(newestCiphers): \(library.errorText())") }
         if settings.isDatagram {
-            guard functions.SSL_CTX_ctrl(pointer, setMinimumVersion, dtls12, nil) == 1 else {
+            guard functions.SSL_CTX_ctrl(pointer, setMinimumVersion, dtls12, nil) == 1,
+                functions.SSL_CTX_ctrl(pointer, setMaximumVersion, dtls12, nil) == 1
+            else {
                 throw .setting("min-tls", "is 1.2, which this OpenSSL cannot require for datagrams")
             }
             _ = functions.SSL_CTX_set_options(pointer, options | noQuery)
-            _ = functions.SSL_CTX_set_cipher_list(pointer, datagramCiphers)
             if isServer {
                 csocketio_set_up_datagrams(library.functions, pointer)
                 // OpenSSL reserves memory for messages that arrive before the one that it expects, as long as this.
@@ -109,10 +130,10 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
             guard functions.SSL_CTX_ctrl(pointer, setMinimumVersion, oldest, nil) == 1 else {
                 throw .setting("min-tls", "is \(settings.minimumVersion.rawValue), which this OpenSSL cannot require")
             }
-            if settings.maximumVersion == .tls12,
-                functions.SSL_CTX_ctrl(pointer, setMaximumVersion, tls12, nil) != 1
-            {
-                throw .setting("max-tls", "is 1.2, which this OpenSSL cannot require")
+            // 0 is the newest version that OpenSSL has.
+            let newest = settings.maximumVersion == .tls12 ? tls12 : 0
+            guard functions.SSL_CTX_ctrl(pointer, setMaximumVersion, newest, nil) == 1 else {
+                throw .setting("max-tls", "is \(settings.maximumVersion.rawValue), which this OpenSSL cannot require")
             }
             _ = functions.SSL_CTX_ctrl(pointer, setMode, modes, nil)
             // The input of each call is one record, so this reads no more than that, but all of it at once.
@@ -185,7 +206,6 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
             guard let engine = OpenSSL.connection(verifying: verification), let verification else { return 0 }
             return engine.verify(isValid != 0, verification) ? 1 : 0
         }
-        if let further = settings.furtherAuthority { try trust(TLSFile(further)) }
         guard let source = settings.authorities else {
             _ = functions.SSL_CTX_set_default_verify_paths(pointer)
             return
@@ -197,10 +217,17 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
         try trust(source)
     }
 
-    private func trust(_ source: TLSFile) throws(TLSSetupError) {
+    private func setText(_ command: Int32, _ text: String) -> Bool {
+        text.withCString { text in
+            library.functions.pointee.SSL_CTX_ctrl(pointer, command, 0, UnsafeMutableRawPointer(mutating: text)) == 1
+        }
+    }
+
+    /// Trusts authorities in addition to those of the settings. It must not be called once the context is shared.
+    package func trust(_ source: TLSFile) throws(TLSSetupError) {
         let functions = library.functions.pointee
         let store = functions.SSL_CTX_get_cert_store(pointer)
-        try forEach("ca", source, functions.PEM_read_bio_X509) { certificate in
+        try forEach("ca", source, .certificate) { certificate in
             _ = functions.X509_STORE_add_cert(store, certificate)
             // The names tell a client which of its certificates to send.
             if isServer { _ = functions.SSL_CTX_add_client_CA(pointer, certificate) }
@@ -213,7 +240,7 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
         let functions = library.functions.pointee
         let store = functions.SSL_CTX_get_cert_store(pointer)
         var isComplete = true
-        try forEach("crl", source, functions.PEM_read_bio_X509_CRL) { list in
+        try forEach("crl", source, .revocationList) { list in
             if functions.X509_STORE_add_crl(store, list) != 1 { isComplete = false }
             functions.X509_CRL_free(list)
         }
@@ -233,7 +260,7 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
         let functions = library.functions.pointee
         var isFirst = true
         var problem: String?
-        try forEach("certificate", source, functions.PEM_read_bio_X509) { certificate in
+        try forEach("certificate", source, .certificate) { certificate in
             // A chain owns its certificates afterwards; the first one is copied by reference.
             if isFirst {
                 if functions.SSL_CTX_use_certificate(pointer, certificate) != 1 { problem = library.errorText() }
@@ -256,7 +283,7 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
         let functions = library.functions.pointee
         let question = PasswordQuestion(file: source.isText ? source.description : source.text, answer: password)
         let key = try withStream("key", source) { stream in
-            functions.PEM_read_bio_PrivateKey(
+            functions.PEM_read_bio_PrivateKey_ex(
                 stream,
                 nil,
                 { buffer, size, _, data in
@@ -264,7 +291,9 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
                     let question = Unmanaged<PasswordQuestion>.fromOpaque(data).takeUnretainedValue()
                     return question.answer(UnsafeMutableRawBufferPointer(start: buffer, count: Int(size)))
                 },
-                Unmanaged.passUnretained(question).toOpaque()
+                Unmanaged.passUnretained(question).toOpaque(),
+                functions.library_context,
+                nil
             )
         }
         guard let key else {
@@ -279,20 +308,35 @@ final class OpenSSLContext: TLSContext, @unchecked Sendable {
         else { throw .setting("key", "has \(source), which does not belong to the certificate in \(certificate)") }
     }
 
+    private enum Kind { case certificate, revocationList }
+
+    /// Reads the next object of a PEM text. It belongs to the library context, so that its key uses the algorithms there.
+    private func read(_ kind: Kind, _ stream: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer? {
+        let functions = library.functions.pointee
+        switch kind {
+        case .certificate:
+            var object = functions.X509_new_ex(functions.library_context, nil)
+            if object != nil, functions.PEM_read_bio_X509(stream, &object, nil, nil) != nil { return object }
+            functions.X509_free(object)
+        case .revocationList:
+            var object = functions.X509_CRL_new_ex(functions.library_context, nil)
+            if object != nil, functions.PEM_read_bio_X509_CRL(stream, &object, nil, nil) != nil { return object }
+            functions.X509_CRL_free(object)
+        }
+        return nil
+    }
+
     /// Calls `body` for each object of one kind in a PEM text. Throws if there is none.
     private func forEach(
         _ setting: String,
         _ source: TLSFile,
-        _ read: (
-            UnsafeMutableRawPointer?, UnsafeMutablePointer<UnsafeMutableRawPointer?>?, UnsafeMutableRawPointer?,
-            UnsafeMutableRawPointer?
-        ) -> UnsafeMutableRawPointer?,
+        _ kind: Kind,
         _ body: (UnsafeMutableRawPointer) -> Void
     ) throws(TLSSetupError) {
         let functions = library.functions.pointee
         let count = try withStream(setting, source) { stream in
             var count = 0
-            while let object = read(stream, nil, nil, nil) {
+            while let object = read(kind, stream) {
                 body(object)
                 count += 1
             }

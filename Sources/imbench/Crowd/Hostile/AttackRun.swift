@@ -3,6 +3,7 @@ import Protocols
 import SocketIO
 import TransportAPI
 import Transports
+import TrialCertificates
 
 /// One attack on one server: its effect on a few honest clients, and the endings that the server reports.
 struct AttackRun {
@@ -219,11 +220,11 @@ struct AttackedServer: Sendable {
             var limits = ChatRoom.Limits()
             limits.sessions = sessions
             let room = ChatRoom(limits, on: loop)
-            let server = try await ChatServer.start(plan.url, room: room, observer: observer)
+            let server = try await ChatServer.start(plan.url, room: room, registry: .trial, observer: observer)
             kind = .room(server)
             endpoint = server.endpoint
         } else {
-            let server = try await EmbeddedServer.start(plan.url, on: loop, observer: observer)
+            let server = try await EmbeddedServer.start(plan.url, on: loop, registry: .trial, observer: observer)
             kind = .plain(server)
             endpoint = server.endpoint
         }

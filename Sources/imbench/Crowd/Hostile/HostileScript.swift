@@ -2,6 +2,7 @@ import Protocols
 import SocketIO
 import TransportAPI
 import Transports
+import TrialCertificates
 
 /// The output of a hostile client over a stream.
 struct HostileScript: Sendable {

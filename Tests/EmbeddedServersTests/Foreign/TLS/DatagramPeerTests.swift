@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 import TransportAPI
 import Transports
+import TrialCertificates
 
 /// The tool of OpenSSL as the other side of DTLS.
 @Suite(

@@ -25,7 +25,7 @@ struct EnvironmentAuthorityTests {
         let program = try #require(Peers.closeAndExit)
         let listener = try await TransportRegistry.standard.listen("tls://127.0.0.1:0/?\(files.server())")
         let port = try #require(listener.endpoint.port)
-        let removed = ["SSL_CERT_FILE", "SSL_CERT_DIR", TrialTLS.variable].flatMap { ["-u", $0] }
+        let removed = ["SSL_CERT_FILE", "SSL_CERT_DIR"].flatMap { ["-u", $0] }
         let words = removed + variables + [program, "tls://127.0.0.1:\(port)/", "100000"]
         let output = try await aside {
             let peer = try Peer("/usr/bin/env", words)

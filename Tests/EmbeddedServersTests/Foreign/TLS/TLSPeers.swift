@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 import TransportAPI
 import Transports
+import TrialCertificates
 
 /// A version of TLS to which a peer is limited. The raw value is its name in settings, and in
 /// ``TransportAPI/TLSDescription/version``.

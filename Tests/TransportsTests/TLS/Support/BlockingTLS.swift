@@ -1,5 +1,6 @@
 import Foundation
 import Testing
+import TrialCertificates
 
 @testable import SocketIO
 

@@ -2,6 +2,7 @@ import CSocketIO
 import Foundation
 import TestSupport
 import TransportAPI
+import TrialCertificates
 
 @testable import SocketIO
 @testable import Transports
@@ -59,7 +60,14 @@ struct ChangedOpenSSL: TLSProvider {
                 let bytes = Array(text.utf8)
                 let stream = functions.BIO_new_mem_buf(bytes, Int32(bytes.count))
                 if isKey {
-                    let key = functions.PEM_read_bio_PrivateKey(stream, nil, nil, nil)
+                    let key = functions.PEM_read_bio_PrivateKey_ex(
+                        stream,
+                        nil,
+                        nil,
+                        nil,
+                        functions.library_context,
+                        nil
+                    )
                     _ = functions.SSL_CTX_use_PrivateKey(context.pointer, key)
                     functions.EVP_PKEY_free(key)
                 } else {

@@ -3,6 +3,7 @@ import SocketIO
 import TestSupport
 import Testing
 import TransportAPI
+import TrialCertificates
 
 @testable import Transports
 
@@ -11,12 +12,12 @@ import TransportAPI
 struct DTLSNetworkTests {
     @Test("A connection opens and carries messages over a path that loses, repeats and reorders", arguments: 1...8)
     func lossyPath(seed: UInt64) async throws {
-        let server = try await EmbeddedServer.start("dtls://127.0.0.1:0", .echo)
+        let server = try await EmbeddedServer.start("dtls://127.0.0.1:0", .echo, registry: .trial)
         let proxy = try await FaultProxy.start(to: server.endpoint, seed: seed)
         await proxy.set(PathFaults(delay: .milliseconds(2), loss: 0.15, duplication: 0.2, reordering: 0.2))
         var endpoint = proxy.endpoint
         endpoint.options = [.init(name: "reliable", value: "ordered")]
-        let connection = try await TransportRegistry.standard.transport(for: endpoint).connect(timeout: .seconds(20))
+        let connection = try await TransportRegistry.trial.transport(for: endpoint).connect(timeout: .seconds(20))
         #expect(connection.encryption?.version == "DTLSv1.2")
         for number in 0..<50 as Range<UInt8> { #expect(await connection.send(Payload([number])) == .written) }
         for number in 0..<50 as Range<UInt8> { #expect(try await connection.receive()?.bytes == [number]) }
@@ -33,11 +34,11 @@ struct DTLSNetworkTests {
         "A continued session opens without repeated datagrams, although its request comes with the last handshake step"
     )
     func continuedSession() async throws {
-        let server = try await EmbeddedServer.start("dtls://127.0.0.1:0", .echo)
+        let server = try await EmbeddedServer.start("dtls://127.0.0.1:0", .echo, registry: .trial)
         let proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
         // The two datagrams arrive together.
         await proxy.set(PathFaults(delay: .milliseconds(5)))
-        let transport = try TransportRegistry.standard.transport(for: proxy.endpoint)
+        let transport = try TransportRegistry.trial.transport(for: proxy.endpoint)
         var sent: [UInt64?] = []
         for _ in 0..<8 {
             let connection = try await transport.connect(timeout: .seconds(20))
@@ -89,7 +90,7 @@ struct DTLSNetworkTests {
 
     @Test("An alert that is not encrypted is no sign of life, because any host can send it")
     func plainAlerts() async throws {
-        let server = try await EmbeddedServer.start("dtls://127.0.0.1:0", .echo)
+        let server = try await EmbeddedServer.start("dtls://127.0.0.1:0", .echo, registry: .trial)
         let proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
         var configuration = SupervisorConfiguration.quick
         configuration.keepalive.interval = .milliseconds(100)
