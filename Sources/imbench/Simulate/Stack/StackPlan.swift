@@ -195,6 +195,9 @@ struct StackPlan {
         serverOptions = serverOptions.map { $0.hasPrefix("max-message=") ? "max-message=\(serverLimit)" : $0 }
         client.messages = max(client.messages, 5)
         client.senders = max(client.senders, 1)
+        // A broker sends what is not processed again over each connection. An app that answers each copy, with answers that
+        // the broker refuses, causes more of both without end.
+        if style == .kept, acknowledges, client.appetite == .answering { client.appetite = .atOnce }
     }
 
     /// An app that subscribes while it runs. It and its broker are killed more often than others, because the broker keeps
