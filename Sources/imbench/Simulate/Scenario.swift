@@ -28,6 +28,9 @@ struct Scenario {
     var refusal: (how: Refusal, of: Side)?
     /// How many faults there are.
     var faults = 0
+    /// How many messages the apps of the client and of the server send as answers, inside the loops in which they receive.
+    var clientAnswers = 0
+    var serverAnswers = 0
     /// Whether abandoned connections still report events.
     var reportsLate = false
     /// The duration of the faults, in nanoseconds.
@@ -94,6 +97,12 @@ struct Scenario {
         }
         // Many failures in a row are no reason to set a message aside.
         faults = roll(30) == 0 && faultTime >= seconds(300) ? 100 : roll(12)
+    }
+
+    /// Draws apps that send inside their loops, on their own, so that all other parameters of a seed stay the same.
+    mutating func drawLoops(using random: inout RandomSource) {
+        clientAnswers = [0, 0, 5, 40][Int(random.next() % 4)]
+        serverAnswers = [0, 0, 5, 40][Int(random.next() % 4)]
     }
 
     private static let allEndpoints = (1...3).map { count in

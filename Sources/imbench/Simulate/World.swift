@@ -16,7 +16,7 @@ struct World {
         case idle, connecting, open, waiting, offline, suspended, closed
     }
 
-    let scenario: Scenario
+    var scenario: Scenario
     let mutation: Mutation?
     var random: RandomSource
     var now: Int64 = 0
@@ -101,6 +101,8 @@ struct World {
     init(seed: UInt64, mutation: Mutation? = nil, isVerbose: Bool = false) {
         var random = RandomSource.seeded(seed)
         scenario = Scenario(using: &random)
+        var loops = RandomSource.seeded(seed ^ 0x6c6f_6f70)
+        scenario.drawLoops(using: &loops)
         client = SupervisorStateMachine(scenario.client, endpoints: scenario.endpoints, using: &random)
         peer = SupervisorStateMachine(scenario.server, endpoints: scenario.endpoints, using: &random)
         self.random = random
@@ -239,6 +241,7 @@ struct World {
         case .processed(.client, let key, let payload, _):
             log.note(now, 29, 0, key)
             note(serverChecker.delivered(payload, epoch: 1))
+            answer(.client)
             queue.add(.acknowledges(.client, key, epoch: 1), at: now + span(100_000_000))
         case .processed(.server, let key, let payload, let epoch):
             log.note(now, 29, 1, key)
@@ -267,6 +270,17 @@ struct World {
         guard mutation == .loseAcknowledgement, let frame = try? SessionFrame(payload) else { return false }
         if case .acknowledge = frame { return true }
         return false
+    }
+
+    /// An app answers a message inside the loop in which it has received it.
+    mutating func answer(_ side: Side) {
+        guard stage == .faulty else { return }
+        switch side {
+        case .client where scenario.clientAnswers > 0: scenario.clientAnswers -= 1
+        case .server where scenario.serverAnswers > 0: scenario.serverAnswers -= 1
+        default: return
+        }
+        queue.add(.submit(side), at: now)
     }
 
     mutating func submit(_ side: Side, size: Int) {

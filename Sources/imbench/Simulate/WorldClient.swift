@@ -61,6 +61,7 @@ extension World {
         case .deliver(let payload):
             log.note(now, 6, payload.bytes.count)
             note(serverChecker.delivered(payload, epoch: 1))
+            answer(.client)
         case .deliverUnprocessed(let key, let payload):
             log.note(now, 10, payload.bytes.count, key)
             clientBusyUntil = max(clientBusyUntil, now) + span(200_000_000)

@@ -73,6 +73,7 @@ extension World {
             if mutation == .loseDelivery, roll(20) == 0 { return }
             if scenario.serverProcesses { return processAtServer(payload, 0, epoch) }
             note(clientChecker.delivered(payload, epoch: epoch))
+            answer(.server)
         case .deliverUnprocessed(let key, let payload):
             log.note(now, 46, payload.bytes.count, key)
             if mutation == .loseDelivery, roll(20) == 0 { return }
@@ -151,6 +152,7 @@ extension World {
     mutating func processedAtServer(_ key: UInt64, _ payload: Payload, _ epoch: UInt64) {
         guard session?.incarnation == epoch else { return }
         note(clientChecker.delivered(payload, epoch: epoch))
+        answer(.server)
         if key != 0 { queue.add(.acknowledges(.server, key, epoch: epoch), at: now + span(100_000_000)) }
     }
 

@@ -38,9 +38,7 @@ final class SessionUser: @unchecked Sendable {
             await self.close(supervisor); self.run.isDone(box.id)
         }
         let preference: EventLoop? = app.isOnLoop ? loop : nil
-        // A subscriber that does not read would block the other one.
-        let deliveries = isAcknowledging ? supervisor.deliveries : nil
-        let messages = isAcknowledging || run.plan.filters > 0 ? nil : supervisor.messages
+        if isAcknowledging { _ = supervisor.deliveries }
         let subscriptions =
             run.plan.filters > 0 ? StackSubscriptions(run, client, supervisor, forgets: !isFirst) : nil
         self.subscriptions = subscriptions
@@ -48,7 +46,7 @@ final class SessionUser: @unchecked Sendable {
             if let subscriptions {
                 await subscriptions.live(on: preference) { await self.take($0, at: $1) { await supervisor.send($0) } }
             } else {
-                await self.takeAll(deliveries, messages) { await supervisor.send($0) }
+                await self.takeAll({ supervisor.deliveries }, { supervisor.messages }) { await supervisor.send($0) }
             }
         }
         let ended = Task(executorPreference: preference) {
@@ -115,8 +113,7 @@ final class SessionUser: @unchecked Sendable {
 
     /// Uses a session at the server, which the session server ends. Call it in the handler of the session.
     func live(_ session: Session) {
-        let deliveries = isAcknowledging ? session.deliveries : nil
-        let messages = isAcknowledging ? nil : session.messages
+        if isAcknowledging { _ = session.deliveries }
         isServer = true
         let events = session.events
         _ = Task(executorPreference: loop) {
@@ -125,7 +122,7 @@ final class SessionUser: @unchecked Sendable {
         }
         _ = Task(executorPreference: loop) {
             let receiver = Task(executorPreference: self.loop) {
-                await self.takeAll(deliveries, messages) { await session.send($0) }
+                await self.takeAll({ session.deliveries }, { session.messages }) { await session.send($0) }
             }
             await self.sendAll { await session.send($0) }
             await receiver.value
@@ -133,19 +130,52 @@ final class SessionUser: @unchecked Sendable {
     }
 
     private func takeAll(
-        _ deliveries: Subscription<ReceivedMessage>?,
-        _ messages: Subscription<Payload>?,
+        _ deliveries: () -> Subscription<ReceivedMessage>,
+        _ messages: () -> Subscription<Payload>,
         _ send: @escaping @Sendable (Payload) async -> SendOutcome
     ) async {
-        if let messages {
-            for await payload in messages { await take(payload, send) }
+        guard isAcknowledging else { return await iterate(messages) { await take($0, send) } }
+        await iterate(deliveries) { message in
+            await take(message.payload, send)
+            message.acknowledge()
         }
-        if let deliveries {
-            for await message in deliveries {
-                await take(message.payload, send)
-                message.acknowledge()
+    }
+
+    /// Takes all elements, in one loop or in many.
+    private func iterate<Element: Sendable>(
+        _ sequence: () -> Subscription<Element>,
+        _ take: (Element) async -> Void
+    ) async {
+        guard let leaving = app.leaving, run.plan.style != .plain else {
+            for await element in sequence() { await take(element) }
+            return
+        }
+        guard let pause = leaving.pause else {
+            var (iterator, count) = (sequence().makeAsyncIterator(), 0)
+            while let element = await iterator.next() {
+                await take(element)
+                count += 1
+                // The next sequence is made before the last one is released.
+                if count % leaving.after == 0 { iterator = sequence().makeAsyncIterator() }
             }
+            return
         }
+        while await leaves(sequence(), after: leaving.after, take) { await run.world.pause(pause) }
+    }
+
+    /// Takes elements in a loop, and returns whether it has left the loop before the end of the sequence.
+    private func leaves<Element: Sendable>(
+        _ sequence: Subscription<Element>,
+        after limit: Int,
+        _ take: (Element) async -> Void
+    ) async -> Bool {
+        var count = 0
+        for await element in sequence {
+            await take(element)
+            count += 1
+            if count == limit { return true }
+        }
+        return false
     }
 
     private func sendAll(_ send: @escaping @Sendable (Payload) async -> SendOutcome) async {
@@ -204,6 +234,9 @@ final class SessionUser: @unchecked Sendable {
     }
 
     private var answers = 0
+    /// The messages that the app has answered. It answers none again, because each answer that the peer refuses costs a
+    /// connection, and the next one brings all unprocessed messages again.
+    private var answered: Set<StackMessage> = []
 
     private func take(
         _ payload: Payload,
@@ -234,7 +267,8 @@ final class SessionUser: @unchecked Sendable {
         case .atOnce, .never: break
         case .slowly, .bursts: await run.world.pause(Int64(run.draw(0...20_000_000)))
         case .answering:
-            guard let message = StackMessage(payload.bytes), !message.isAnswer else { break }
+            guard let message = StackMessage(payload.bytes), !message.isAnswer, answered.insert(message).inserted
+            else { break }
             answers += 1
             await self.send(StackMessage(user: number, sender: 0, number: answers, isAnswer: true), send)
         }

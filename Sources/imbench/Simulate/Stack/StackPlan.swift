@@ -1,4 +1,5 @@
 import Simulation
+import TransportAPI
 
 /// The parameters of one schedule, drawn from its seed.
 struct StackPlan {
@@ -78,8 +79,20 @@ struct StackPlan {
         case answering
     }
 
+    /// How an app leaves the loop in which it receives, to begin another one.
+    struct Leaving {
+        /// After how many messages.
+        var after: Int
+        /// How long there is no loop, in nanoseconds; `nil` if the next one begins before the last one is left.
+        var pause: Int64?
+    }
+
     struct App {
         var appetite = Appetite.atOnce
+        /// How many received messages its supervisor or session buffers.
+        var messageBuffer = SupervisorConfiguration().messageBuffer
+        /// `nil` if it has one loop.
+        var leaving: Leaving?
         /// Tasks that send, and how many messages each.
         var senders = 1
         var messages = 10
@@ -167,8 +180,10 @@ struct StackPlan {
         var encryption = SimulationRandom(seed: seed, stream: 6)
         var datagrams = SimulationRandom(seed: seed, stream: 7)
         isEncrypted = carrier.isDatagram ? datagrams.chance(50) : encryption.chance(40)
+        // Drawn on its own for the same reason.
+        var loops = SimulationRandom(seed: seed, stream: 17)
         maximumMessage = 1
-        drawStyle(&random)
+        drawStyle(&random, datagrams: &loops)
         // Drawn on its own as well. Messages without an order could overtake the answer to a greeting.
         var greetings = SimulationRandom(seed: seed, stream: 8)
         if style == .session, carrier.isOrdered, greetings.chance(30) { (style, acknowledges) = (.greeted, false) }
@@ -179,6 +194,7 @@ struct StackPlan {
         drawNetwork(&random)
         drawFaults(&random)
         drawCompany(&random)
+        drawLoops(&loops)
         if isEncrypted { drawDangers(&encryption) }
         if isEncrypted, carrier.isDatagram { drawLosses(&datagrams) }
         // Also drawn on its own.
@@ -195,9 +211,8 @@ struct StackPlan {
         serverOptions = serverOptions.map { $0.hasPrefix("max-message=") ? "max-message=\(serverLimit)" : $0 }
         client.messages = max(client.messages, 5)
         client.senders = max(client.senders, 1)
-        // A broker sends what is not processed again over each connection. An app that answers each copy, with answers that
-        // the broker refuses, causes more of both without end.
-        if style == .kept, acknowledges, client.appetite == .answering { client.appetite = .atOnce }
+        // Answers are refused too, and each refusal costs up to five connections, which bring unprocessed messages again.
+        if client.appetite == .answering { (client.senders, client.messages) = (1, 5) }
     }
 
     /// An app that subscribes while it runs. It and its broker are killed more often than others, because the broker keeps
@@ -215,16 +230,39 @@ struct StackPlan {
         }
     }
 
-    private mutating func drawStyle(_ random: inout SimulationRandom) {
+    private mutating func drawStyle(_ random: inout SimulationRandom, datagrams: inout SimulationRandom) {
         clients = random.one(of: [1, 1, 2, 3])
         connections = random.one(of: [1, 1, 1, 2])
         guard random.chance(40) else { return }
         if carrier.isBroker {
             style = carrier.isAcknowledged ? .kept : .plain
-        } else if carrier != .datagrams {
+        } else if carrier == .datagrams {
+            style = datagrams.one(of: [.session, .session, .room])
+            acknowledges = style == .session && datagrams.chance(50)
+            return
+        } else {
             style = random.one(of: [.session, .session, .room])
         }
         acknowledges = style != .room && style != .plain && random.chance(50)
+    }
+
+    /// Small buffers, and apps that leave their loops or send inside them.
+    private mutating func drawLoops(_ random: inout SimulationRandom) {
+        guard style != .plain else { return }
+        for app in [\StackPlan.client, \StackPlan.server] {
+            if random.chance(60) { self[keyPath: app].messageBuffer = random.one(of: [1, 2, 3, 4, 8, 16, 32, 64]) }
+            if random.chance(40) {
+                self[keyPath: app].leaving = Leaving(
+                    after: random.one(of: [1, 2, 5, 20]),
+                    pause: random.one(of: [nil, 0, 1_000_000, 200_000_000])
+                )
+            }
+            if maximumBuffered == 0, random.chance(30) { self[keyPath: app].appetite = .answering }
+            // More messages than such buffers hold.
+            guard maximumBuffered == 0, random.chance(40) else { continue }
+            self[keyPath: app].senders = max(self[keyPath: app].senders, 2)
+            self[keyPath: app].messages = max(self[keyPath: app].messages, 30)
+        }
     }
 
     private mutating func drawOptions(_ random: inout SimulationRandom) {
@@ -287,7 +325,7 @@ struct StackPlan {
         if style == .session, [.tcp, .webSocket].contains(carrier), random.chance(20) {
             intruder = random.chance(50) ? .hoarder : .squatter
         }
-        if style == .room, random.chance(40) { intruder = .idler }
+        if style == .room, carrier != .datagrams, random.chance(40) { intruder = .idler }
         drawMaximumBuffered(&random)
         // With a small limit, members that write many messages cause others to miss some.
         if style == .room, clients > 1, random.chance(50) {

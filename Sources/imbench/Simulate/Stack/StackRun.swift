@@ -171,8 +171,10 @@ final class StackRun: @unchecked Sendable {
             let answering = [plan.client, plan.server].filter { $0.appetite == .answering }
             // With an intruder, the small buffer may hold less than one message.
             if plan.intruder != nil, !answering.isEmpty { return false }
-            // Two apps that acknowledge after processing may each wait for the acknowledgement of an answer.
-            return !plan.acknowledges || answering.count < 2
+            // Two apps that send inside their loops may each wait until the other one has room, or until it has
+            // processed a message.
+            let mayBeFull = max(plan.client.messageBuffer, plan.server.messageBuffer) < 1024
+            return !plan.acknowledges && !mayBeFull || answering.count < 2
         }
         // A supervisor connects again for as long as its server closes.
         if plan.style == .greeted, plan.server.closesAfter != nil { return false }
@@ -524,6 +526,7 @@ final class StackRun: @unchecked Sendable {
 
     private var sessionConfiguration: SessionServer.Configuration {
         var configuration = SessionServer.Configuration()
+        configuration.supervisor.messageBuffer = plan.server.messageBuffer
         if plan.maximumBuffered > 0 { configuration.maximumBuffered = plan.maximumBuffered }
         guard plan.intruder != nil else { return configuration }
         configuration.maximumSessions = StackIntruder.maximumSessions
@@ -593,6 +596,7 @@ final class StackRun: @unchecked Sendable {
                 // A broker ends several connections for each message that it refuses.
                 if plan.refuses { configuration.backoff = .fixed(.milliseconds(100)) }
                 configuration.delivery.window = [1, 2, 64][draw(0...2)]
+                configuration.messageBuffer = plan.client.messageBuffer
                 let whole = TransportConfiguration(endpoints: [try Endpoint(url)], supervisor: configuration)
                 let user = SessionUser(self, plan.client, on: loop, process, "client\(number)")
                 let supervisor = try Supervisor(whole, registry: registry, on: loop) { setup in

@@ -112,6 +112,52 @@ import Testing
         #expect(delivery.outbox.isEmpty && delivery.roundTrip.timeout < .seconds(2))
     }
 
+    @Test("Over a connection that loses messages, one without room is dropped, and asked for when there is room")
+    func dropsWithoutRoom() {
+        let message = SessionFrame.message(1, Payload([5])).payload
+        let repeated = SessionFrame.message(2, Payload([6])).payload
+        var client = MachineHarness(.session)
+        client.open(.datagrams)
+        let sent = client.submit()
+        client.tell(.received(1, message))
+        client.tell(.reading(.withoutRoom))
+        #expect(frames(client.tell(.received(1, repeated))).isEmpty)
+        // Everything else is handled, also a message that had room and whose acknowledgement was lost.
+        #expect(frames(client.tell(.received(1, message))) == [.acknowledge(1)])
+        #expect(frames(client.tell(.received(1, SessionFrame.ping(7).payload))) == [.pong(7)])
+        client.tell(.received(1, SessionFrame.acknowledge(1).payload))
+        #expect(client.outcomes(sent) == [.acknowledged])
+        #expect(frames(client.tell(.reading(.all))) == [.acknowledge(1)])
+        #expect(frames(client.tell(.received(1, repeated))) == [.acknowledge(2)])
+        // Without a drop there is nothing to ask for.
+        client.tell(.reading(.withoutRoom))
+        #expect(frames(client.tell(.reading(.all))).isEmpty)
+    }
+
+    @Test("An acknowledgement of nothing new repeats the oldest message once, until a message is acknowledged")
+    func prompted() {
+        var client = MachineHarness(.session)
+        client.open(.datagrams)
+        for _ in 1...3 { client.submit() }
+        let nothing = SupervisorStateMachine.Event.received(1, SessionFrame.acknowledge(0).payload)
+        #expect(frames(client.tell(nothing)) == [.message(1, Payload([1]))])
+        #expect(frames(client.tell(nothing)).isEmpty)
+        let first = SupervisorStateMachine.Event.received(1, SessionFrame.acknowledge(1).payload)
+        #expect(frames(client.tell(first)) == [.message(2, Payload([2])), .message(3, Payload([3]))])
+        #expect(frames(client.tell(first)) == [.message(2, Payload([2]))])
+        var reliable = MachineHarness(.session)
+        reliable.open()
+        reliable.submit()
+        #expect(frames(reliable.tell(nothing)).isEmpty)
+    }
+
+    private func frames(_ actions: [SupervisorAction]) -> [SessionFrame] {
+        actions.compactMap { action in
+            guard case .transmit(_, _, let payload) = action else { return nil }
+            return try? SessionFrame(payload)
+        }
+    }
+
     @Test("On an unordered connection, a message that overtakes the welcome is delivered after the welcome")
     func overtakesTheWelcome() {
         let capabilities = Capabilities(isReliable: true, isOrdered: false, maximumMessageSize: 1200)

@@ -40,6 +40,37 @@ struct SupervisorBufferLimitTests {
         try runtime.run { await supervisor.close() }
     }
 
+    @Test(
+        "A session over a connection that loses messages is read while its buffer is full",
+        arguments: [true, false]
+    )
+    func lossySession(isHere: Bool) throws {
+        let script = Script(.datagrams, at: isHere ? runtime : nil)
+        let setup = try script.setup {
+            $0.delivery.mode = .session
+            $0.messageBuffer = 2
+        }
+        let supervisor = try Supervisor(setup, on: runtime)
+        supervisor.connect()
+        runtime.settle()
+        let connection = try #require(script.last)
+        connection.give(.welcome(incarnation: 7, received: 0))
+        let sending = runtime.begin { await supervisor.send(bytes("sent")) }
+        for number: UInt64 in 1...4 { connection.give(.message(number, bytes("\(number)"))) }
+        connection.give(.acknowledge(1))
+        runtime.settle()
+        #expect(sending.value == .acknowledged && connection.unread == 0)
+        #expect(connection.frames.last == .acknowledge(2))
+        let messages = supervisor.messages
+        let count = connection.sent.count
+        #expect(try runtime.run { await messages.prefix(2).reduce("") { $0 + $1.string } } == "12")
+        runtime.settle()
+        #expect(connection.frames.dropFirst(count) == [.acknowledge(2)])
+        for number: UInt64 in 3...4 { connection.give(.message(number, bytes("\(number)"))) }
+        #expect(try runtime.run { await messages.prefix(2).reduce("") { $0 + $1.string } } == "34")
+        try runtime.run { await supervisor.close() }
+    }
+
     @Test("A supervisor stops reading a connection when the buffer of a listener is full", arguments: [true, false])
     func untaken(isHere: Bool) throws {
         let script = Script(at: isHere ? runtime : nil)
