@@ -27,6 +27,8 @@ package final class SimulatedWorld: @unchecked Sendable {
     package let kernel: SimulatedKernel
     package let trace = Trace()
     package private(set) var processes: [SimulatedProcess] = []
+    /// The numeric addresses of names that are no names of processes, in the resolver's order.
+    package var addresses: [String: [String]] = [:]
     /// The number of steps so far: iterations of loops, and jobs of the global executor.
     package private(set) var steps = 0
     /// The most system calls that one step made.
@@ -204,7 +206,7 @@ package final class SimulatedWorld: @unchecked Sendable {
     }
 }
 
-/// A simulated resolver: each process name is a host name.
+/// A simulated resolver: each process name is a host name, and a world can have further names.
 final class SimulatedNames: NameService, @unchecked Sendable {
     // Unchecked, because only the simulating thread uses it.
 
@@ -220,9 +222,10 @@ final class SimulatedNames: NameService, @unchecked Sendable {
         _ answer: @escaping @Sendable (Result<[SocketAddress], ConnectError>) -> Void
     ) {
         let process = world.processes.first { $0.name == host && !$0.isDead }
-        let address = process.flatMap { SocketAddress(numeric: $0.hostName, port: port) }
+        let hosts = world.addresses[host] ?? process.map { [$0.hostName] } ?? []
+        let addresses = hosts.compactMap { SocketAddress(numeric: $0, port: port) }
         world.after(world.kernel.drawPause()) {
-            answer(address.map { .success([$0]) } ?? .failure(.nameNotFound("\(host): no such process")))
+            answer(addresses.isEmpty ? .failure(.nameNotFound("\(host): no such process")) : .success(addresses))
         }
     }
 }

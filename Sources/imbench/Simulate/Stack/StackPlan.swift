@@ -161,6 +161,8 @@ struct StackPlan {
     var serverLimit = Int.max
     /// How many messages may wait for a member of a room.
     var roomOutbox = 1000
+    /// The first of the two addresses of the server's name; `nil` if the server has only its own.
+    var decoy: StackDecoy.Kind?
     /// An attacker that connects to the server; `nil` if there is none.
     var intruder: StackIntruder.Kind?
 
@@ -196,6 +198,11 @@ struct StackPlan {
         drawCompany(&random)
         drawLoops(&loops)
         if isEncrypted { drawDangers(&encryption) }
+        var names = SimulationRandom(seed: seed, stream: 11)
+        // Without any handshake, a client cannot know that the decoy is not its server.
+        if !carrier.isDatagram, carrier != .tcp || isEncrypted, names.chance(20) {
+            decoy = names.one(of: StackDecoy.Kind.allCases)
+        }
         if isEncrypted, carrier.isDatagram { drawLosses(&datagrams) }
         // Also drawn on its own.
         var subscriptions = SimulationRandom(seed: seed, stream: 9)
@@ -455,6 +462,7 @@ struct StackPlan {
         if acknowledges { text += ", which acknowledge after processing" }
         if filters > 0 { text += ", with \(filters) filters of their own\(forgets ? " and a forgotten one" : "")" }
         if isShared { text += ", on one topic" }
+        if let decoy { text += ", with another address first (\(decoy))" }
         if hasDoubter { text += ", the last without trust" }
         if hasBully { text += ", the first a bully" }
         if let intruder { text += ", and a \(intruder)" }

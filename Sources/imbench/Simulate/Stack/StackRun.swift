@@ -54,6 +54,7 @@ final class StackRun: @unchecked Sendable {
     private var enderCount = 0
     private var endpoint = ""
     private var port: UInt16 = 0
+    private var decoy: StackDecoy?
     private var serverStart = 0
     private var clientStarts = 0
     /// How many processes of each client have used a supervisor.
@@ -536,7 +537,29 @@ final class StackRun: @unchecked Sendable {
 
     private func opened(_ endpoint: Endpoint) {
         port = endpoint.port ?? port
-        self.endpoint = "\(plan.scheme)://\(server.hostName):\(port)"
+        if let kind = plan.decoy, decoy == nil { open(kind) }
+        self.endpoint = "\(plan.scheme)://\(plan.decoy == nil ? server.hostName : Self.twofold):\(port)"
+    }
+
+    /// A name with the addresses of the decoy and of the server.
+    private static let twofold = "twofold.example"
+
+    private func open(_ kind: StackDecoy.Kind) {
+        let process = world.startProcess("decoy")
+        let loop = world.makeLoop(in: process, hasEdges: plan.hasEdges)
+        world.addresses[Self.twofold] = [process.hostName, server.hostName]
+        guard let address = SocketAddress(numeric: process.hostName, port: port) else { return }
+        let bound = LoopBound(self, to: loop)
+        world.run(in: process) {
+            loop.execute {
+                do throws(SystemError) {
+                    bound.value.decoy = try StackDecoy(kind, at: address, on: loop)
+                } catch {
+                    bound.value.checker.fail("the decoy: \(error)")
+                }
+            }
+        }
+        endsWithSchedule { loop.execute { bound.value.decoy?.close() } }
     }
 
     // MARK: Clients
