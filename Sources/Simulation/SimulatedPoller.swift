@@ -17,6 +17,8 @@ final class SimulatedPoller: Poller {
     private var watches: [Int32: Watch] = [:]
     private var ready: [Int32] = []
     private(set) var isWoken = false
+    /// Whether a signal interrupts the next wait, as after SIGSTOP and SIGCONT.
+    var isInterrupted = false
 
     init(_ kernel: SimulatedKernel, hasEdges: Bool) {
         self.kernel = kernel
@@ -72,9 +74,13 @@ final class SimulatedPoller: Poller {
 
     func block() {}
 
-    func collect(into events: inout Deque<PollEvent>) {
+    func collect(into events: inout Deque<PollEvent>) -> Bool {
+        if isInterrupted {
+            isInterrupted = false
+            return false
+        }
         isWoken = false
-        guard !ready.isEmpty else { return }
+        guard !ready.isEmpty else { return true }
         let reported = kernel.takeSome(of: &ready)
         for descriptor in reported {
             guard var watch = watches[descriptor] else { continue }
@@ -95,6 +101,7 @@ final class SimulatedPoller: Poller {
             )
             events.append(PollEvent(token: watch.token, readiness: readiness))
         }
+        return reported.count < kernel.conditions.reports
     }
 
     func lowerDeadline(to _: Int64) {}

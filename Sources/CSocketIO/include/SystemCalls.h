@@ -129,13 +129,21 @@ static inline int csocketio_setsockopt(int descriptor, int level, int name, cons
     return setsockopt(descriptor, level, name, value, length);
 }
 
-// Nanoseconds of CLOCK_MONOTONIC.
+// The clock of timers and time limits. It never goes back, and it also runs while the machine is suspended. On Linux that is
+// CLOCK_BOOTTIME, on macOS CLOCK_MONOTONIC.
+#ifdef __linux__
+#define CSOCKETIO_CLOCK CLOCK_BOOTTIME
+#else
+#define CSOCKETIO_CLOCK CLOCK_MONOTONIC
+#endif
+
+// Nanoseconds of CSOCKETIO_CLOCK.
 static inline long long csocketio_now(void) {
     if (__builtin_expect(csocketio_thread_kernel != NULL, 0)) {
         return csocketio_thread_kernel->now(csocketio_thread_kernel->context);
     }
     struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
+    clock_gettime(CSOCKETIO_CLOCK, &time);
     return (long long)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 

@@ -39,6 +39,8 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     @exclusivity(unchecked) var events = Deque<PollEvent>()
     /// The addresses that clients on this loop try last.
     @exclusivity(unchecked) package var failedAddresses = FailedAddresses()
+    /// Whether the last poll has reported all events.
+    @exclusivity(unchecked) private var hasAllEvents = true
     /// Memory for reading, shared by everything on the loop.
     @exclusivity(unchecked) var scratch = ScratchPool()
     @usableFromInline @exclusivity(unchecked) var tickBegan: Int64 = MonotonicClock.now()
@@ -194,6 +196,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         scheduler.runDeferred { now = $0 }
         scheduler.runHandshake()
         wait()
+        collectBeforeTimers()
         if hasMail.load(ordering: .relaxed) { collectMail() }
         while let event = events.popFirst() { watched.handler(event.token)?.ready(event.readiness) }
         fireTimers()
@@ -245,7 +248,7 @@ extension EventLoop {
     func wait() {
         // Work that was left for the next tick is due now.
         guard isIdle, timers.next.map({ $0 > now }) ?? true else {
-            poller.wait(until: .min, into: &events)
+            hasAllEvents = poller.wait(until: .min, into: &events)
             now = MonotonicClock.now()
             return
         }
@@ -282,8 +285,25 @@ extension EventLoop {
         ownership.giveBack()
         poller.block()
         ownership.take()
-        poller.collect(into: &events)
+        hasAllEvents = poller.collect(into: &events)
         now = MonotonicClock.now()
+    }
+
+    /// How late a timer must be for another poll before it fires, in nanoseconds.
+    private static let lateness: Int64 = 1_000_000
+
+    /// Collects the events that the last poll has not reported, if a timer is due. Most timers end what has not happened
+    /// in time. If the process was stopped, it has often happened, and only this loop does not know it yet: the stop
+    /// interrupts the poll, or comes between the poll and the reading of the clock.
+    private func collectBeforeTimers() {
+        guard let next = timers.next, next <= now, !hasAllEvents || now - next >= Self.lateness else { return }
+        // Each descriptor is reported once before any is reported again. A call that a signal interrupts reports none.
+        let limit = watched.count
+        var polls = limit + 2
+        repeat {
+            hasAllEvents = poller.wait(until: .min, into: &events)
+            polls -= 1
+        } while !hasAllEvents && polls > 0 && events.count <= limit
     }
 }
 

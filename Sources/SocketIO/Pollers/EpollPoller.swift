@@ -33,7 +33,7 @@ final class EpollPoller: Poller {
         let wakeUp = eventfd(0, Int32(EFD_NONBLOCK) | Int32(EFD_CLOEXEC))
         guard wakeUp >= 0 else { throw SystemError("eventfd") }
         self.wakeUp = Descriptor(wakeUp)
-        let timer = timerfd_create(CLOCK_MONOTONIC, Int32(TFD_NONBLOCK) | Int32(TFD_CLOEXEC))
+        let timer = timerfd_create(CSOCKETIO_CLOCK, Int32(TFD_NONBLOCK) | Int32(TFD_CLOEXEC))
         guard timer >= 0 else { throw SystemError("timerfd_create") }
         self.timer = Descriptor(timer)
         try add(timer, token: Self.timerToken, interest: .read)
@@ -89,8 +89,8 @@ final class EpollPoller: Poller {
         count = Int(epoll_wait(epoll.raw, buffer.baseAddress, Int32(Self.batch), timeout))
     }
 
-    func collect(into events: inout Deque<PollEvent>) {
-        guard count > 0 else { return }
+    func collect(into events: inout Deque<PollEvent>) -> Bool {
+        guard count > 0 else { return count == 0 }
         for event in buffer.prefix(count) {
             switch event.data.u64 {
             case Self.wakeToken: drain(wakeUp.raw)
@@ -102,6 +102,7 @@ final class EpollPoller: Poller {
                 events.append(PollEvent(token: token, readiness: Self.readiness(event.events)))
             }
         }
+        return count < Self.batch
     }
 
     /// Sets the timer if it would fire too late. This works during a wait too. A timer that fires too early costs one

@@ -55,7 +55,10 @@ package protocol Poller: AnyObject {
     func block()
     /// Appends the events up to the end of ``block()``. They can include a descriptor that was removed meanwhile, under
     /// its old token.
-    func collect(into events: inout Deque<PollEvent>)
+    ///
+    /// - Returns: Whether all events were reported. They were not if there was no room for more, or if a signal has
+    ///   interrupted the wait, as after SIGSTOP and SIGCONT (signal(7)).
+    func collect(into events: inout Deque<PollEvent>) -> Bool
     /// Makes the current ``block()`` end at `deadline` if that is before its own deadline.
     func lowerDeadline(to deadline: Int64)
     /// Ends a ``block()`` early. This is the only member that any thread may call at any time.
@@ -64,10 +67,13 @@ package protocol Poller: AnyObject {
 
 extension Poller {
     /// Waits until there is an event or `deadline`, and appends the events. May return early.
-    func wait(until deadline: Int64?, into events: inout Deque<PollEvent>) {
+    ///
+    /// - Returns: Whether all events were reported, as ``collect(into:)`` does.
+    @discardableResult
+    func wait(until deadline: Int64?, into events: inout Deque<PollEvent>) -> Bool {
         prepare(until: deadline)
         block()
-        collect(into: &events)
+        return collect(into: &events)
     }
 }
 

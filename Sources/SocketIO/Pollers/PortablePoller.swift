@@ -74,15 +74,16 @@ final class PortablePoller: Poller {
         count = poll(&asked, nfds_t(asked.count), timeout)
     }
 
-    func collect(into events: inout Deque<PollEvent>) {
+    func collect(into events: inout Deque<PollEvent>) -> Bool {
         wakesAt = .min
-        guard count > 0 else { return }
+        guard count > 0 else { return count == 0 }
         if asked[0].revents != 0 { drainWakeUps() }
         for place in asked.indices.dropFirst() where asked[place].revents != 0 {
             // The entry can have moved or been removed meanwhile, and another one can have its number.
             guard let index = indexes[asked[place].fd], tokens[index] == askedTokens[place] else { continue }
             events.append(PollEvent(token: tokens[index], readiness: disarm(index, asked[place].revents)))
         }
+        return true
     }
 
     func lowerDeadline(to deadline: Int64) {

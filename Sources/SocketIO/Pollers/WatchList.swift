@@ -9,6 +9,9 @@ struct WatchList {
     private var places: [Place] = []
     private var free: [UInt32] = []
 
+    /// How many descriptors are watched.
+    var count: Int { places.count - free.count }
+
     mutating func add(_ handler: any PollHandler) -> UInt64 {
         let index: UInt32
         if let reused = free.popLast() {

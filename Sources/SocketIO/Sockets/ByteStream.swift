@@ -15,6 +15,8 @@ package protocol ByteStream: AnyObject {
     var bytesReceived: UInt64 { get }
     /// How many bytes were written and not acknowledged by the peer's kernel; 0 if unknown.
     var unacknowledgedBytes: Int { get }
+    /// How many of the bytes that were passed to the kernel the peer's kernel has acknowledged; all if unknown.
+    var bytesAcknowledged: UInt64 { get }
     /// How much memory the stream itself holds for bytes of this connection.
     var bufferedBytes: Int { get }
     /// Whether the stream has taken output that the kernel has not taken yet. It passes the rest on at
@@ -57,6 +59,8 @@ extension ByteStream {
     package var holdsOutput: Bool { false }
     /// By default, the number is unknown.
     package var unacknowledgedBytes: Int { 0 }
+    /// By default, the number is unknown.
+    package var bytesAcknowledged: UInt64 { bytesSent }
     /// The TCP handshake takes one round trip.
     package var roundTripsToConnect: Int { 1 }
     /// By default, the stream has no address.

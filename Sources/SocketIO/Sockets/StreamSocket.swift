@@ -129,6 +129,8 @@ package final class StreamSocket {
         return max(0, Platform.unacknowledgedBytes(raw) - (hasShutDown ? 1 : 0))
     }
 
+    package var bytesAcknowledged: UInt64 { bytesSent - min(bytesSent, UInt64(unacknowledgedBytes)) }
+
     /// The packet counts of the kernel (TCP_INFO), or `nil` if the system does not report them.
     package var segmentCounts: SegmentCounts? {
         guard let raw = descriptor?.raw else { return nil }

@@ -111,6 +111,7 @@ package final class TLSStream: ByteStream {
     package var segmentCounts: SegmentCounts? { inner.segmentCounts }
     /// The bytes of close_notify are the last ones. They carry no data, so they do not count.
     package var unacknowledgedBytes: Int { max(0, output.count + lostBytes + inner.unacknowledgedBytes - closingBytes) }
+    package var bytesAcknowledged: UInt64 { inner.bytesAcknowledged }
     package var bufferedBytes: Int { input.ownMemory + output.ownMemory + inner.bufferedBytes }
     /// The records that wait, and close_notify after them. A broken stream passes nothing on.
     package var holdsOutput: Bool {

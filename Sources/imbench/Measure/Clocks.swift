@@ -1,11 +1,12 @@
 import Foundation
+import SocketIO
 import TransportAPI
 
 /// The clocks of this program. Those of measurements are in nanoseconds.
 enum Clocks {
-    /// Time since an arbitrary origin that is never set back (CLOCK_MONOTONIC).
+    /// Time since an arbitrary origin that is never set back. It is the clock of the event loops.
     @inline(__always)
-    static func monotonic() -> Int64 { read(CLOCK_MONOTONIC) }
+    static func monotonic() -> Int64 { MonotonicClock.now() }
 
     /// Processor time that the calling thread has used, in user and kernel mode.
     @inline(__always)

@@ -39,7 +39,7 @@ struct PollerTests {
     private func collect(_ poller: any Poller) -> [PollEvent] {
         var queue = Deque<PollEvent>()
         var events: [PollEvent] = []
-        poller.collect(into: &queue)
+        _ = poller.collect(into: &queue)
         while let event = queue.popFirst() { events.append(event) }
         return events
     }

@@ -295,7 +295,7 @@ final class SteppedPoller: Poller, NameService {
     func rearm(_: Int32, token _: UInt64, _: Readiness) {}
     func prepare(until _: Int64?) {}
     func block() {}
-    func collect(into _: inout Deque<PollEvent>) {}
+    func collect(into _: inout Deque<PollEvent>) -> Bool { true }
     func lowerDeadline(to _: Int64) {}
     func wake() {}
     func lookUp(_: String, port _: UInt16, _: @escaping @Sendable (Result<[SocketAddress], ConnectError>) -> Void) {}
