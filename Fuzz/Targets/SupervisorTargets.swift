@@ -78,7 +78,7 @@ func fuzzSupervisor(_ bytes: [UInt8]) throws {
                 now = max(now, deadline)
                 ticks += 1
                 try ensure(ticks < 5000, "deadlines follow each other without end")
-                try handle(.deadlineReached(bytesReceived: UInt64(argument)))
+                try handle(.deadlineReached(SignsOfLife(bytesReceived: UInt64(argument))))
             }
             now = end
         }
@@ -149,7 +149,7 @@ func fuzzServedSession(_ bytes: [UInt8]) throws {
                 now = max(now, deadline)
                 ticks += 1
                 try ensure(ticks < 5000, "deadlines follow each other without end")
-                try act { $0.deadlineReached(bytesReceived: UInt64(argument), at: now, &$1) }
+                try act { $0.deadlineReached(SignsOfLife(bytesReceived: UInt64(argument)), at: now, &$1) }
             }
             now = end
         }

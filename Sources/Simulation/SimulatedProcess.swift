@@ -27,8 +27,10 @@ package final class SimulatedProcess: @unchecked Sendable {
     package internal(set) var bytesSent = 0
     /// How many of the sent bytes the peers' programs have received.
     package internal(set) var bytesTaken = 0
-    /// The process does not run before this time, as if it had been stopped or had no core.
-    package var pausedUntil: Int64 = 0
+    /// The process does not run before this time, as if it had been stopped.
+    package var pausedUntil: Int64 = 0 {
+        didSet { for loop in loops { loop.poller.isInterrupted = true } }
+    }
     /// Whether the process was killed. Its tasks then continue without a network until they end. Their effects do not
     /// count.
     package internal(set) var isDead = false
@@ -61,6 +63,9 @@ package struct SimulatedPath {
     package var latency: ClosedRange<Int> = 20_000...200_000
     /// The most bytes of a stream that arrive together.
     package var segment = 16_384
+    /// How many bytes of a stream pass in a second, in each direction of each connection; 0 if they take no time beyond the
+    /// latency.
+    package var bytesPerSecond = 0
     /// How many datagrams of a hundred are lost, arrive twice, or arrive after later ones.
     package var loss = 0
     package var duplication = 0

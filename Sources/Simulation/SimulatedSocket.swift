@@ -33,6 +33,8 @@ final class Pipe {
     let receiveRoom: Int
     /// Whether bytes or the end are in flight.
     var isMoving = false
+    /// When the path can pass on more bytes after the last ones.
+    var isPassedAt: Int64 = 0
     /// Whether a call of the sender found too little room, so that a poller reports when there is room again.
     var isFull = false
     /// Whether the sender's half is closed; whether the receiver's kernel has received the end.
@@ -179,7 +181,13 @@ final class SimulatedStream: SimulatedSocket {
         guard outgoing.unsent.isEmpty ? outgoing.isEnded : hasRoom else { return }
         outgoing.isMoving = true
         // Captured strongly, because the kernel still delivers bytes after the program has closed the socket.
-        kernel.travel(from: process.host, to: peerAddress.host) { self.arrive() }
+        let (here, there, wait) = (process.host, peerAddress.host, outgoing.isPassedAt - kernel.time)
+        guard wait > 0 else { return kernel.travel(from: here, to: there) { self.arrive() } }
+        // These bytes follow others on the path, so only its rate delays them.
+        kernel.schedule(after: wait) { [kernel] in
+            guard kernel.path(here, there).cutUntil > kernel.time else { return self.arrive() }
+            kernel.travel(from: here, to: there) { self.arrive() }
+        }
     }
 
     private func arrive() {
@@ -197,7 +205,12 @@ final class SimulatedStream: SimulatedSocket {
         }
         if peer.phase == .broken { return }
         let room = max(0, outgoing.receiveRoom - outgoing.arrived.count)
-        let count = min(outgoing.unsent.count, room, kernel.path(process.host, peer.process.host).segment)
+        let path = kernel.path(process.host, peer.process.host)
+        var count = min(outgoing.unsent.count, room, path.segment)
+        if path.bytesPerSecond > 0, count > 0 {
+            count = min(count, 1448)
+            outgoing.isPassedAt = kernel.time + Int64(count) * 1_000_000_000 / Int64(path.bytesPerSecond)
+        }
         if count > 0 { outgoing.unsent.move(count, to: &outgoing.arrived) }
         kernel.damage(count, of: &outgoing.arrived, between: process.host, peer.process.host)
         let ends = outgoing.isEnded && outgoing.unsent.isEmpty && (count == 0 || kernel.drawTogether())

@@ -314,11 +314,13 @@ public struct CoreContext: ~Copyable, Sendable {
     public var refusedDatagram: Int?
     /// Whether datagrams leave from another address since the driver last called `RoamingCore.moved(_:)`.
     public var hasMoved = false
-    /// The last time when received bytes were left unread because the application did not consume messages. A missing
-    /// answer may have been among them. The value is up to date when ``ProtocolCore/deadlineReached(_:)`` is called.
+    /// The last time when received bytes may have been left unread, because the application did not consume messages or
+    /// because the process was stopped. A missing answer may have been among them. The value is up to date when
+    /// ``ProtocolCore/deadlineReached(_:)`` is called.
     public var unreadUntil = Instant.zero
-    /// When output last began to wait for the kernel, or when the kernel last took some of it. The peer cannot have
-    /// answered waiting output before that time.
+    /// When output last began to wait for the kernel, when the kernel last took some that had to wait, or when a deadline
+    /// last found that output of the deadline before has reached the peer. The peer cannot have answered waiting output
+    /// before that time.
     public var outputMoved = Instant.zero
     /// The counters for the connection's statistics.
     public var counters = CoreCounters()

@@ -23,6 +23,7 @@ final class MemoryChannel: StreamChannel {
     var segmentCounts: SegmentCounts? { nil }
     /// The number of bytes that the other end has not read.
     var unacknowledgedBytes: Int { outgoing.count }
+    var bytesAcknowledged: UInt64 { bytesSent - min(bytesSent, UInt64(outgoing.count)) }
 
     func attach(_ handler: any PollHandler) {
         self.handler = handler

@@ -146,7 +146,8 @@ struct World {
         now = max(now, timer)
         if let clientDeadline, clientDeadline.nanoseconds <= now, !forgetsTimer {
             let bytes = live == 0 ? 0 : connections[live - 1].bytesDown
-            feedClient(.deadlineReached(bytesReceived: mutation == .neverSilent ? UInt64(now) : bytes))
+            let signs = SignsOfLife(bytesReceived: mutation == .neverSilent ? UInt64(now) : bytes)
+            feedClient(.deadlineReached(signs))
         }
         if let sessionDeadline, sessionDeadline.nanoseconds <= now { tickServer() }
         return true

@@ -39,7 +39,9 @@ extension World {
     mutating func tickServer() {
         let connection = session?.connection ?? 0
         let bytes: UInt64 = connection == 0 ? 0 : connections[connection - 1].bytesUp
-        feedServer { session, now, actions in session.deadlineReached(bytesReceived: bytes, at: now, &actions) }
+        feedServer { session, now, actions in
+            session.deadlineReached(SignsOfLife(bytesReceived: bytes), at: now, &actions)
+        }
     }
 
     private mutating func applyAtServer(_ action: SupervisorAction, _ epoch: UInt64) {

@@ -19,6 +19,11 @@ final class Serving: Sendable {
         port = try #require(UInt16(line[address].dropFirst("127.0.0.1:".count)))
     }
 
+    /// Stops or continues the process.
+    func signal(_ number: Int32) {
+        process.signal(number)
+    }
+
     /// Sends SIGINT, as Ctrl-C does, and returns the exit status.
     func interrupt() async throws -> Int32 {
         try await aside { [process] in

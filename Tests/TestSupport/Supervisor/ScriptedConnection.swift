@@ -184,7 +184,7 @@ package final class ScriptedConnection: LocatedConnection {
 
 extension ScriptedConnection: SameLoopConnection, InlineConnection {
     package var here: (any InlineConnection)? { home == nil ? nil : self }
-    package var bytesReceivedNow: UInt64 { 0 }
+    package func readSignsOfLife() -> SignsOfLife { SignsOfLife() }
 
     package func receiveNow(orTell receiver: any ConnectionReceiver) -> Result<Payload?, TransportError>? {
         if let arrival = next() { return arrival }

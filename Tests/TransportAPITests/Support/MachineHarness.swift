@@ -32,6 +32,16 @@ struct MachineHarness {
 
     mutating func wait(_ duration: Duration) { now = now.advanced(by: duration) }
 
+    /// Waits, and handles the deadlines until then.
+    mutating func pass(_ duration: Duration, _ signs: SignsOfLife = SignsOfLife()) {
+        let end = now.advanced(by: duration)
+        while let deadline = machine.deadline, deadline <= end {
+            now = max(now, deadline)
+            tell(.deadlineReached(signs))
+        }
+        now = end
+    }
+
     /// Opens the next connection of a session, whose server has received `received` messages.
     mutating func open(_ capabilities: Capabilities = .session, incarnation: UInt64 = 7, received: UInt64 = 0) {
         tell(.connect)

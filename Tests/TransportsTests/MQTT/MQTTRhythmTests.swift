@@ -75,7 +75,9 @@ struct MQTTRhythmTests {
             now = now.advanced(by: .seconds(1))
             client.advance(by: .seconds(1))
             if let deadline = machine.deadline, deadline <= now {
-                for _ in 0..<pings(.deadlineReached(bytesReceived: 0)) { try client.core.ping(&client.context) }
+                for _ in 0..<pings(.deadlineReached(SignsOfLife(bytesReceived: 0))) {
+                    try client.core.ping(&client.context)
+                }
             }
             let sent = client.takeOutput()
             count += sent.count / 2

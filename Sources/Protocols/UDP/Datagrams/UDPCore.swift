@@ -386,7 +386,7 @@ extension UDPCore {
     }
 
     private mutating func idleDeadline(_ context: inout CoreContext) throws(TransportError) {
-        let end = timers.lastHeard.advanced(by: configuration.idleTimeout)
+        let end = max(timers.lastHeard, context.unreadUntil).advanced(by: configuration.idleTimeout)
         guard end <= context.now else {
             timers.idleCheckAt = end
             return

@@ -102,8 +102,8 @@ final class ConnectionHandle {
     /// The memory of pending sends in bytes, as a task for each and its message.
     var bufferedBytes: Int { sendsInFlight * 1024 }
 
-    /// How many bytes the connection has received, if that is known at once; otherwise 0.
-    var bytesReceived: UInt64 { inline?.bytesReceivedNow ?? 0 }
+    /// Reads what has arrived, and returns the signs of life. A connection on another loop has none except its events.
+    func readSignsOfLife() -> SignsOfLife { inline?.readSignsOfLife() ?? SignsOfLife() }
 
     /// Notifies the connection that the network has changed.
     func networkChanged() {

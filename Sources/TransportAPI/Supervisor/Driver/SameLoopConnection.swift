@@ -31,8 +31,9 @@ package protocol InlineConnection: AnyObject {
     func networkChanged()
     /// Calls `action` for each message that the connection discards because of its size, including earlier ones.
     func reportDiscarded(to action: @escaping (DiscardedMessage) -> Void)
-    /// How many bytes have been received, without repeated ones.
-    var bytesReceivedNow: UInt64 { get }
+    /// Reads what has arrived and not been read, and returns the signs of life. Call this before a decision whether the
+    /// peer is alive.
+    func readSignsOfLife() -> SignsOfLife
 }
 
 extension Connection {

@@ -153,7 +153,7 @@ final class SupervisorDriver: ConnectionDelegate {
 
     private func armTimer() {
         timer.arm(machine.deadline) { [self] in
-            handle(.deadlineReached(bytesReceived: attempts[machine.connection]?.handle?.bytesReceived ?? 0))
+            handle(.deadlineReached(attempts[machine.connection]?.handle?.readSignsOfLife() ?? SignsOfLife()))
         }
     }
 

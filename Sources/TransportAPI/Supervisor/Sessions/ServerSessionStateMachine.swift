@@ -268,7 +268,7 @@ package struct ServerSessionStateMachine: Sendable {
         mutating get { delivery.bufferedBytes }
     }
 
-    /// When ``deadlineReached(bytesReceived:at:_:)`` is due; `nil` for never.
+    /// When ``deadlineReached(_:at:_:)`` is due; `nil` for never.
     package var deadline: Instant? {
         // `mutating`, so that the access does not copy the session.
         mutating get {
@@ -277,13 +277,18 @@ package struct ServerSessionStateMachine: Sendable {
         }
     }
 
-    package mutating func deadlineReached(bytesReceived: UInt64, at now: Instant, _ actions: inout [SupervisorAction]) {
+    /// Handles the deadline. The connection shows these signs of life.
+    package mutating func deadlineReached(
+        _ signs: SignsOfLife,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
         guard !isOver else { return }
         if let forgottenAt, forgottenAt <= now {
             return end(CloseReason(.network, text: "the client did not return"), at: now, &actions)
         }
         delivery.deadlineReached(at: now, &actions)
-        switch keepalive?.deadlineReached(bytesReceived: bytesReceived, at: now) {
+        switch keepalive?.deadlineReached(signs, at: now) {
         case .probe where delivery.style == .session:
             pingToken &+= 1
             pingSentAt = now

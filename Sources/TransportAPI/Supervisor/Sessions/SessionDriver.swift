@@ -51,8 +51,8 @@ final class SessionDriver: ConnectionDelegate {
         event(&machine, runtime.clock, &queue.actions)
         if queue.performAll(perform) {
             timer.arm(machine.deadline) { [self] in
-                let bytes = handles[machine.connection]?.bytesReceived ?? 0
-                run { $0.deadlineReached(bytesReceived: bytes, at: $1, &$2) }
+                let signs = handles[machine.connection]?.readSignsOfLife() ?? SignsOfLife()
+                run { $0.deadlineReached(signs, at: $1, &$2) }
             }
         }
         if intake.isAcknowledgedByApp { intake.unprocessedCount = machine.unprocessedCount }

@@ -170,8 +170,8 @@ package struct SupervisorStateMachine: Sendable {
         case cancel(MessageID)
         /// The app closes the supervisor.
         case close(CloseReason)
-        /// The deadline has been reached. The connection has received this number of bytes.
-        case deadlineReached(bytesReceived: UInt64)
+        /// The deadline has been reached, and the connection shows these signs of life.
+        case deadlineReached(SignsOfLife)
     }
 
     /// Handles one event, and appends the actions that follow from it.
@@ -213,13 +213,13 @@ package struct SupervisorStateMachine: Sendable {
         case .processed(let key, let isAbandoned): delivery.processed(key, isAbandoned: isAbandoned, &actions)
         case .cancel(let id): delivery.cancel(id, at: now, &actions)
         case .close(let reason): close(reason, at: now, &actions)
-        case .deadlineReached(let bytes): deadlineReached(bytes, at: now, using: &random, &actions)
+        case .deadlineReached(let signs): deadlineReached(signs, at: now, using: &random, &actions)
         case .submit: break
         }
     }
 
-    /// The time at which ``Event/deadlineReached(bytesReceived:)`` is due, or `nil` for never. The getter is
-    /// `mutating`, because reading it from a machine in a class would otherwise copy the machine.
+    /// The time at which ``Event/deadlineReached(_:)`` is due, or `nil` for never. The getter is `mutating`, because
+    /// reading it from a machine in a class would otherwise copy the machine.
     package var deadline: Instant? {
         mutating get {
             let own: Instant?
@@ -267,7 +267,7 @@ package struct SupervisorStateMachine: Sendable {
     }
 
     private mutating func deadlineReached(
-        _ bytes: UInt64,
+        _ signs: SignsOfLife,
         at now: Instant,
         using random: inout RandomSource,
         _ actions: inout [SupervisorAction]
@@ -288,7 +288,9 @@ package struct SupervisorStateMachine: Sendable {
             if let helloRetry, helloRetry <= now { sendHello(at: now, &actions) }
         case .waiting(let time) where time <= now: attempt(at: now, &actions)
         case .open:
-            switch keepalive?.deadlineReached(bytesReceived: bytes, at: now) {
+            // A connection that dies while this side does not run has not been idle for its interval only.
+            if let due = keepalive?.deadline, GracePeriod.isLate(due, at: now) { idleSince = now }
+            switch keepalive?.deadlineReached(signs, at: now) {
             case .probe: probe(at: now, &actions)
             case .dead:
                 let error = TransportError(.keepaliveTimeout, .open, "the peer did not answer")

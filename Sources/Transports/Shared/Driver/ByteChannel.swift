@@ -20,6 +20,8 @@ protocol ByteChannel: AnyObject {
     var foreignBytes: UInt64 { get }
     /// How many bytes the kernel has taken and the peer's kernel has not acknowledged; 0 if unknown.
     var unacknowledgedBytes: Int { get }
+    /// How many of the bytes that were passed to the kernel the peer's kernel has acknowledged; all if unknown.
+    var bytesAcknowledged: UInt64 { get }
     /// The kernel's segment counts, if it reports them.
     var segmentCounts: SegmentCounts? { get }
 
@@ -62,6 +64,8 @@ protocol ByteChannel: AnyObject {
 extension ByteChannel {
     /// The default for channels that do not know this number.
     var unacknowledgedBytes: Int { 0 }
+    /// The default for channels that do not know this number.
+    var bytesAcknowledged: UInt64 { bytesSent }
     /// The default for channels that hold no bytes.
     var bufferedBytes: Int { 0 }
     /// The default for channels that hold no bytes.
@@ -97,6 +101,7 @@ extension StreamChannel {
     var tlsBytesSent: UInt64 { 0 }
     var encryption: TLSDescription? { nil }
     var unacknowledgedBytes: Int { 0 }
+    var bytesAcknowledged: UInt64 { bytesSent }
     var peer: SocketAddress? { nil }
     func advance() -> StreamProgress { .ready }
 

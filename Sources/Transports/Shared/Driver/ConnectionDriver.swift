@@ -66,6 +66,8 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     /// The memory that the owner was last notified of, in bytes.
     @exclusivity(unchecked) var bufferedBytes = 0
     @exclusivity(unchecked) private var timer: (id: UInt64, deadline: Int64)?
+    @exclusivity(unchecked) private var grace = GracePeriod()
+    @exclusivity(unchecked) private var lastSeen = LastDeadline()
     /// The deadline of the phase itself: for the handshake, the close, and the last bytes.
     @exclusivity(unchecked) var phaseDeadline: Int64?
     /// At a client, when the whole attempt ends.
@@ -205,6 +207,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
 
     private func timerFired() {
         timer = nil
+        if let deadline, deadline <= loop.now { readBeforeDeadline() }
         guard phase != .closed else { return }
         // Bytes that the peer has taken by now count for the core's deadline too.
         lookAfterClose()
@@ -212,8 +215,9 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
             (phase == .opening || phase == .open) && core.deadline.map { $0.nanoseconds <= loop.now } ?? false
         if !isCoreDue, let phaseDeadline, phaseDeadline <= loop.now { phaseDeadlineReached() }
         if isCoreDue {
+            compareWithLastDeadline()
             enterCore()
-            if reading.isReadable || reading.pauses.contains(.fullInbox) || !mayRead { noteUnread() }
+            if hasUnread || hasNotRun { noteUnread() }
             do throws(TransportError) {
                 try core.deadlineReached(&context)
             } catch {
@@ -222,6 +226,39 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
             pump()
         }
         armTimer()
+    }
+
+    /// Finds signs of life that the core does not know, before its deadline is judged.
+    ///
+    /// Output that was on its way at the last deadline has reached the peer since. Later output does not count: the system
+    /// of a peer that answers nothing may acknowledge it for ever. For a client, a part of a TLS record counts too, because
+    /// it may contain the answer. A server must not wait for a client that sends its records byte by byte.
+    func compareWithLastDeadline() {
+        guard !channel.isDatagram else { return }
+        let last = lastSeen
+        lastSeen = LastDeadline(
+            time: loop.now,
+            received: channel.bytesReceived,
+            acknowledged: channel.bytesAcknowledged,
+            left: context.output.count + channel.unacknowledgedBytes
+        )
+        if last.acknowledged < min(lastSeen.acknowledged, last.end) {
+            context.outputMoved = Instant(nanoseconds: loop.now)
+        }
+        if owner == nil, lastSeen.received > last.received, reading.lastHeard <= last.time { noteUnread() }
+    }
+
+    /// Whether bytes may have arrived that were not read. Datagrams are read even if there is no room for their messages.
+    private var hasUnread: Bool {
+        reading.isReadable || !mayRead || reading.pauses.contains(.fullInbox) && !channel.isDatagram
+    }
+
+    /// Whether the core's deadline is checked so late that this process was stopped, and the peer therefore gets more
+    /// time. Its answer may still be on its way.
+    private var hasNotRun: Bool {
+        guard let due = core.deadline else { return false }
+        let lastReceived = Instant(nanoseconds: reading.lastHeard)
+        return grace.give(due, lastReceived: lastReceived, at: Instant(nanoseconds: loop.now))
     }
 
     /// Informs the core that received bytes may have been left unread until now.
@@ -237,8 +274,8 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         // The time of a silent peer is over, but this one has sent something.
         case .opening where hasHeard && (attemptDeadline ?? .min) > loop.now: phaseDeadline = attemptDeadline
         case .opening where !isSecure:
-            // At a client, a failure that was found just before is the reason.
-            if owner == nil { secure() }
+            // At a client, a failure that was found just before is the reason. At a server, the next step may wait.
+            if owner == nil || schedule.contains(.handshake) { secure() }
             guard phase == .opening, !isSecure else { return }
             let sentence = channel.lateHandshake ?? "the TLS handshake was not complete in time"
             end(TransportError(.timedOut, .secure, sentence), abort: true)
@@ -249,5 +286,21 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         case .draining: close(abort: true)
         case .open, .closed: phaseDeadline = nil
         }
+    }
+}
+
+/// What a stream had received and sent at the last deadline of the core.
+private struct LastDeadline {
+    var time: Int64 = 0
+    var received: UInt64 = 0
+    /// How many bytes the peer's kernel had acknowledged, and that number once it has acknowledged all output until then.
+    var acknowledged: UInt64 = 0
+    var end: UInt64 = 0
+
+    init() {}
+
+    init(time: Int64, received: UInt64, acknowledged: UInt64, left: Int) {
+        (self.time, self.received, self.acknowledged) = (time, received, acknowledged)
+        end = acknowledged + UInt64(left)
     }
 }

@@ -240,9 +240,18 @@ extension ConnectionDriver {
         return current
     }
 
-    package var bytesReceivedNow: UInt64 {
-        channel.bytesReceived
-            - min(channel.bytesReceived, channel.foreignBytes + context.counters.repeatedBytes)
+    package func readSignsOfLife() -> SignsOfLife {
+        readBeforeDeadline()
+        let received = channel.bytesReceived
+        var signs = SignsOfLife(
+            bytesReceived: received - min(received, channel.foreignBytes + context.counters.repeatedBytes)
+        )
+        if !channel.isDatagram, phase != .closed {
+            let waiting = waiting.blocked.reduce(0) { $0 + $1.payload.bytes.count }
+            signs.bytesTaken = channel.bytesAcknowledged
+            signs.bytesLeft = UInt64(waiting + context.output.count + channel.unacknowledgedBytes)
+        }
+        return signs
     }
 }
 

@@ -175,6 +175,18 @@ extension ConnectionDriver {
         tellMemory()
     }
 
+    /// Reads and processes input whose turn has not come, because a deadline is about to be checked. After a process was
+    /// stopped, the peer's answer has often arrived and was not read.
+    func readBeforeDeadline() {
+        guard isSecure, phase == .opening || phase == .open, reading.isReadable || isDeferred else { return }
+        let wasDeferred = isDeferred
+        schedule.remove(.deferred)
+        share.end = 0
+        pump()
+        readWhilePossible()
+        if wasDeferred, writing.flush != .none { flushIfRequested() }
+    }
+
     /// Processes a read that did not empty the channel, measures the time, and adapts the size of the next read.
     private func pumpMuch() {
         let start = MonotonicClock.now()

@@ -221,6 +221,7 @@ final class ProxyTunnel: StreamChannel, PollHandler, ScheduledHandler {
     }
 
     var unacknowledgedBytes: Int { stream.unacknowledgedBytes }
+    var bytesAcknowledged: UInt64 { stream.bytesAcknowledged }
     var bufferedBytes: Int { input.capacity + stream.bufferedBytes }
     var holdsOutput: Bool { stream.holdsOutput }
     var segmentCounts: SegmentCounts? { stream.segmentCounts }

@@ -328,7 +328,15 @@ extension ConnectionDriver {
             end(TransportError(.timedOut, .open, sentence), abort: true)
             return true
         }
-        guard now - max(reading.lastHeard, started) >= bounds.idleTimeout.wholeNanoseconds else { return false }
+        // While output that had to wait still leaves, the client reads it.
+        func isIdle() -> Bool {
+            let lastSign = max(reading.lastHeard, started, context.outputMoved.nanoseconds)
+            return now - lastSign >= bounds.idleTimeout.wholeNanoseconds
+        }
+        guard isIdle() else { return false }
+        readBeforeDeadline()
+        compareWithLastDeadline()
+        guard phase == .open, isIdle() else { return false }
         let sentence = "nothing has come from the client in \(bounds.idleTimeout)"
         abandon(CloseReason(TransportError(.keepaliveTimeout, .open, sentence)))
         return true

@@ -87,7 +87,7 @@ struct CompletedSendTests {
         let old = client.submit()
         end(&client, [old])
         client.wait(.seconds(61))
-        client.tell(.deadlineReached(bytesReceived: 0))
+        client.tell(.deadlineReached(SignsOfLife(bytesReceived: 0)))
         #expect(client.outcomes(old) == [.unknown(.acknowledgementMissing)])
         _ = reopen(&client)
         let closed = client.submit()

@@ -59,7 +59,7 @@ import Testing
         client.tell(.ended(2, lost))
         client.tell(.settled(2, id, .rejected(gone)))
         client.wait(.seconds(61))
-        client.tell(.deadlineReached(bytesReceived: 0))
+        client.tell(.deadlineReached(SignsOfLife(bytesReceived: 0)))
         #expect(client.outcomes(id) == [.unknown(.acknowledgementMissing)])
     }
 

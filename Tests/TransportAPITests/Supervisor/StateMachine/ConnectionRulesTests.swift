@@ -15,9 +15,10 @@ import Testing
         var client = MachineHarness(Self.watchful)
         client.open()
         client.wait(.seconds(30))
-        client.tell(.deadlineReached(bytesReceived: 500))
-        client.wait(.seconds(8))
-        client.tell(.deadlineReached(bytesReceived: 500))
+        client.tell(.deadlineReached(SignsOfLife(bytesReceived: 500)))
+        client.pass(.milliseconds(7999), SignsOfLife(bytesReceived: 500))
+        #expect(!client.hasAbandoned(1))
+        client.pass(.milliseconds(1), SignsOfLife(bytesReceived: 500))
         #expect(client.hasAbandoned(1))
     }
 
@@ -26,9 +27,9 @@ import Testing
         var client = MachineHarness(Self.watchful)
         client.open()
         client.wait(.seconds(30))
-        client.tell(.deadlineReached(bytesReceived: 500))
+        client.tell(.deadlineReached(SignsOfLife(bytesReceived: 500)))
         client.wait(.seconds(8))
-        client.tell(.deadlineReached(bytesReceived: 600))
+        client.tell(.deadlineReached(SignsOfLife(bytesReceived: 600)))
         #expect(!client.hasAbandoned(1))
         #expect(client.machine.deadline == Instant.zero.advanced(by: .seconds(60)))
     }
@@ -40,7 +41,7 @@ import Testing
         var client = MachineHarness(Self.watchful)
         client.open()
         client.wait(.seconds(30))
-        client.tell(.deadlineReached(bytesReceived: 500))
+        client.tell(.deadlineReached(SignsOfLife(bytesReceived: 500)))
         #expect(
             client.machine.deadline == Instant.zero.advanced(by: .seconds(32)),
             "the machine checks for bytes while it waits"
@@ -49,7 +50,7 @@ import Testing
         let limit = Instant.zero.advanced(by: .seconds(70))
         while !client.hasAbandoned(1), let deadline = client.machine.deadline, deadline < limit {
             client.now = deadline
-            client.tell(.deadlineReached(bytesReceived: 600))
+            client.tell(.deadlineReached(SignsOfLife(bytesReceived: 600)))
         }
         #expect(client.hasAbandoned(1))
     }
@@ -61,12 +62,12 @@ import Testing
         client.wait(.seconds(30))
         var probes = 0
         for _ in 0..<4 {
-            probes += client.tell(.deadlineReached(bytesReceived: 0)).count
+            probes += client.tell(.deadlineReached(SignsOfLife(bytesReceived: 0))).count
             client.wait(.seconds(2))
         }
         #expect(probes == 4)
         #expect(!client.hasAbandoned(1))
-        client.tell(.deadlineReached(bytesReceived: 0))
+        client.tell(.deadlineReached(SignsOfLife(bytesReceived: 0)))
         #expect(client.hasAbandoned(1))
     }
 
@@ -102,7 +103,7 @@ import Testing
         #expect(client.attempts == [false, true, true])
         client.tell(.connected(3, .session))
         client.tell(.ended(3, lost))
-        client.tell(.deadlineReached(bytesReceived: 0))
+        client.tell(.deadlineReached(SignsOfLife(bytesReceived: 0)))
         #expect(client.attempts == [false, true, true, false])
     }
 
@@ -115,7 +116,7 @@ import Testing
         client.tell(.connected(2, .session))
         client.tell(.received(2, SessionFrame.welcome(incarnation: 7, received: 0).payload))
         client.tell(.ended(2, lost))
-        client.tell(.deadlineReached(bytesReceived: 0))
+        client.tell(.deadlineReached(SignsOfLife(bytesReceived: 0)))
         client.tell(.failed(3, expired))
         #expect(client.attempts == [false, true, false, true])
         client.tell(.failed(4, expired))
@@ -130,7 +131,7 @@ import Testing
         let expired = TransportError(.authenticationFailed, .handshake, "expired")
         client.tell(.connect)
         client.tell(.failed(1, gone))
-        client.tell(.deadlineReached(bytesReceived: 0))
+        client.tell(.deadlineReached(SignsOfLife(bytesReceived: 0)))
         client.tell(.failed(2, expired))
         client.tell(.connected(3, .session))
         client.tell(.received(3, SessionFrame.welcome(incarnation: 7, received: 0).payload))
@@ -155,7 +156,7 @@ import Testing
             client.tell(.connected(client.machine.connection, .broker))
             client.wait(.seconds(60))
             client.tell(.ended(client.machine.connection, CloseReason(late)))
-            client.tell(.deadlineReached(bytesReceived: 0))
+            client.tell(.deadlineReached(SignsOfLife(bytesReceived: 0)))
         }
         #expect(client.machine.phase == .closed && client.attempts.count == 3)
     }
@@ -171,7 +172,7 @@ import Testing
             client.tell(.ended(client.machine.connection, CloseReason(.peer)))
             guard let next = client.machine.deadline else { break }
             client.now = next
-            client.tell(.deadlineReached(bytesReceived: 0))
+            client.tell(.deadlineReached(SignsOfLife(bytesReceived: 0)))
         }
         #expect(client.attempts.count > 60)
         #expect(client.attempts.count <= 67)

@@ -33,7 +33,7 @@ struct DisturbedPathTests {
     private func fail(_ harness: inout MachineHarness, _ error: TransportError = portal) -> Duration? {
         if case .waiting(let time) = harness.machine.phase {
             harness.now = max(harness.now, time)
-            harness.tell(.deadlineReached(bytesReceived: 0))
+            harness.tell(.deadlineReached(SignsOfLife()))
         }
         let actions = harness.tell(.failed(harness.machine.connection, error))
         for case .state(.waiting(let delay, _)) in actions { return delay }
@@ -115,7 +115,7 @@ struct DisturbedPathTests {
         var harness = MachineHarness(.session)
         harness.open()
         harness.tell(.ended(harness.machine.connection, lost))
-        harness.tell(.deadlineReached(bytesReceived: 0))
+        harness.tell(.deadlineReached(SignsOfLife()))
         harness.tell(.connected(harness.machine.connection, .session, isVerified: isVerified))
         harness.tell(.received(harness.machine.connection, Payload(Array("HTTP/1.1 302 Found".utf8))))
         #expect(harness.machine.isOver == isVerified)

@@ -21,7 +21,7 @@ struct EndpointRoundsTests {
     }
 
     private mutating func fail(_ code: TransportError.Code) -> [Duration] {
-        defer { _ = handle(.deadlineReached(bytesReceived: 0)) }
+        defer { _ = handle(.deadlineReached(SignsOfLife(bytesReceived: 0))) }
         return handle(.failed(machine.connection, TransportError(code, .handshake, "no")))
     }
 
@@ -56,7 +56,7 @@ struct EndpointRoundsTests {
             #expect(machine.endpoint == endpoint)
             #expect(refuseLate(.serverUnavailable).count == 1)
             machine.phase = .waiting(.zero)
-            _ = handle(.deadlineReached(bytesReceived: 0))
+            _ = handle(.deadlineReached(SignsOfLife(bytesReceived: 0)))
         }
     }
 
@@ -70,7 +70,7 @@ struct EndpointRoundsTests {
             #expect(machine.endpoint == endpoint)
             #expect(refuseLate(code).count == 1)
             machine.phase = .waiting(.zero)
-            _ = handle(.deadlineReached(bytesReceived: 0))
+            _ = handle(.deadlineReached(SignsOfLife(bytesReceived: 0)))
         }
         #expect(machine.endpoint == 2)
         #expect(refuseLate(code).isEmpty)

@@ -58,11 +58,11 @@ struct WrongModeRulesTests {
         let connection = harness.machine.connection
         harness.tell(.connected(connection, Self.pinging))
         harness.wait(.seconds(5))
-        let actions = harness.tell(.deadlineReached(bytesReceived: 0))
+        let actions = harness.tell(.deadlineReached(SignsOfLife(bytesReceived: 0)))
         #expect(actions.contains { if case .ping(connection) = $0 { true } else { false } })
         if isAlive { harness.tell(.pong(connection, .milliseconds(1))) }
         harness.wait(.seconds(5))
-        harness.tell(.deadlineReached(bytesReceived: 0))
+        harness.tell(.deadlineReached(SignsOfLife(bytesReceived: 0)))
     }
 
     @Test(
@@ -140,12 +140,12 @@ struct WrongModeRulesTests {
         harness.tell(.ended(harness.machine.connection, foreign))
         #expect(try #require(last(harness)).isClosed == false)
         harness.wait(.seconds(60))
-        harness.tell(.deadlineReached(bytesReceived: 0))
+        harness.tell(.deadlineReached(SignsOfLife(bytesReceived: 0)))
         #expect(harness.machine.endpoint == 1)
         harness.tell(.connected(harness.machine.connection, .session))
         harness.tell(.ended(harness.machine.connection, CloseReason(.network)))
         harness.wait(.seconds(60))
-        harness.tell(.deadlineReached(bytesReceived: 0))
+        harness.tell(.deadlineReached(SignsOfLife(bytesReceived: 0)))
         #expect(harness.machine.endpoint == 1, "the one that speaks another protocol is not tried again")
         harness.tell(.connected(harness.machine.connection, .session))
         harness.tell(.ended(harness.machine.connection, foreign))

@@ -76,7 +76,7 @@ private final class Probe: @unchecked Sendable {
     /// Makes the driver call its core's deadline, which has passed already.
     func look(_ driver: ConnectionDriver) async {
         let before = looks.count
-        due = .zero
+        due = Instant(nanoseconds: driver.loop.now)
         driver.armTimer()
         while looks.count == before, !Task.isCancelled { await Task.yield() }
     }
