@@ -1,5 +1,5 @@
 /// Decides whether a silent peer gets more time because this side has not run: its process was stopped, or the machine
-/// was suspended. The peer's answer may still be on its way then.
+/// was suspended. The peer's answer may still be in flight then.
 ///
 /// More time is given once. Only after bytes have been received, it is given again. So a process that is always late
 /// still detects that a peer is dead.

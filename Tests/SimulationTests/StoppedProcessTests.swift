@@ -6,8 +6,8 @@ import Transports
 @testable import EmbeddedServers
 @testable import Simulation
 
-/// Processes that do not run for a while, as after SIGSTOP and SIGCONT. What their peers have sent meanwhile waits in their
-/// sockets.
+/// Processes that do not run for a while, as after SIGSTOP and SIGCONT. The bytes that their peers have sent
+/// meanwhile wait in their sockets.
 @Suite("A process that was stopped", .timeLimit(.minutes(5)))
 struct StoppedProcessTests {
     private func configuration(isSession: Bool) -> SupervisorConfiguration {
@@ -16,7 +16,7 @@ struct StoppedProcessTests {
         return configuration
     }
 
-    /// Stops a client when it has sent its ping, and the pong is on its way.
+    /// Stops a client when it has sent its ping, and the pong is in flight.
     @Test(
         "A client reads the pong that has come meanwhile, and keeps its connection",
         arguments: ["ws", "tls"],

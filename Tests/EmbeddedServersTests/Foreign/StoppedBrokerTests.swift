@@ -36,7 +36,7 @@ struct StoppedBrokerTests {
             }
         }
         /// Receives until a message of each client with `base` has come.
-        func hear(_ base: UInt8) async throws {
+        func receiveAll(_ base: UInt8) async throws {
             var missing = Set(base..<base + Self.clients)
             while !missing.isEmpty {
                 let message = try #require(try await subscriber.receive())
@@ -44,7 +44,7 @@ struct StoppedBrokerTests {
             }
         }
         await send(10)
-        try await hear(10)
+        try await receiveAll(10)
         serving.signal(SIGSTOP)
         for second in 0..<5 {
             await send(20)
@@ -55,7 +55,7 @@ struct StoppedBrokerTests {
         }
         serving.signal(SIGCONT)
         await send(30)
-        try await hear(30)
+        try await receiveAll(30)
         for client in clients { await client.close() }
         await subscriber.close()
         #expect(try await serving.interrupt() == 130)

@@ -11,7 +11,7 @@ import Musl
 import Darwin
 #endif
 
-/// What the handler of the signal has done, and whether it may return.
+/// The steps of the signal handler so far, and whether it may return.
 private let stop = Atomic<Int>(0)
 
 /// Stops the thread of a loop as SIGSTOP stops a process: a signal interrupts its wait, and its handler does not return
@@ -61,7 +61,7 @@ struct StoppedLoopTests {
         let due = MonotonicClock.now() + 50_000_000
         let thread = await onLoop(loop) { () -> UInt in
             do { _ = try loop.watch(reading, for: .read, Reader(record)) } catch { record.events.append("\(error)") }
-            // Whoever has started the tests may have blocked the signal.
+            // The program that started the tests may have blocked the signal.
             var signals = sigset_t()
             sigemptyset(&signals)
             sigaddset(&signals, SIGUSR2)

@@ -230,7 +230,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
 
     /// Finds signs of life that the core does not know, before its deadline is judged.
     ///
-    /// Output that was on its way at the last deadline has reached the peer since. Later output does not count: the system
+    /// Output that was in flight at the last deadline has reached the peer since. Later output does not count: the system
     /// of a peer that answers nothing may acknowledge it for ever. For a client, a part of a TLS record counts too, because
     /// it may contain the answer. A server must not wait for a client that sends its records byte by byte.
     func compareWithLastDeadline() {
@@ -254,7 +254,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     }
 
     /// Whether the core's deadline is checked so late that this process was stopped, and the peer therefore gets more
-    /// time. Its answer may still be on its way.
+    /// time. Its answer may still be in flight.
     private var hasNotRun: Bool {
         guard let due = core.deadline else { return false }
         let lastReceived = Instant(nanoseconds: reading.lastHeard)
@@ -289,7 +289,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     }
 }
 
-/// What a stream had received and sent at the last deadline of the core.
+/// The numbers of bytes that a stream had received and sent at the last deadline of the core.
 private struct LastDeadline {
     var time: Int64 = 0
     var received: UInt64 = 0

@@ -143,6 +143,7 @@ final class ConnectionUser: @unchecked Sendable {
 
     /// Fails if a connection ended in a way that no fault and no app explains.
     private func check(_ reason: CloseReason) {
+        if run.plan.endurance != nil, !isClosing { run.checker.fail("\(name) did not endure: \(reason)") }
         guard let error = reason.error else { return checkNotice() }
         if error.detail == TLSProblem.brokenRecord.rawValue, !run.wasDamaged {
             run.checker.fail("\(name) ended without damage: \(error)")

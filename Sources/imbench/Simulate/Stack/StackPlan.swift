@@ -121,6 +121,29 @@ struct StackPlan {
         case kill(isServer: Bool, losesPower: Bool, Int64)
     }
 
+    /// A schedule in which no connection may be taken for dead, and its keepalives.
+    struct Endurance {
+        enum Kind: Equatable {
+            /// The path is slow, and everything else works.
+            case slowPath
+            /// One side's processes are stopped for a time, and continue.
+            case stops(server: Bool)
+        }
+
+        /// After which silence a side asks its peer, and how long it waits for the answer, in seconds.
+        struct Asking {
+            var interval: Int
+            var timeout: Int
+
+            /// That of a side which never asks, so that it endures a stop of its peer.
+            static let endless = Asking(interval: 3600, timeout: 600)
+        }
+
+        var kind: Kind
+        var client: Asking
+        var server: Asking
+    }
+
     var carrier: Carrier
     /// Whether the transport is encrypted.
     var isEncrypted = false
@@ -163,6 +186,9 @@ struct StackPlan {
     var roomOutbox = 1000
     /// The first of the two addresses of the server's name; `nil` if the server has only its own.
     var decoy: StackDecoy.Kind?
+    /// Whether connections end only if an app closes them; `nil` if other things may end them. Then each side asks the
+    /// other one after short silences.
+    var endurance: Endurance?
     /// An attacker that connects to the server; `nil` if there is none.
     var intruder: StackIntruder.Kind?
 
@@ -209,6 +235,8 @@ struct StackPlan {
         if style == .kept, subscriptions.chance(50) { drawSubscriptions(&subscriptions) }
         var refusals = SimulationRandom(seed: seed, stream: 10)
         if style == .kept || style == .session, refusals.chance(30) { drawRefusals(&refusals) }
+        var enduring = SimulationRandom(seed: seed, stream: 12)
+        drawEndurance(&enduring)
     }
 
     /// A server that refuses messages which its clients may send. A session server has told its limit; a broker closes the
@@ -234,6 +262,68 @@ struct StackPlan {
             let length = Int64(random.magnitude(100_000...1_000_000_000))
             let at = Int64(random.magnitude(100_000...2_000_000_000))
             faults.append((at, .kill(isServer: random.chance(50), losesPower: random.chance(30), length)))
+        }
+    }
+
+    /// Some schedules have only a slow path, or only processes that are stopped. Datagrams may be lost there, so all are over
+    /// streams.
+    private mutating func drawEndurance(_ random: inout SimulationRandom) {
+        guard !carrier.isDatagram, random.chance(12) else { return }
+        let isSlow = random.chance(50)
+        style = !carrier.isBroker ? .session : carrier.isAcknowledged && random.chance(50) ? .kept : .plain
+        options = carrier.options + (style == .kept ? ["clean-session=off"] : [])
+        (clients, connections, roomOutbox, maximumBuffered, bound) = (random.int(1...2), 1, 1000, 0, (0, 0))
+        (exits, isShared, acknowledges, hasDoubter, hasBully, intruder) = (false, false, false, false, false, nil)
+        (filters, forgets, serverLimit, decoy) = (0, false, .max, nil)
+        faults = []
+        path = SimulatedPath()
+        let latency = random.magnitude(1_000_000...100_000_000)
+        path.latency = latency...latency * 2
+        conditions.buffers = 16_384...random.one(of: [16_384, 65_536, 131_072])
+        let short = Endurance.Asking(interval: random.int(1...15), timeout: random.int(2...10))
+        var app = App()
+        app.isOnLoop = random.chance(60)
+        if isSlow {
+            // A peer that asks is a sign of life itself.
+            let other = random.chance(50) ? .endless : short
+            let asksServer = !carrier.isBroker && random.chance(50)
+            endurance = Endurance(
+                kind: .slowPath,
+                client: asksServer ? other : short,
+                server: asksServer ? short : other
+            )
+            path.bytesPerSecond = random.int(8_000...64_000)
+            // Messages of up to 30 s.
+            maximumMessage = path.bytesPerSecond * random.int(5...30)
+            app.messages = random.int(1...3)
+        } else {
+            // A client of MQTT gives a stopped broker up before the broker gives the client up.
+            let stopsServer = !carrier.isBroker && random.chance(50)
+            endurance = Endurance(
+                kind: .stops(server: stopsServer),
+                client: stopsServer ? .endless : short,
+                server: stopsServer ? short : .endless
+            )
+            maximumMessage = 8192
+            app.messages = random.int(10...40)
+            app.pause = 1_000_000_000
+            app.pings = 5
+            for _ in 0..<random.int(1...3) {
+                let length = Int64(random.magnitude(100_000_000...60_000_000_000))
+                faults.append(
+                    (Int64(random.int(1_000_000_000...30_000_000_000)), .pause(isServer: stopsServer, length))
+                )
+            }
+        }
+        (client, server) = (app, app)
+        if random.chance(50) { server.senders = 0 }
+        serverOptions = ["max-message=\(maximumMessage)"]
+        if let endurance, carrier.isBroker {
+            let asking = endurance.client
+            // The broker ends a client after one and a half times its keep alive.
+            let keepAlive = isSlow ? asking.interval * 2 : 3600
+            options.append("keepalive-interval=\(asking.interval)s")
+            options += ["ping-timeout=\(asking.timeout)s", "keep-alive=\(keepAlive)"]
         }
     }
 
@@ -465,6 +555,7 @@ struct StackPlan {
         if let decoy { text += ", with another address first (\(decoy))" }
         if hasDoubter { text += ", the last without trust" }
         if hasBully { text += ", the first a bully" }
+        if let endurance { text += ", which must endure: \(endurance) at \(path.bytesPerSecond) bytes in a second" }
         if let intruder { text += ", and a \(intruder)" }
         if roomOutbox < 1000 { text += ", for each of which at most \(roomOutbox) messages wait" }
         if maximumBuffered > 0 { text += ", for which the server keeps \(maximumBuffered) bytes" }

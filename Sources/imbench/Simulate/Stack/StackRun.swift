@@ -528,6 +528,7 @@ final class StackRun: @unchecked Sendable {
     private var sessionConfiguration: SessionServer.Configuration {
         var configuration = SessionServer.Configuration()
         configuration.supervisor.messageBuffer = plan.server.messageBuffer
+        if let asking = plan.endurance?.server { asking.apply(to: &configuration.supervisor.keepalive) }
         if plan.maximumBuffered > 0 { configuration.maximumBuffered = plan.maximumBuffered }
         guard plan.intruder != nil else { return configuration }
         configuration.maximumSessions = StackIntruder.maximumSessions
@@ -618,12 +619,14 @@ final class StackRun: @unchecked Sendable {
                 configuration.keepalive.interval = .seconds(draw(1...60))
                 // A broker ends several connections for each message that it refuses.
                 if plan.refuses { configuration.backoff = .fixed(.milliseconds(100)) }
+                if let asking = plan.endurance?.client { asking.apply(to: &configuration.keepalive) }
                 configuration.delivery.window = [1, 2, 64][draw(0...2)]
                 configuration.messageBuffer = plan.client.messageBuffer
                 let whole = TransportConfiguration(endpoints: [try Endpoint(url)], supervisor: configuration)
                 let user = SessionUser(self, plan.client, on: loop, process, "client\(number)")
                 let supervisor = try Supervisor(whole, registry: registry, on: loop) { setup in
                     if plan.filters > 0 { setup.observer = user }
+                    if plan.endurance != nil { setup.observer = EnduranceObserver(run: self, name: "client\(number)") }
                     if plan.style == .greeted { setup.greeting = StackGreeting.closure(self, on: loop) }
                     guard plan.style == .session, plan.acknowledges else { return }
                     // The client's next process resumes the same session.
@@ -674,4 +677,22 @@ final class StackRun: @unchecked Sendable {
 /// The number of a registered closure, for the closure itself.
 final class EnderBox: @unchecked Sendable {
     var id = 0
+}
+
+extension StackPlan.Endurance.Asking {
+    func apply(to keepalive: inout KeepaliveConfiguration) {
+        keepalive.interval = .seconds(interval)
+        keepalive.timeout = .seconds(timeout)
+    }
+}
+
+/// Fails a schedule whose connections must endure if one of them ends before an app closes it.
+struct EnduranceObserver: SupervisorObserver {
+    let run: StackRun
+    let name: String
+
+    func note(_ note: SupervisorEvent, at _: Instant) {
+        guard case .connectionEnded(_, let reason) = note, !run.isOver else { return }
+        run.checker.fail("a connection of \(name) did not endure: \(reason)")
+    }
 }

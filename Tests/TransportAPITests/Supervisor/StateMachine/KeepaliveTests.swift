@@ -2,7 +2,7 @@ import Testing
 
 @testable import TransportAPI
 
-/// What a keepalive takes for a sign of life: an interval of 30 s and a timeout of 8 s.
+/// The signs of life that a keepalive accepts, with an interval of 30 s and a timeout of 8 s.
 @Suite("The keepalive of a connection")
 struct KeepaliveTests {
     /// A keepalive with a clock. It checks at each deadline, as a driver does.
