@@ -3,10 +3,11 @@ import SocketIO
 import Testing
 import TransportAPI
 import Transports
+import TrialCertificates
 
 /// A proxy in front of a server, and connections through it.
 struct ProxiedServer {
-    static let registry = TransportRegistry.standard
+    static let registry = TransportRegistry.available
     /// The transports that have a network below them.
     static let names = registry.transports.filter { $0.defaultPort != nil }.map(\.name)
     static let streams = registry.transports.filter { $0.defaultPort != nil && !$0.isDatagram }.map(\.name)
@@ -19,7 +20,7 @@ struct ProxiedServer {
     /// An echo server behind a good path. For MQTT it is a broker.
     init(_ name: String) async throws {
         port = try ReservedPort(isDatagram: Self.registry.transport(named: name).isDatagram)
-        server = try await EmbeddedServer.start("\(name)://\(port.address)")
+        server = try await EmbeddedServer.start("\(name)://\(port.address)", registry: Self.registry)
         proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
     }
 
@@ -45,7 +46,7 @@ struct ProxiedPair {
     let server: any Connection
 
     init(_ url: String, seed: UInt64 = 1) async throws {
-        let registry = TransportRegistry.standard
+        let registry = TransportRegistry.trial
         let listener = try await registry.listen(url)
         proxy = try await FaultProxy.start(to: listener.endpoint, seed: seed)
         async let accepted = listener.accept()

@@ -3,6 +3,7 @@ import SocketIO
 import TestSupport
 import Testing
 import TransportAPI
+import TrialCertificates
 
 @testable import Transports
 
@@ -25,7 +26,7 @@ struct SessionEchoTests {
         _ buffer: Int,
         _ body: @escaping @Sendable (Session) async -> Void
     ) async throws -> (endpoint: Endpoint, stop: @Sendable () async -> Void) {
-        let registry = TransportRegistry.standard
+        let registry = TransportRegistry.trial
         var configuration = SessionServer.Configuration()
         configuration.supervisor.messageBuffer = buffer
         let server = SessionServer(configuration, on: EventLoop.shared) { session in

@@ -50,8 +50,8 @@ struct SessionTransportTests {
         #expect(bytes.framing >= plainBytes.framing + 18)
         let (opened, before) = (try #require(session.handshake), try #require(plain.handshake))
         #expect(opened.roundTrips == before.roundTrips + 1)
-        // The hello has 38 bytes, and its answer 17.
-        if transport != "ws-deflate" { #expect(opened.bytes >= before.bytes + 38 + 17) }
+        // The hello has 46 bytes, and its answer 25.
+        if transport != "ws-deflate" { #expect(opened.bytes >= before.bytes + 46 + 25) }
     }
 
     @Test("A connection that is lost ends the row, because the supervisor does not reconnect")

@@ -42,6 +42,8 @@ class Session {
         this.received = 0
         this.sent = 0
         this.attempt = 0
+        /** The size of the largest message that the server accepts. */
+        this.limit = Infinity
         /** Attempts that have failed, for the backoff. */
         this.failures = 0
         /** Attempts since the last connection. */
@@ -54,9 +56,12 @@ class Session {
 
     // The user
 
-    /** Sends a message in its turn. The key comes back with the acknowledgement. Returns false if too many wait. */
+    /**
+     * Sends a message in its turn. The key comes back with the acknowledgement. Returns false if too many wait, or if the
+     * message is larger than the server accepts.
+     */
     send(bytes, textSize, key) {
-        if (this.outbox.length >= Limits.outbox) return false
+        if (this.outbox.length >= Limits.outbox || bytes.length > this.limit) return false
         this.outbox.push({ bytes, textSize, key, number: 0, sentAt: 0 })
         this.flush()
         return true
@@ -143,13 +148,15 @@ class Session {
     // Frames
 
     sayHello() {
-        const body = new Uint8Array(37)
+        const body = new Uint8Array(45)
         const view = new DataView(body.buffer)
-        body[0] = 1
+        body[0] = 2
         body.set(this.identifier, 1)
         body.set(this.incarnation, 17)
         view.setBigUint64(25, BigInt(this.received))
         view.setUint32(33, this.attempt)
+        // This side accepts messages of any size.
+        view.setBigUint64(37, 0xffffffffffffffffn)
         this.write(Kind.hello, body, `hello, attempt ${this.attempt}`)
     }
 
@@ -186,7 +193,7 @@ class Session {
         switch (frame[0]) {
         case Kind.welcome:
             note("welcome")
-            return this.welcome(frame.slice(1, 9), number(9))
+            return this.welcome(frame.slice(1, 9), number(9), number(17))
         case Kind.binary:
         case Kind.text:
         case Kind.skip: {
@@ -221,7 +228,8 @@ class Session {
         }
     }
 
-    welcome(incarnation, received) {
+    welcome(incarnation, received, limit) {
+        this.limit = limit
         const isResumed = incarnation.every((byte, index) => byte === this.incarnation[index])
         if (isResumed) {
             this.forget(received)
