@@ -3,9 +3,15 @@ import TransportAPI
 
 /// An observer that keeps all its events.
 package final class Recorder: SupervisorObserver {
+    private struct Waiter: Sendable {
+        let fits: @Sendable ([SupervisorEvent]) -> Bool
+        let continuation: UnsafeContinuation<Void, Never>
+    }
+
     private struct State: Sendable {
         var events: [SupervisorEvent] = []
-        var waiters: [(@Sendable ([SupervisorEvent]) -> Bool, UnsafeContinuation<Void, Never>)] = []
+        var waiters: [Int: Waiter] = [:]
+        var lastWaiter = 0
     }
 
     private let state = Locked(State())
@@ -23,22 +29,30 @@ package final class Recorder: SupervisorObserver {
         let ready = state.withLock { state in
             state.events.append(event)
             let events = state.events
-            let ready = state.waiters.filter { $0.0(events) }
-            if !ready.isEmpty { state.waiters.removeAll { $0.0(events) } }
-            return ready
+            let ready = state.waiters.filter { $0.value.fits(events) }
+            for number in ready.keys { state.waiters[number] = nil }
+            return ready.values
         }
-        for (_, continuation) in ready { continuation.resume() }
+        for waiter in ready { waiter.continuation.resume() }
     }
 
-    /// Waits until `fits` returns true for the events so far.
+    /// Waits until `fits` returns true for the events so far, or the task is cancelled. The time limit of a test cancels it.
     package func wait(_ fits: @escaping @Sendable ([SupervisorEvent]) -> Bool) async {
-        await withUnsafeContinuation { continuation in
-            let isReady = state.withLock { state in
-                if fits(state.events) { return true }
-                state.waiters.append((fits, continuation))
-                return false
+        let number = state.withLock { state in
+            state.lastWaiter += 1
+            return state.lastWaiter
+        }
+        await withTaskCancellationHandler {
+            await withUnsafeContinuation { continuation in
+                let isReady = state.withLock { state in
+                    if Task.isCancelled || fits(state.events) { return true }
+                    state.waiters[number] = Waiter(fits: fits, continuation: continuation)
+                    return false
+                }
+                if isReady { continuation.resume() }
             }
-            if isReady { continuation.resume() }
+        } onCancel: {
+            state.withLock { $0.waiters.removeValue(forKey: number) }?.continuation.resume()
         }
     }
 

@@ -58,7 +58,7 @@ final class PlainServer: Sendable {
         await texts.wait(forText: fits)
     }
 
-    /// Closes all connections.
+    /// Closes all connections that it has accepted. A client can be open earlier, so wait for a message of it before.
     func dropConnections() async {
         let connections = state.withLock { state in
             defer { state.connections = [] }
