@@ -132,9 +132,12 @@ struct OutageRun: Sendable {
     }
 
     /// The longest time to detect that packets are dropped. While the client waits for a pong, the server's own ping may
-    /// still arrive, and any received byte is a sign of life.
+    /// still arrive, and any received byte is a sign of life. The proxy's system still acknowledges a stream. So the time
+    /// limit of the pong begins again when the acknowledgement of the output before the ping is seen: after a round trip,
+    /// and after a quarter of the limit at the latest.
     private var timeToDetect: Duration {
-        (fault == .blackHoleToServer ? timing.interval : .zero) + timing.interval + timing.timeout + timing.inTransit
+        let most = (fault == .blackHoleToServer ? timing.interval : .zero) + timing.interval + timing.timeout
+        return most + timing.inTransit + (transport.isDatagram ? .zero : timing.inTransit * 2 + timing.timeout / 4)
     }
 
     // MARK: The parts
