@@ -101,6 +101,7 @@ struct SessionRecord {
             case .transmit(let connection, let id, _):
                 try ensure(live.contains(connection), "a message is sent over closed connection \(connection)")
                 if let id { handed.append((connection, id)) }
+            case .complete(let connection, let id, _, _): handed.append((connection, id))
             case .confirm(let connection, let count):
                 try ensure(live.contains(connection), "a message is acknowledged over closed connection \(connection)")
                 try ensure(count > 0, "an acknowledgement of nothing")
