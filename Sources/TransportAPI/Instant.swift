@@ -1,8 +1,8 @@
 /// A point on the monotonic clock, in nanoseconds since an arbitrary origin.
 ///
 /// Protocol cores and the supervisor take the time as an argument and never read a clock, so that a test can run them
-/// for a million simulated hours. Drivers take the time from `CLOCK_BOOTTIME` on Linux,
-/// which also runs while the machine is suspended.
+/// for a million simulated hours. Drivers take the time from `CLOCK_BOOTTIME` on Linux, which also runs while the machine
+/// is suspended.
 public struct Instant: InstantProtocol, Sendable, Hashable {
     /// Nanoseconds since the clock's origin.
     public var nanoseconds: Int64

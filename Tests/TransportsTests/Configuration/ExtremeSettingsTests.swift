@@ -118,7 +118,7 @@ struct ExtremeSettingsTests {
         let sessions = SessionServer(server) { session in
             Task {
                 for await payload in session.messages { answered.yield(await session.send(payload)) }
-                answered.yield(.expired)
+                answered.finish()
             }
         }
         let serving = Task { () -> TransportError? in

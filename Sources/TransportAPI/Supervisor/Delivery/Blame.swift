@@ -130,8 +130,8 @@ package struct Blame: Sendable {
 }
 
 extension Blame.Evidence {
-    /// The conclusion from the reason of an ended connection. Only a connection that was
-    /// open, in a session after the welcome, can have refused a message.
+    /// The conclusion from the reason of an ended connection. Only a connection that was open, in a session after the
+    /// welcome, can have refused a message.
     package init(_ reason: CloseReason) {
         let error = reason.asError
         guard error.phase == .open else {

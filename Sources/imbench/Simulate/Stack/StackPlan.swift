@@ -547,7 +547,7 @@ struct StackPlan {
         var text =
             "\(carrier.rawValue)\(isEncrypted ? " over TLS" : "") \(style.rawValue), \(clients) clients with \(connections) connections, \(options.joined(separator: "&"))"
         text += "&max-message=\(maximumMessage)"
-        if refuses { text += ", of which the server refuses some" }
+        if refuses { text += ", and the server refuses some messages" }
         if exits { text += ", which exit" }
         if acknowledges { text += ", which acknowledge after processing" }
         if filters > 0 { text += ", with \(filters) filters of their own\(forgets ? " and a forgotten one" : "")" }
