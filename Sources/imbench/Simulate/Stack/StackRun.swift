@@ -617,8 +617,9 @@ final class StackRun: @unchecked Sendable {
                 var configuration = SupervisorConfiguration()
                 if plan.style == .session || plan.style == .room { configuration.delivery.mode = .session }
                 configuration.keepalive.interval = .seconds(draw(1...60))
-                // A broker ends several connections for each message that it refuses.
-                if plan.refuses { configuration.backoff = .fixed(.milliseconds(100)) }
+                // A broker ends several connections for each message that it refuses. A session server ends none for that.
+                // If its clients returned as fast whenever it keeps too much for them, a schedule would never end.
+                if plan.refuses, plan.carrier.isBroker { configuration.backoff = .fixed(.milliseconds(100)) }
                 if let asking = plan.endurance?.client { asking.apply(to: &configuration.keepalive) }
                 configuration.delivery.window = [1, 2, 64][draw(0...2)]
                 configuration.messageBuffer = plan.client.messageBuffer
