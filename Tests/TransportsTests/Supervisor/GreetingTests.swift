@@ -281,9 +281,14 @@ struct GreetingTests {
         #expect(refused?.contains("'preparation'") == true && refused?.contains("S3cret") == false)
         var configuration = TransportConfiguration(endpoints: [try Endpoint("tcp://host")])
         configuration.supervisor.delivery.mode = .session
-        #expect(throws: TransportError.self) { try Supervisor(configuration) { $0.greeting = { _, _ in } } }
+        let ofCode = #expect(throws: TransportError.self) {
+            try Supervisor(configuration) { $0.greeting = { _, _ in } }
+        }
         configuration.greeting = ["S3cret"]
-        #expect(throws: TransportError.self) { try Supervisor(configuration) }
+        let ofFile = #expect(throws: TransportError.self) { try Supervisor(configuration) }
+        for error in [ofCode, ofFile] {
+            #expect(error?.code == .invalidConfiguration && error?.reason.contains("'preparation'") == true)
+        }
         #expect(!String(reflecting: configuration).contains("S3cret"))
     }
 }
