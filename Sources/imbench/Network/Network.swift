@@ -53,6 +53,12 @@ struct Network: Sendable, Hashable {
         ),
     ]
 
+    /// How long these bytes and their echo take at the limited rates, without headers and waiting.
+    func timeToTransfer(_ bytes: Int) -> Duration {
+        let rates = [rateToClient, rateToServer].compactMap(\.self)
+        return .seconds(rates.reduce(0) { sum, rate in sum + Double(bytes) * 8 / rate })
+    }
+
     private static func preset(_ name: String, _ description: String, _ source: String) -> Network {
         // A test reads all presets.
         var network = (try? Network(description)) ?? Network()

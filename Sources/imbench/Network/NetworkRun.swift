@@ -72,7 +72,7 @@ func runOverNetworks(_ options: Options) throws -> Int32 {
         let limits = EchoBench.Limits(
             connect: .seconds(20) + network.delay * 20,
             ping: .seconds(10) + network.delay * 4,
-            roundTrip: network.delay * 2,
+            network: network,
             measuresKeepalive: false
         )
         let rows = EchoBench(options, stage: stage, seed: EchoBench.textSeed, limits: limits)

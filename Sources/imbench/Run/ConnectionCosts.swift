@@ -89,7 +89,7 @@ struct ConnectionCosts: Sendable {
     ) async throws(TransportError) {
         let attempts = connection.capabilities.isReliable ? 1 : 5
         // The limit of one attempt is longer than a round trip.
-        let limit = attempts == 1 ? limits.ping : limits.ping / attempts + limits.roundTrip
+        let limit = attempts == 1 ? limits.ping : limits.ping / attempts + limits.network.delay * 2
         let sentence = "the server has not answered a ping for \(limits.ping.settingText)"
         for attempt in 1...attempts {
             do throws(TransportError) {

@@ -51,8 +51,8 @@ final class EchoBench {
         var ping = Duration.seconds(5)
         /// The time to answer any message, in nanoseconds; `nil` is ``EchoClient/answerTimeout(_:)``.
         var answer: Int64?
-        /// The round-trip time of the network between client and server, which lengthens the default of `answer`.
-        var roundTrip = Duration.zero
+        /// The network between client and server, which lengthens the default of `answer`.
+        var network = Network.free
         /// Whether the keepalive is measured. A lossy network may lose its pings.
         var measuresKeepalive = true
         /// The descriptors that this process may have; `nil` raises the soft limit to the hard one.
@@ -159,7 +159,8 @@ final class EchoBench {
                 return entry
             }
             let loop = stage.clientLoop
-            let slack = limits.roundTrip.wholeNanoseconds * 10
+            let inFlight = count * options.inFlight * (entry.encoded + (options.pictureBytes ?? 0))
+            let slack = limits.network.delay * 20 + limits.network.timeToTransfer(inFlight) * 2
             let (limits, isKeepaliveKnown) = (limits, !limits.measuresKeepalive || keepalive[key.transport] != nil)
             let isPlain = key.picture == .none
             let opened = runInterruptibly(on: loop) {
@@ -198,7 +199,8 @@ final class EchoBench {
                     connection,
                     codec: key.codec.codec(),
                     message: message,
-                    answerTimeout: limits.answer ?? EchoClient.answerTimeout(connection.capabilities) + slack,
+                    answerTimeout: limits.answer ?? EchoClient.answerTimeout(connection.capabilities)
+                        + slack.wholeNanoseconds,
                     picture: picture,
                     on: loop
                 )

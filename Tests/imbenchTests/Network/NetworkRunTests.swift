@@ -57,6 +57,16 @@ struct NetworkRunTests {
         #expect(try losses(first, "to_server").lost != losses(second, "to_server").lost)
     }
 
+    /// The answer comes 6 s later, and a server that answers nothing for 5 s is given up without a network.
+    @Test("A message that the network carries slowly is waited for")
+    func slowMessage() async throws {
+        let line =
+            "--network rate=200kbit --transport tcp --codec protobuf --size 75000 --connections 1 --messages 1 --repeat 1"
+        guard let report = try await report(line) else { return }
+        let row = try #require((report["results"] as? [[String: Any]])?.first)
+        #expect(row["outcome"] as? String == "measured", "\(row)")
+    }
+
     @Test("A connection gets the rate of the network, less the headers")
     func rate() async throws {
         let line =
