@@ -85,32 +85,6 @@ extension PeerTests {
 
     // MARK: NATS
 
-    /// A NATS server with MQTT on a free port. A client without a name is the user `ann`.
-    private final class NATS: Sendable {
-        private let reserved: [ReservedPort]
-        private let folder: ScratchFolder
-        private let process: Peer
-
-        init() throws {
-            reserved = try (0..<2).map { _ in try ReservedPort(isDatagram: false) }
-            folder = try ScratchFolder()
-            let configuration = """
-                listen: "127.0.0.1:\(reserved[0].port)"
-                server_name: tests
-                jetstream { store_dir: "\(folder.path)" }
-                mqtt { listen: "127.0.0.1:\(reserved[1].port)" }
-                authorization { users = [ {user: ann, password: secret} ] }
-                no_auth_user: ann
-
-                """
-            let path = try folder.write("nats.conf", configuration)
-            process = try Peer(try #require(Peers.nats), ["-c", path])
-            try #require(process.wait(for: "Server is ready"))
-        }
-
-        func endpoint() throws -> Endpoint { try Endpoint("mqtt://127.0.0.1:\(reserved[1].port)") }
-    }
-
     /// nats-server 2.9 supports QoS 0 and 1.
     @Test("NATS takes messages before its CONNACK", .enabled(if: Peers.nats != nil), arguments: 0...1)
     func natsEarly(qos: Int) async throws {

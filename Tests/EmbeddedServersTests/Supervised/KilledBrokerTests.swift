@@ -20,7 +20,9 @@ import Transports
 /// is killed. Of the messages that came after the way was blocked, the broker has acknowledged many without effect,
 /// saved some and lost some. The publisher must send all of them again. The subscriber must drop those that it knows,
 /// and also those whose acknowledgement the broker had not read yet.
-@Suite("A broker that is killed", .serialized, .timeLimit(.minutes(5)), .ownThread)
+///
+/// `KilledBrokerClientTests.swift` has the tests without an envelope, and those with other brokers.
+@Suite("A broker that is killed", .serialized, .timeLimit(.minutes(10)), .ownThread)
 struct KilledBrokerTests {
     static let messages = 5000
     static let stoppedMessages = 20_000
@@ -51,22 +53,14 @@ struct KilledBrokerTests {
         while let state = await publisherStates.next(), !state.isOpen {}
 
         let (outcomes, report) = AsyncStream.makeStream(of: SendOutcome.self)
-        let sending = Task { await Self.send(Self.messages, over: publisher, to: report) }
+        let sending = Task { await Self.send(Self.messages, to: report) { await publisher.send($0) } }
         var (acknowledged, kills) = (0, 0)
         var others: [SendOutcome] = []
         for await outcome in outcomes {
             if outcome == .acknowledged { acknowledged += 1 } else { others.append(outcome) }
             guard kills < Self.kills, acknowledged == (kills + 1) * Self.pause else { continue }
             kills += 1
-            await Self.roundTrip(control)
-            await proxy.set(PathFaults(blackHoleToClient: true))
-            broker.save()
-            // The first answer may come in the round of the signal. The second answer comes after the save.
-            for _ in 0..<2 { await Self.roundTrip(control) }
-            broker.kill()
-            await proxy.cut(.reset)
-            await proxy.set(.none)
-            try await broker.start()
+            try await Self.killAfterSave(broker, behind: proxy, control)
             // At the next kill, both sides must have connections again.
             while let state = await subscriberStates.next(), !state.isOpen {}
             while let state = await publisherStates.next(), !state.isOpen {}
@@ -110,7 +104,7 @@ struct KilledBrokerTests {
         while let state = await publisherStates.next(), !state.isOpen {}
 
         let (outcomes, report) = AsyncStream.makeStream(of: SendOutcome.self)
-        let sending = Task { await Self.send(Self.stoppedMessages, over: publisher, to: report) }
+        let sending = Task { await Self.send(Self.stoppedMessages, to: report) { await publisher.send($0) } }
         var (acknowledged, stops) = (0, 0)
         for await outcome in outcomes where outcome == .acknowledged {
             acknowledged += 1
@@ -136,29 +130,34 @@ struct KilledBrokerTests {
     }
 
     /// A supervisor for one side, with short intervals.
-    private func supervisor(_ address: String, _ tally: Tally, qos: Int = 1) throws -> Supervisor {
+    func supervisor(
+        _ address: String,
+        _ tally: Tally,
+        qos: Int = 1,
+        mode: String = "session"
+    ) throws -> Supervisor {
         let file = """
             {
               "endpoints": ["mqtt://127.0.0.1:\(address)&qos=\(qos)&clean-session=off"],
               "backoff": {"policy": "exponential", "initial": "20ms", "maximum": "200ms", "jitter": "equal"},
               "keepalive": {"interval": "1s", "timeout": "5s"},
-              "delivery": {"mode": "session"}
+              "delivery": {"mode": "\(mode)"}
             }
             """
         return try Supervisor(TransportConfiguration(json: file.utf8)) { $0.observer = tally }
     }
 
     /// Sends the numbers in order, many of them concurrently.
-    private static func send(
+    static func send(
         _ count: Int,
-        over publisher: Supervisor,
-        to report: AsyncStream<SendOutcome>.Continuation
+        to report: AsyncStream<SendOutcome>.Continuation,
+        over send: @escaping @Sendable (Payload) async -> SendOutcome
     ) async {
         await withTaskGroup(of: Void.self) { group in
             for number in 0..<count {
                 if number >= 500 { await group.next() }
                 group.addTask(executorPreference: EventLoop.shared) {
-                    report.yield(await publisher.send(Payload(text: "\(number)")))
+                    report.yield(await send(Payload(text: "\(number)")))
                 }
             }
         }
@@ -177,6 +176,24 @@ struct KilledBrokerTests {
         }
     }
 
+    /// Kills the broker and starts it again. The broker has saved every message whose acknowledgement has come through
+    /// the proxy.
+    static func killAfterSave(
+        _ broker: PersistentMosquitto,
+        behind proxy: FaultProxy,
+        _ control: Supervisor
+    ) async throws {
+        await roundTrip(control)
+        await proxy.set(PathFaults(blackHoleToClient: true))
+        broker.save()
+        // The first answer may come in the round of the signal. The second answer comes after the save.
+        for _ in 0..<2 { await roundTrip(control) }
+        broker.kill()
+        await proxy.cut(.reset)
+        await proxy.set(.none)
+        try await broker.start()
+    }
+
     /// Waits for an answer of the broker.
     private static func roundTrip(_ control: Supervisor) async {
         while await control.send(Payload(text: "?")) != .acknowledged, !Task.isCancelled {}
@@ -184,7 +201,7 @@ struct KilledBrokerTests {
 }
 
 /// Counts events of a supervisor.
-private final class Tally: SupervisorObserver {
+final class Tally: SupervisorObserver {
     private let counts = Locked((opens: 0, duplicates: 0))
 
     var reconnects: Int { max(0, counts.withLock { $0.opens } - 1) }

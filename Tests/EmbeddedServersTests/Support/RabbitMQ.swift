@@ -4,16 +4,19 @@ import TestSupport
 import Testing
 import TransportAPI
 
-/// A RabbitMQ on free ports: MQTT, MQTT over WebSocket, and STOMP over WebSocket. It needs some 15 seconds to start.
+/// A RabbitMQ on free ports: MQTT, MQTT over WebSocket, and STOMP over WebSocket. It needs some 15 seconds to start. It
+/// can be killed, and started again with its stored messages.
 final class RabbitMQ: Sendable {
     private let reserved: [ReservedPort]
     private let folder: ScratchFolder
-    private let process: Peer
+    private let words: [String]
+    private let process: Locked<Peer?>
 
-    init() throws {
+    /// - Parameter plugins: The plugins to start. With fewer of them the broker starts faster.
+    init(_ plugins: String = "rabbitmq_mqtt,rabbitmq_web_mqtt,rabbitmq_web_stomp") throws {
         reserved = try (0..<5).map { _ in try ReservedPort(isDatagram: false) }
         folder = try ScratchFolder()
-        let plugins = try folder.write("plugins", "[rabbitmq_mqtt,rabbitmq_web_mqtt,rabbitmq_web_stomp].\n")
+        let plugins = try folder.write("plugins", "[\(plugins)].\n")
         _ = try folder.write(
             "rabbitmq.conf",
             """
@@ -30,19 +33,31 @@ final class RabbitMQ: Sendable {
 
             """
         )
+        // With these two settings the script becomes the Erlang process. Otherwise it waits for that, as its parent.
         let settings = [
+            "RABBITMQ_ALLOW_INPUT=1", "RABBITMQ_SERVER_START_ARGS=-noinput",
             "HOME=\(folder.path)", "RABBITMQ_NODENAME=tests\(reserved[0].port)@localhost",
             "RABBITMQ_MNESIA_BASE=\(folder.path)/mnesia", "RABBITMQ_LOG_BASE=\(folder.path)/log",
             "RABBITMQ_CONFIG_FILE=\(folder.path)/rabbitmq", "RABBITMQ_ENABLED_PLUGINS_FILE=\(plugins)",
             "RABBITMQ_CONF_ENV_FILE=/dev/null", "RABBITMQ_DIST_PORT=\(reserved[2].port)",
             "ERL_EPMD_PORT=\(reserved[3].port)", "ERL_EPMD_ADDRESS=127.0.0.1",
         ]
-        process = try Peer("/usr/bin/env", settings + [try #require(Peers.rabbitmq)], leadsGroup: true)
-        try #require(process.wait(for: "Server startup complete"))
+        words = settings + [try #require(Peers.rabbitmq)]
+        process = Locked(nil)
+        try start()
+    }
+
+    func kill() { process.withLock { $0?.destroy() } }
+
+    /// Starts the broker, and waits until it accepts clients.
+    func start() throws {
+        let peer = try Peer("/usr/bin/env", words, leadsGroup: true)
+        try #require(peer.wait(for: "Server startup complete"))
+        process.withLock { $0 = peer }
     }
 
     deinit {
-        process.destroy()
+        kill()
         // The port mapper of Erlang has left the group of processes. It ends once it knows no node.
         if let epmd = Peers.epmd, let end = try? Peer(epmd, ["-port", "\(reserved[3].port)", "-kill"]) {
             _ = try? end.finish()
