@@ -58,7 +58,7 @@ struct NetworkRunTests {
     }
 
     /// The answer comes 6 s later, and a server that answers nothing for 5 s is given up without a network.
-    @Test("A message that the network carries slowly is waited for")
+    @Test("A run waits longer for the answer to a message that the network carries slowly")
     func slowMessage() async throws {
         let line =
             "--network rate=200kbit --transport tcp --codec protobuf --size 75000 --connections 1 --messages 1 --repeat 1"
