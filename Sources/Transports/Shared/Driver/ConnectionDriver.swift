@@ -237,7 +237,6 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         guard !channel.isDatagram else { return }
         let last = lastSeen
         lastSeen = LastDeadline(
-            time: loop.now,
             received: channel.bytesReceived,
             acknowledged: channel.bytesAcknowledged,
             left: context.output.count + channel.unacknowledgedBytes
@@ -245,7 +244,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         if last.acknowledged < min(lastSeen.acknowledged, last.end) {
             context.outputMoved = Instant(nanoseconds: loop.now)
         }
-        if owner == nil, lastSeen.received > last.received, reading.lastHeard <= last.time { noteUnread() }
+        if owner == nil, lastSeen.received > max(last.received, reading.heardBytes) { noteUnread() }
     }
 
     /// Whether bytes may have arrived that were not read. Datagrams are read even if there is no room for their messages.
@@ -291,7 +290,6 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
 
 /// The numbers of bytes that a stream had received and sent at the last deadline of the core.
 private struct LastDeadline {
-    var time: Int64 = 0
     var received: UInt64 = 0
     /// How many bytes the peer's kernel had acknowledged, and that number once it has acknowledged all output until then.
     var acknowledged: UInt64 = 0
@@ -299,8 +297,8 @@ private struct LastDeadline {
 
     init() {}
 
-    init(time: Int64, received: UInt64, acknowledged: UInt64, left: Int) {
-        (self.time, self.received, self.acknowledged) = (time, received, acknowledged)
+    init(received: UInt64, acknowledged: UInt64, left: Int) {
+        (self.received, self.acknowledged) = (received, acknowledged)
         end = acknowledged + UInt64(left)
     }
 }

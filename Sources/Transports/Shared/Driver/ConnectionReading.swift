@@ -34,6 +34,8 @@ struct ReadState: ~Copyable {
     var size = 16 << 10
     /// When bytes were last received; 0 before the first.
     var lastHeard: Int64 = 0
+    /// How many bytes the channel had received by then. More of them are a part of a TLS record.
+    var heardBytes: UInt64 = 0
     /// Whether bytes were received since the connection opened.
     var hasSpoken = false
     var pauses: Pauses = []
@@ -141,7 +143,7 @@ extension ConnectionDriver {
             let room = min(reading.input.writableCount, reading.size)
             switch channel.read(into: &reading.input, atMost: reading.size) {
             case .bytes(let count):
-                reading.lastHeard = loop.now
+                (reading.lastHeard, reading.heardBytes) = (loop.now, channel.bytesReceived)
                 if phase == .opening { countRoundTrip() } else { reading.hasSpoken = true }
                 if channel.isDrained(afterReading: count, of: room) {
                     reading.isReadable = false
