@@ -163,7 +163,7 @@ final class ConnectionUser: @unchecked Sendable {
     /// Fails if a connection ended in a calm schedule with an error that no app explains.
     private func check(_ error: TransportError) {
         // A server ends a client that reads nothing. An app that closes ends both peers.
-        let isSilent = [run.plan.client, run.plan.server].contains {
+        let isSilent = [run.plan.client, run.plan.server, app].contains {
             $0.appetite == .never || $0.appetite == .answering
         }
         // A side resets its peer if the peer takes no bytes while it closes, and a server also if it buffers too much.

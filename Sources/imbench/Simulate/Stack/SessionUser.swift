@@ -233,7 +233,8 @@ final class SessionUser: @unchecked Sendable {
         }
     }
 
-    private var answers = 0
+    /// How many answers each loop of the app has sent. Two loops do not wait for each other, so each is a sender.
+    private var answers: [Int: Int] = [:]
     /// The messages that the app has answered. It answers none again, because each answer that the peer refuses costs a
     /// connection, and the next one brings all unprocessed messages again.
     private var answered: Set<StackMessage> = []
@@ -269,8 +270,10 @@ final class SessionUser: @unchecked Sendable {
         case .answering:
             guard let message = StackMessage(payload.bytes), !message.isAnswer, answered.insert(message).inserted
             else { break }
-            answers += 1
-            await self.send(StackMessage(user: number, sender: 0, number: answers, isAnswer: true), send)
+            let sender = subscriptions?.index(of: filter) ?? 0
+            answers[sender, default: 0] += 1
+            let answer = StackMessage(user: number, sender: sender, number: answers[sender] ?? 0, isAnswer: true)
+            await self.send(answer, send)
         }
         if !process.isDead { run.checker.processes(payload.bytes) }
     }

@@ -39,6 +39,11 @@ final class StackSubscriptions: @unchecked Sendable {
         return "loop/\(name)/\(number % run.plan.filters)/\(number)"
     }
 
+    /// The number of the loop that takes the messages of a filter.
+    func index(of filter: String?) -> Int? {
+        filter.flatMap { filters.firstIndex(of: $0) }
+    }
+
     private func filter(of topic: String) -> String? {
         filters.first { MQTTSubscription($0).matches(topic) }
     }
