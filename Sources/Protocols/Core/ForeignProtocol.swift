@@ -31,7 +31,8 @@ package enum ForeignProtocol: Sendable, Hashable {
             }
         }
 
-        var scheme: String {
+        /// The scheme of the protocol without encryption.
+        package var scheme: String {
             switch self {
             case .framedTCP: "tcp://"
             case .webSocket: "ws://"
@@ -41,7 +42,7 @@ package enum ForeignProtocol: Sendable, Hashable {
         }
 
         /// The scheme of the same protocol over TLS.
-        var encryptedScheme: String {
+        package var encryptedScheme: String {
             switch self {
             case .framedTCP: "tls://"
             case .webSocket: "wss://"

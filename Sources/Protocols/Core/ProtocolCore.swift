@@ -218,6 +218,12 @@ package protocol CompletingCore: ProtocolCore {
     func forget(_ id: UInt64)
 }
 
+/// A core of a byte stream that names its protocol, for the error of a client whose server does not answer.
+package protocol NamedCore: ProtocolCore {
+    /// The protocol that this side speaks.
+    var expected: ForeignProtocol.Expected { get }
+}
+
 /// A core that explains a handshake that was not complete in time.
 package protocol ExplainingCore: ProtocolCore {
     /// The sentence of the error: what did not come, and what the reason can be.

@@ -8,7 +8,7 @@ import TransportAPI
 ///
 /// A message that is complete in the input becomes one array. The parts of any other message are moved into the array
 /// under assembly as they arrive. That array grows with the bytes that have arrived, not with the announced length.
-package struct FramedTCPCore: ProtocolCore {
+package struct FramedTCPCore: NamedCore {
     enum Phase {
         /// `.opened` must still be reported.
         case opening
@@ -56,6 +56,8 @@ package struct FramedTCPCore: ProtocolCore {
 
     /// The memory of the message under assembly.
     package var bufferedBytes: Int { assembly.capacity }
+
+    package var expected: ForeignProtocol.Expected { .framedTCP }
 
     var isFramed: Bool { configuration.framing == .framed }
 
@@ -127,9 +129,7 @@ package struct FramedTCPCore: ProtocolCore {
             throw TransportError(.connectionLost, .open, "the connection ended in the middle of a message")
         }
         guard !isFramed else {
-            let sentence = "the connection ended without a close frame"
-            guard !hasReceived, role == .client else { throw TransportError(.connectionLost, .open, sentence) }
-            throw TransportError(.connectionLost, .open, "\(sentence), before the server sent anything\(Self.hint)")
+            throw TransportError(.connectionLost, .open, "the connection ended without a close frame")
         }
         return .closed(CloseReason(.peer))
     }
@@ -290,6 +290,4 @@ extension FramedTCPCore {
         end(.done)
         return error
     }
-
-    private static let hint = ": it may speak another protocol, so compare the scheme and the port"
 }

@@ -6,7 +6,7 @@ import TransportAPI
 /// as one stream of bytes, part by part. So packets and messages need not end together, and only the limits of the
 /// inner core apply. The subprotocol must be "mqtt". The connection ends with DISCONNECT and a WebSocket close frame
 /// after it, whose answer is not awaited (MQTT-3.14.4-1).
-package struct MQTTWebSocketCore: EarlyCore, CookieCore, ExplainingCore, IdentifyingCore {
+package struct MQTTWebSocketCore: EarlyCore, CookieCore, NamedCore, ExplainingCore, IdentifyingCore {
     /// The bytes between the two cores. It is a class because a core can be copied but a buffer cannot. It is created
     /// when the connection starts, and the core is not copied after that.
     private final class Between: @unchecked Sendable {
@@ -75,6 +75,7 @@ package struct MQTTWebSocketCore: EarlyCore, CookieCore, ExplainingCore, Identif
     package var confirmsReceipt: Bool { inner.confirmsReceipt }
     package var identity: Identity? { outer.identity }
     package var isAccepted: Bool { inner.isAccepted }
+    package var expected: ForeignProtocol.Expected { .mqttWebSocket }
     package var lateHandshake: String { isInside ? inner.lateHandshake : outer.lateHandshake }
     package func acknowledges(_ payload: Payload) -> Bool { inner.acknowledges(payload) }
 

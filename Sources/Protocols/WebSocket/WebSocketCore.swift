@@ -19,7 +19,7 @@ import TransportAPI
 /// Only clients wait for the end of the connection, within ``WebSocketConfiguration/closeTimeout``. A server reports
 /// `closed` as soon as both close frames are sent, so that the server ends the TCP connection first (section 7.1.1). In
 /// every phase, the end of the input and any error other than those of `send` and `ping` lead to `ended`.
-package struct WebSocketCore: RedirectingCore, CookieCore, ExplainingCore, IdentifyingCore {
+package struct WebSocketCore: RedirectingCore, CookieCore, NamedCore, ExplainingCore, IdentifyingCore {
     enum Phase: Sendable, Hashable {
         case idle, handshaking, open, closing, awaitingEnd, ending, ended
     }
@@ -160,7 +160,7 @@ package struct WebSocketCore: RedirectingCore, CookieCore, ExplainingCore, Ident
     package mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
         switch phase {
         case .idle, .handshaking:
-            throw end(TransportError(.connectionLost, .handshake, Self.endedEarly))
+            throw end(TransportError(.connectionLost, .handshake, "the connection ended within the handshake"))
         case .open:
             throw end(.webSocketClose(CloseCode.abnormal))
         case .closing, .awaitingEnd, .ending, .ended:
@@ -168,14 +168,7 @@ package struct WebSocketCore: RedirectingCore, CookieCore, ExplainingCore, Ident
         }
     }
 
-    package var lateHandshake: String {
-        "the server did not answer the handshake in time: it may speak another protocol, so compare the scheme and the "
-            + "port"
-    }
-
-    private static let endedEarly =
-        "the connection ended within the handshake: the peer may speak another protocol, or TLS, so compare the scheme "
-        + "and the port"
+    package var lateHandshake: String { "the server did not answer the handshake in time" }
 
     /// When the opening or closing handshake times out, or a delayed pong is tried again.
     package var deadline: Instant? {
@@ -253,7 +246,7 @@ extension WebSocketCore {
     }
 
     /// The protocol of the listener or of the client, for errors that name another one.
-    private var expected: ForeignProtocol.Expected {
+    package var expected: ForeignProtocol.Expected {
         configuration.subprotocols == [MQTTWebSocketCore.subprotocol] ? .mqttWebSocket : .webSocket
     }
 

@@ -28,7 +28,7 @@ extension StreamSocket {
             for failure in failures {
                 switch failure.cause {
                 case .silent: throw .timedOut(resolving: false)
-                case .failed(let error, _): first = first ?? error
+                case .failed(let error): first = first ?? error
                 case .ended, .insecure: break
                 }
             }
@@ -39,20 +39,32 @@ extension StreamSocket {
 
 /// The reason why an address was given up.
 package struct AddressFailure: Sendable {
-    /// The kinds of reasons. `wasConnected` is true after the TCP handshake, during that of TLS.
+    /// How far the connection had come.
+    package enum Progress: Sendable {
+        /// The TCP handshake was in progress.
+        case connecting
+        /// The TLS handshake was in progress, and the peer had sent nothing.
+        case unanswered
+        /// The TLS handshake was in progress, and the peer had sent something.
+        case answered
+    }
+
+    /// The kinds of reasons.
     package enum Cause: Sendable {
         /// A system call has failed.
-        case failed(SystemError, wasConnected: Bool)
+        case failed(SystemError)
         /// TLS has refused the peer, or the peer has refused TLS.
         case insecure(TLSFailure)
         /// The peer ended the connection during the TLS handshake.
         case ended
         /// There was no answer before the deadline.
-        case silent(wasConnected: Bool)
+        case silent
     }
 
     /// The address.
     package let address: SocketAddress
+    /// How far the connection had come.
+    package let progress: Progress
     /// The reason.
     package let cause: Cause
 }
@@ -146,7 +158,7 @@ package final class ConnectRace {
                 timers.append(loop.schedule(at: loop.now + HappyEyeballs.stagger) { [self] in tryNext() })
                 return
             } catch {
-                failures.append(AddressFailure(address: address, cause: .failed(error, wasConnected: false)))
+                failures.append(AddressFailure(address: address, progress: .connecting, cause: .failed(error)))
             }
         }
         if attempts.isEmpty, untried.isEmpty { finish(.failed(failures)) }
@@ -157,7 +169,7 @@ package final class ConnectRace {
         for attempt in attempts { attempt.look() }
         guard completion != nil else { return }
         for attempt in attempts {
-            failures.append(AddressFailure(address: attempt.address, cause: .silent(wasConnected: attempt.isConnected)))
+            failures.append(AddressFailure(address: attempt.address, progress: attempt.progress, cause: .silent))
             attempt.abandon()
         }
         attempts = []
@@ -170,9 +182,13 @@ package final class ConnectRace {
         finish(outcome)
     }
 
-    fileprivate func lost(_ attempt: Attempt, _ cause: AddressFailure.Cause) {
+    fileprivate func lost(
+        _ attempt: Attempt,
+        _ progress: AddressFailure.Progress,
+        _ cause: AddressFailure.Cause
+    ) {
         attempts.removeAll { $0 === attempt }
-        failures.append(AddressFailure(address: attempt.address, cause: cause))
+        failures.append(AddressFailure(address: attempt.address, progress: progress, cause: cause))
         // After a failure, the next attempt does not wait for its delay.
         tryNext()
     }
@@ -216,7 +232,11 @@ private final class Attempt: PollHandler, ScheduledHandler {
         token = try loop.watch(raw, self)
     }
 
-    var isConnected: Bool { if case .connecting = state { false } else { true } }
+    /// How far the connection has come.
+    var progress: AddressFailure.Progress {
+        guard case .securing(let stream) = state else { return .connecting }
+        return stream.bytesReceived > 0 ? .answered : .unanswered
+    }
 
     func ready(_ readiness: Readiness) {
         switch state {
@@ -243,15 +263,16 @@ private final class Attempt: PollHandler, ScheduledHandler {
         case .again: loop.add(self, to: .handshake)
         case .waiting: break
         case .failed(let result):
+            let progress = progress
             linger(stream)
-            race.lost(self, Self.cause(result))
+            race.lost(self, progress, Self.cause(result))
         }
     }
 
     private static func cause(_ result: IOResult) -> AddressFailure.Cause {
         switch result {
         case .insecure(let failure): .insecure(failure)
-        case .failed(let error): .failed(error, wasConnected: true)
+        case .failed(let error): .failed(error)
         case .bytes, .wouldBlock, .end: .ended
         }
     }
@@ -262,7 +283,7 @@ private final class Attempt: PollHandler, ScheduledHandler {
         unwatch()
         guard error == 0, let open = descriptor.take() else {
             abandon()
-            return race.lost(self, .failed(SystemError("connect", error), wasConnected: false))
+            return race.lost(self, .connecting, .failed(SystemError("connect", error)))
         }
         let socket = StreamSocket(open, on: loop)
         guard let secure = race.secure else {
@@ -272,14 +293,14 @@ private final class Attempt: PollHandler, ScheduledHandler {
         guard let stream = secure(socket) else {
             socket.close(abort: true)
             state = .done
-            return race.lost(self, .failed(SystemError("connect", ENOMEM), wasConnected: true))
+            return race.lost(self, .unanswered, .failed(SystemError("connect", ENOMEM)))
         }
         state = .securing(stream)
         do throws(SystemError) {
             try stream.attach(self)
         } catch {
             abandon()
-            return race.lost(self, .failed(error, wasConnected: true))
+            return race.lost(self, .unanswered, .failed(error))
         }
         look()
     }

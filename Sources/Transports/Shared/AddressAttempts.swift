@@ -16,6 +16,8 @@ final class AddressAttempts {
     /// When the whole attempt ends, in nanoseconds of ``MonotonicClock``.
     private let deadline: Int64
     private let hasOthers: Bool
+    /// The hint about a server that ends the connection, or is silent, before it has sent anything.
+    let unanswered: UnansweredHint
     /// The errors so far, each with its address.
     private var errors: [(address: SocketAddress, error: TransportError)] = []
     /// How many failures of the race are among them.
@@ -26,9 +28,11 @@ final class AddressAttempts {
         at place: String,
         isProxy: Bool,
         hasOthers: Bool,
+        _ unanswered: UnansweredHint,
         on loop: EventLoop,
         deadline: Int64
     ) {
+        self.unanswered = unanswered
         self.race = LoopBound(race, to: loop)
         (self.place, self.isProxy, self.hasOthers, self.loop) = (place, isProxy, hasOthers, loop)
         self.deadline = deadline
@@ -39,11 +43,13 @@ final class AddressAttempts {
     /// - Parameters:
     ///   - tls: TLS to the host; `nil` for plain connections.
     ///   - isProxy: Whether the host is a proxy, for errors.
+    ///   - unanswered: What to say about a server that sends nothing.
     nonisolated(nonsending) static func resolve(
         _ host: String,
         port: UInt16,
         tls: ClientTLS?,
         isProxy: Bool,
+        _ unanswered: UnansweredHint,
         on loop: EventLoop,
         deadline: Int64
     ) async throws(TransportError) -> AddressAttempts {
@@ -62,6 +68,7 @@ final class AddressAttempts {
             at: place,
             isProxy: isProxy,
             hasOthers: addresses.count > 1,
+            unanswered,
             on: loop,
             deadline: deadline
         )
@@ -120,20 +127,35 @@ final class AddressAttempts {
     }
 
     private func error(_ failure: AddressFailure) -> TransportError {
+        guard !isProxy else { return proxyError(failure) }
+        let error = serverError(failure)
+        switch failure.progress {
+        case .unanswered: return unanswered.added(to: error)
+        // Only a connection that was accepted can be reset.
+        case .connecting where error.code == .connectionReset: return unanswered.added(to: error)
+        case .connecting, .answered: return error
+        }
+    }
+
+    private func serverError(_ failure: AddressFailure) -> TransportError {
+        let isConnecting = failure.progress == .connecting
         switch failure.cause {
-        case .failed(let error, let wasConnected):
-            if isProxy { return TransportError(error, .connect, at: wasConnected ? nil : place).ofProxy }
-            return wasConnected
-                ? TransportError(error, .secure, at: failure.address.description)
-                : TransportError(error, .connect, at: place)
-        case .insecure(let failure): return isProxy ? .insecureProxy(failure) : TransportError(failure, wasOpen: false)
-        case .ended:
-            return isProxy ? .proxyEnded : TransportError(.connectionLost, .secure, "the connection ended")
-        case .silent(wasConnected: true):
-            return isProxy
-                ? .proxySilent : TransportError(.timedOut, .secure, "the TLS handshake was not complete in time")
-        case .silent(wasConnected: false):
-            return isProxy ? TransportError.timedOut(at: place).ofProxy : .timedOut(at: place)
+        case .failed(let error) where isConnecting: return TransportError(error, .connect, at: place)
+        case .failed(let error): return TransportError(error, .secure, at: failure.address.description)
+        case .insecure(let failure): return TransportError(failure, wasOpen: false)
+        case .ended: return TransportError(.connectionLost, .secure, "the connection ended")
+        case .silent where isConnecting: return .timedOut(at: place)
+        case .silent: return TransportError(.timedOut, .secure, "the TLS handshake was not complete in time")
+        }
+    }
+
+    private func proxyError(_ failure: AddressFailure) -> TransportError {
+        let isConnecting = failure.progress == .connecting
+        switch failure.cause {
+        case .failed(let error): return TransportError(error, .connect, at: isConnecting ? place : nil).ofProxy
+        case .insecure(let failure): return .insecureProxy(failure)
+        case .ended: return .proxyEnded
+        case .silent: return isConnecting ? TransportError.timedOut(at: place).ofProxy : .proxySilent
         }
     }
 

@@ -102,6 +102,7 @@ struct StreamTransport: DiscreetlyPrinted {
                 let core = cookies?.adding(to: makeCore(), for: origin, on: loop) ?? makeCore()
                 let driver = ConnectionDriver(core, over: channel, on: loop, limits: limits, started: started)
                 driver.whenMute = addresses.whenMute
+                driver.unanswered = addresses.unanswered
                 do throws(TransportError) {
                     let connection = try await driver.openConnection(deadline: deadline, silentUntil: share)
                     cookies?.keep(driver.core, from: origin, on: loop)
@@ -121,11 +122,29 @@ struct StreamTransport: DiscreetlyPrinted {
     /// Resolves the name of the server or of the proxy. Call this on the loop.
     nonisolated(nonsending) func addresses(deadline: Int64) async throws(TransportError) -> AddressAttempts {
         guard let proxy else {
-            return try await .resolve(endpoint.host, port: port, tls: tls, isProxy: false, on: loop, deadline: deadline)
+            return try await .resolve(
+                endpoint.host,
+                port: port,
+                tls: tls,
+                isProxy: false,
+                unanswered,
+                on: loop,
+                deadline: deadline
+            )
         }
         let (host, port) = (proxy.proxy.host, proxy.proxy.port)
-        return try await .resolve(host, port: port, tls: proxy.tls, isProxy: true, on: loop, deadline: deadline)
+        return try await .resolve(
+            host,
+            port: port,
+            tls: proxy.tls,
+            isProxy: true,
+            unanswered,
+            on: loop,
+            deadline: deadline
+        )
     }
+
+    private var unanswered: UnansweredHint { UnansweredHint(makeCore(), isEncrypted: tls != nil) }
 
     /// Opens the tunnel through the proxy if there is one. If the transport is encrypted, the TLS handshake follows when the
     /// channel is used. Call this on the loop.

@@ -78,17 +78,23 @@ func checkDocumented(_ rows: [MistakeRow]) throws {
     for row in rows { #expect(lines.contains(row.markdown), "Docs/troubleshooting.md lacks: \(row.markdown)") }
 }
 
-/// A TCP server that answers the first bytes of each connection with these bytes, and ends it.
+/// A TCP server that answers the first bytes of each connection with these bytes, and ends it: cleanly, or by a reset.
 final class AnsweringServer: Sendable {
     private let listener: RawListener
     var port: UInt16 { listener.port }
 
-    init(_ answer: [UInt8]) throws {
+    init(_ answer: [UInt8], resets: Bool = false) throws {
         listener = try RawListener()
         listener.serve { _, connection in
             var buffer = [UInt8](repeating: 0, count: 4096)
             _ = recv(connection, &buffer, buffer.count, 0)
             _ = send(connection, answer, answer.count, Int32(MSG_NOSIGNAL))
+            if resets {
+                var lingering = linger(l_onoff: 1, l_linger: 0)
+                setsockopt(connection, SOL_SOCKET, SO_LINGER, &lingering, socklen_t(MemoryLayout<linger>.size))
+                close(connection)
+                return
+            }
             shutdown(connection, Int32(SHUT_WR))
             // Bytes that are not read would reset the connection before the answer is read.
             while recv(connection, &buffer, buffer.count, 0) > 0 {}

@@ -85,11 +85,11 @@ struct WrongPortTests {
 
     private static let alert: [UInt8] = [0x15, 3, 3, 0, 2, 2, 70]
 
-    @Test("A client recognizes TLS and HTTP, and tries again after a close without an answer")
+    @Test("A client recognizes TLS and HTTP")
     func foreignServers() async throws {
         var rows: [MistakeRow] = []
         let badRequest = Array("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".utf8)
-        for (server, answer) in [("TLS", Self.alert), ("HTTP", badRequest), ("closes at once", [])] {
+        for (server, answer) in [("TLS", Self.alert), ("HTTP", badRequest)] {
             let raw = try AnsweringServer(answer)
             defer { raw.stop() }
             for client in ["tcp", "ws", "mqtt", "mqtt+ws"] {
@@ -97,8 +97,7 @@ struct WrongPortTests {
                 let expected =
                     switch server {
                     case "TLS": "the server speaks TLS"
-                    case "HTTP": isHTTP ? "the server did not switch protocols: HTTP 400" : "the server speaks HTTP"
-                    default: "compare the scheme and the port"
+                    default: isHTTP ? "the server did not switch protocols: HTTP 400" : "the server speaks HTTP"
                     }
                 rows.append(
                     MistakeRow(
@@ -106,7 +105,37 @@ struct WrongPortTests {
                         server: server,
                         outcome: try await .of(try endpoint(client, raw.port)),
                         expected: expected,
-                        mustRetry: answer.isEmpty
+                        mustRetry: false
+                    )
+                )
+            }
+        }
+        for row in rows { row.check() }
+        try checkDocumented(rows)
+    }
+
+    /// The streams, each with the scheme of the same protocol with the other encryption.
+    private static let streams = [
+        ("tcp", "tls"), ("ws", "wss"), ("mqtt", "mqtts"), ("mqtt+ws", "mqtt+wss"), ("tls", "tcp"), ("wss", "ws"),
+        ("mqtts", "mqtt"), ("mqtt+wss", "mqtt+ws"),
+    ]
+
+    @Test("After a reset, a client gets the same hint as after a close, and tries again", .enabled(if: hasOpenSSL))
+    func withoutAnswer() async throws {
+        var rows: [MistakeRow] = []
+        for (server, resets) in [("closes at once", false), ("resets the connection", true)] {
+            let raw = try AnsweringServer([], resets: resets)
+            defer { raw.stop() }
+            for (client, other) in Self.streams {
+                let isEncrypted = try TransportRegistry.trial.transport(named: client).isEncrypted
+                rows.append(
+                    MistakeRow(
+                        client: "`\(client)`",
+                        server: server,
+                        outcome: try await .of(try endpoint(client, raw.port)),
+                        expected: "before the server sent anything: it may expect \(isEncrypted ? "no " : "")TLS "
+                            + "(\(other)://) or another protocol at this port, so compare the scheme and the port",
+                        mustRetry: true
                     )
                 )
             }

@@ -23,7 +23,7 @@ import TransportAPI
 /// message that a broker does not acknowledge in time ends the connection. In a session that outlives its connections,
 /// the ``MQTTSession`` stores the messages that were not acknowledged, and the core of the next connection sends them
 /// again.
-package struct MQTTCore: EarlyCore, ExplainingCore, IdentifyingCore {
+package struct MQTTCore: EarlyCore, NamedCore, ExplainingCore, IdentifyingCore {
     enum Side: Sendable {
         case client(MQTTConfiguration)
         case server(MQTTServerConfiguration)
@@ -715,7 +715,7 @@ extension MQTTCore {
     /// Whether the peer has sent no packet yet.
     var awaitsFirstPacket: Bool { state == .connecting || state == .early }
 
-    static let hint = ", before it sent a packet: it may speak another protocol, so compare the scheme and the port"
+    package var expected: ForeignProtocol.Expected { .mqtt }
 
     /// The error for first bytes that are no packet, which can be of another protocol.
     private func foreign(
@@ -736,9 +736,7 @@ extension MQTTCore {
             return .closed(closeReason)
         case .idle, .connecting, .early, .subscribing:
             if let refusal { throw refusal }
-            let hint = isClient && awaitsFirstPacket ? Self.hint : ""
-            let sentence = "the peer closed the connection during the handshake\(hint)"
-            throw TransportError(.closedByPeer, .handshake, sentence)
+            throw TransportError(.closedByPeer, .handshake, "the peer closed the connection during the handshake")
         case .open:
             // A broker cannot send DISCONNECT. It only closes the connection.
             let isWithinPacket = unread > 0 || reader.oversized != nil

@@ -78,7 +78,7 @@ extension MQTTCore {
     package var lateHandshake: String {
         guard isClient else { return "no CONNECT came in time" }
         guard awaitsFirstPacket else { return "no SUBACK came in time" }
-        return "no CONNACK came in time: the server may speak another protocol, so compare the scheme and the port"
+        return "no CONNACK came in time"
     }
 
     package mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {

@@ -74,6 +74,8 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     @exclusivity(unchecked) var attemptDeadline: Int64?
     /// Called if the connection ends before the peer has sent anything, unless this side has ended it.
     @exclusivity(unchecked) var whenMute: (() -> Void)?
+    /// At a client over streams, what to say if the connection ends before the peer has sent anything.
+    @exclusivity(unchecked) var unanswered: UnansweredHint?
 
     init(
         _ core: any ProtocolCore,

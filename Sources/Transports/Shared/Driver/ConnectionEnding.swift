@@ -168,6 +168,7 @@ extension ConnectionDriver {
         }
         let wasOpen = phase == .open
         var reason = reason
+        if !hasHeard, let error = reason.error, let unanswered { reason = CloseReason(unanswered.added(to: error)) }
         if reason.error?.phase == .open, (core as? any EarlyCore)?.isAccepted == false {
             reason.error?.phase = .handshake
         }
