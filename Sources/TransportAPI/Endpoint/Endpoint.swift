@@ -122,20 +122,7 @@ extension Endpoint {
     ///
     /// - Throws: `.invalidConfiguration` with a sentence that names the wrong part and its allowed values.
     public init(_ url: String) throws(TransportError) {
-        guard url.utf8.count <= Self.maximumLength else {
-            throw .configuration("url", "is longer than \(Self.maximumLength) bytes")
-        }
-        guard !url.utf8.contains(where: { $0 <= 0x20 || $0 == 0x7f }) else {
-            throw .configuration("url", "contains a space or a control character; write it percent-encoded")
-        }
-        // A '#' would begin a fragment (RFC 3986, section 3.5). No connection has a fragment (RFC 6455, section 3). The
-        // '#' is probably a part of a password or of a topic filter, which must not get lost.
-        guard !url.utf8.contains(UInt8(ascii: "#")) else {
-            throw .configuration(
-                "url",
-                "contains a '#'; no URL has a fragment here, and as part of anything else it is %23"
-            )
-        }
+        try Self.checkCharacters(of: url)
         var rest = Substring(url)
         guard let colon = rest.utf8.firstRange(of: "://".utf8), colon.lowerBound != rest.startIndex else {
             throw .configuration("url", "has no scheme; write it as scheme://host:port")
@@ -168,6 +155,52 @@ extension Endpoint {
             password = nil
         }
         (host, port) = try Self.hostAndPort(authority)
+    }
+
+    /// Reads the URL of a server as it is written for other programs. Its query is sent to the server unchanged, as the
+    /// option `query`, and contains no options of this package.
+    ///
+    /// ```swift
+    /// let endpoint = try Endpoint(
+    ///     server: "wss://chat.example/socket?token=abc",
+    ///     options: [.init(name: "deflate", value: "on")]
+    /// )
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - url: The server's URL, of at most ``maximumLength`` bytes. Only transports with a handshake of HTTP have a query.
+    ///   - options: The options of this package. None by default.
+    /// - Throws: `.invalidConfiguration` with a sentence that names the wrong part and its allowed values.
+    public init(server url: String, options: [Option] = []) throws(TransportError) {
+        // Delimiters are searched among bytes, as in `init(_:)`.
+        guard let question = url.utf8.firstIndex(of: UInt8(ascii: "?")) else {
+            try self.init(url)
+            self.options = options
+            return
+        }
+        try Self.checkCharacters(of: url)
+        let query = url[url.utf8.index(after: question)...]
+        var whole = try Endpoint(String(url[..<question]))
+        whole.options = query.isEmpty ? options : [Option(name: "query", value: String(query))] + options
+        self = whole
+    }
+
+    /// Checks the length of a URL, and that it has no characters that would end it or begin a fragment.
+    private static func checkCharacters(of url: String) throws(TransportError) {
+        guard url.utf8.count <= maximumLength else {
+            throw .configuration("url", "is longer than \(maximumLength) bytes")
+        }
+        guard !url.utf8.contains(where: { $0 <= 0x20 || $0 == 0x7f }) else {
+            throw .configuration("url", "contains a space or a control character; write it percent-encoded")
+        }
+        // A '#' would begin a fragment (RFC 3986, section 3.5). No connection has a fragment (RFC 6455, section 3). The
+        // '#' is probably a part of a password or of a topic filter, which must not get lost.
+        guard !url.utf8.contains(UInt8(ascii: "#")) else {
+            throw .configuration(
+                "url",
+                "contains a '#'; no URL has a fragment here, and as part of anything else it is %23"
+            )
+        }
     }
 
     private static func hostAndPort(_ authority: Substring) throws(TransportError) -> (String, UInt16?) {

@@ -124,7 +124,8 @@ package struct ConfigurationValue: Sendable {
         document?.failure(at: offset ?? node.range.lowerBound, path, problem) ?? .configuration(path, problem)
     }
 
-    private static func suggestion(_ typed: String?, _ words: [String]) -> String {
+    /// Returns the question for the nearest of `words`; empty if none is near.
+    static func suggestion(_ typed: String?, _ words: [String]) -> String {
         guard let typed, let near = spellingSuggestion(for: typed, in: words) else { return "" }
         return " did you mean \(near.debugDescription)?"
     }

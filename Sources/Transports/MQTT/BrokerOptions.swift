@@ -47,7 +47,7 @@ extension TransportDescriptor {
         _ security: StreamSecurity?,
         _ change: (inout MQTTServerConfiguration) -> Void
     ) throws(TransportError) -> BrokerOptions {
-        let reader = try OptionReader(endpoint, allowed: allowed)
+        let reader = try OptionReader(endpoint, allowed: allowed, for: .server)
         var configuration = try serverConfiguration(reader)
         configuration.routesSignals = true
         change(&configuration)

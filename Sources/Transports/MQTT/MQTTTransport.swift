@@ -127,27 +127,32 @@ extension TransportDescriptor {
         TransportOption(
             "max-subscriptions",
             "a number from 1 to 1000000",
-            "filters that a broker keeps for one client (1000)"
+            "filters that a broker keeps for one client (1000)",
+            side: .server
         ),
         TransportOption(
             "max-filter-levels",
             "a number from 1 to 128",
-            "levels of a filter that a broker grants (32)"
+            "levels of a filter that a broker grants (32)",
+            side: .server
         ),
         TransportOption(
             "max-unreleased",
             "a number from 1 to 65535",
-            "messages of QoS 2 that a client may send without PUBREL (4096)"
+            "messages of QoS 2 that a client may send without PUBREL (4096)",
+            side: .server
         ),
         TransportOption(
             "max-client-id",
             "a number from 23 to 65535",
-            "bytes of a client identifier that a server accepts (1024)"
+            "bytes of a client identifier that a server accepts (1024)",
+            side: .server
         ),
         TransportOption(
             "max-will",
             "a number from 1 to 131070",
-            "bytes of a will, topic and message, that a server accepts (16384)"
+            "bytes of a will, topic and message, that a server accepts (16384)",
+            side: .server
         ),
     ]
 

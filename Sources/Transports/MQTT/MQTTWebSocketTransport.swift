@@ -57,9 +57,7 @@ extension TransportDescriptor {
     private static let handshakeOptions =
         [
             TransportOption("origin", "an origin", "the Origin header of a client (none)"),
-            TransportOption("header", "Name:value", "sent with the handshake; may be repeated (none)"),
-            TransportOption("query", "a=b&c=d, percent-encoded", "the query in the request of the handshake (none)"),
-            .cookies,
+            .header, .query, .cookies,
         ] + TransportOption.admission
 
     private static func webSocketClient(

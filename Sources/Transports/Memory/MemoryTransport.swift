@@ -25,7 +25,7 @@ extension TransportDescriptor {
         name: "memory",
         options: options,
         make: { (endpoint, loop) throws(TransportError) in
-            let options = try OptionReader(endpoint, allowed: options)
+            let options = try OptionReader(endpoint, allowed: options, for: .client)
             return MemoryTransport(
                 endpoint: endpoint,
                 loop: loop,
@@ -40,7 +40,7 @@ extension TransportDescriptor {
             )
         },
         serve: { (endpoint, loop, serving) async throws(TransportError) in
-            let options = try OptionReader(endpoint, allowed: options)
+            let options = try OptionReader(endpoint, allowed: options, for: .server)
             let (limits, core) = (try options.limits(), try memoryCore(options))
             return try await running(on: loop) { () async throws(TransportError) in
                 let queue = AcceptQueue(observer: serving.observer, on: loop)

@@ -41,7 +41,7 @@ extension TransportDescriptor {
             options: recipes.options,
             make: { (endpoint, loop) throws(TransportError) in try recipes.make(endpoint, loop) },
             serve: { (endpoint, loop, serving) async throws(TransportError) in
-                let reader = try OptionReader(endpoint, allowed: options)
+                let reader = try OptionReader(endpoint, allowed: options, for: .server)
                 let limits = try reader.limits(keepaliveInterval: keepalive)
                 let bounds = try reader.serverLimits()
                 let makeCore = try server(endpoint, reader, serving)
@@ -146,7 +146,7 @@ struct StreamRecipes: Sendable {
             throw .configuration("host", "contains a space or a control character")
         }
         let variant = encrypted[endpoint.scheme] ?? usual
-        let reader = try OptionReader(endpoint, allowed: options)
+        let reader = try OptionReader(endpoint, allowed: options, for: .client)
         let port = endpoint.port ?? variant.defaultPort
         let keepsCookies = try reader.flag(TransportOption.cookies.name) ?? options.contains(.cookies)
         let cookies = keepsCookies ? cookies ?? CookieStore() : nil

@@ -3,19 +3,35 @@ import TransportAPI
 
 /// An option in the query of a transport's URL.
 public struct TransportOption: Sendable, Hashable {
+    /// The sides that use an option. The other side ignores it, so that one URL can serve both.
+    public enum Side: Sendable, Hashable {
+        /// Clients and servers.
+        case both
+        /// Clients only.
+        case client
+        /// Servers only.
+        case server
+    }
+
     /// Its name in the query.
     public var name: String
     /// The allowed values, for help: "a number from 1 to 65535", "on or off".
     public var values: String
     /// Its effect in one line, with its default.
     public var summary: String
+    /// The sides that use it. Errors of one side do not offer the options of the other one.
+    public var side: Side
 
-    /// Creates an option from its parts.
-    public init(_ name: String, _ values: String, _ summary: String) {
+    /// Creates an option from its parts. By default both sides use it.
+    public init(_ name: String, _ values: String, _ summary: String, side: Side = .both) {
         self.name = name
         self.values = values
         self.summary = summary
+        self.side = side
     }
+
+    /// Returns whether `side` uses the option.
+    fileprivate func isUsed(by side: Side) -> Bool { self.side == .both || side == .both || self.side == side }
 }
 
 extension TransportOption {
@@ -47,39 +63,59 @@ extension TransportOption {
     ]
 
     /// A header of a client's handshake.
-    static let header = TransportOption("header", "Name:value", "sent with the handshake; may be repeated (none)")
+    static let header = TransportOption(
+        "header",
+        "Name:value",
+        "sent with the handshake; may be repeated (none)",
+        side: .client
+    )
     /// Whether a client returns the cookies of handshakes.
     static let cookies = TransportOption(
         "cookies",
         "on or off",
-        "whether cookies that the handshake sets are sent in the next one (on)"
+        "whether cookies that the handshake sets are sent in the next one (on)",
+        side: .client
     )
     /// The query of a client's handshake.
     static let query = TransportOption(
         "query",
         "a=b&c=d, percent-encoded",
-        "the query in the request of the handshake (none)"
+        "the query in the request of the handshake (none)",
+        side: .client
     )
 
     /// The options of every server over a byte stream. Clients ignore them.
     static let streamServer = [
-        TransportOption("max-connections", "a number from 1 to 1048576", "clients at a time (65536)"),
-        TransportOption("max-per-address", "a number from 1 to 1048576", "clients of one address at a time (no limit)"),
+        TransportOption("max-connections", "a number from 1 to 1048576", "clients at a time (65536)", side: .server),
+        TransportOption(
+            "max-per-address",
+            "a number from 1 to 1048576",
+            "clients of one address at a time (no limit)",
+            side: .server
+        ),
         TransportOption(
             "max-handshakes",
             "a number from 1 to 1048576",
-            "clients in their handshake, or reading its refusal (1024)"
+            "clients in their handshake, or reading its refusal (1024)",
+            side: .server
         ),
         TransportOption(
             "max-buffered",
             "bytes, as in 64KiB",
-            "unfinished messages, unread output and compression of all clients (512MiB)"
+            "unfinished messages, unread output and compression of all clients (512MiB)",
+            side: .server
         ),
-        TransportOption("idle-timeout", "a time such as 5m", "how long a server keeps a silent client (1h)"),
+        TransportOption(
+            "idle-timeout",
+            "a time such as 5m",
+            "how long a server keeps a silent client (1h)",
+            side: .server
+        ),
         TransportOption(
             "stall-timeout",
             "a time such as 30s",
-            "how long a client may read nothing while output waits (30s)"
+            "how long a client may read nothing while output waits (30s)",
+            side: .server
         ),
     ]
 }
@@ -90,19 +126,47 @@ public struct OptionReader: Sendable {
     private let endpoint: Endpoint
 
     /// Checks that every option of `endpoint` is in `allowed` or common to all transports.
-    public init(_ endpoint: Endpoint, allowed: [TransportOption]) throws(TransportError) {
+    ///
+    /// - Parameters:
+    ///   - endpoint: The endpoint.
+    ///   - allowed: The options of its transport, besides the common ones.
+    ///   - side: The side that reads them. Its errors offer only options that this side uses. By default, they offer all.
+    public init(
+        _ endpoint: Endpoint,
+        allowed: [TransportOption],
+        for side: TransportOption.Side = .both
+    ) throws(TransportError) {
         self.endpoint = endpoint
-        let names = (allowed + TransportOption.common).map(\.name).sorted()
-        for option in endpoint.options where !names.contains(option.name) {
-            let others = TransportRegistry.standard.transports.filter { $0.options.contains { $0.name == option.name } }
+        let options = allowed + TransportOption.common
+        let names = options.map(\.name)
+        let unknown = endpoint.options.filter { !names.contains($0.name) }
+        guard let first = unknown.first else { return }
+        let offered = options.filter { $0.isUsed(by: side) }.map(\.name).sorted().joined(separator: ", ")
+        let isForServer = side != .server && allowed.contains(.query)
+        let advice = isForServer ? " to send it to the server, write \(Self.query(of: unknown));" : ""
+        let others = TransportRegistry.standard.transports.filter { $0.options.contains { $0.name == first.name } }
+        guard others.isEmpty else {
             let owners = others.map { "\($0.name)://" }.joined(separator: ", ")
-            guard owners.isEmpty else {
-                let problem =
-                    "is an option of \(owners); allowed for \(endpoint.scheme):// are \(names.joined(separator: ", "))"
-                throw .configuration(option.name, problem)
-            }
-            throw .configuration(option.name, ConfigurationValue.unknown(option.name, allowed: names))
+            let problem = "is an option of \(owners);\(advice) allowed for \(endpoint.scheme):// are \(offered)"
+            throw .configuration(first.name, problem)
         }
+        let suggestion = ConfigurationValue.suggestion(first.name, names)
+        throw .configuration(first.name, "is not known;\(suggestion)\(advice) allowed are \(offered)")
+    }
+
+    /// The longest value that an error repeats, in bytes.
+    private static let longestValue = 64
+
+    /// Returns the option `query` with which the server gets these options. A value that is long, or that can be the rest of
+    /// a password, is left out.
+    private static func query(of options: [Endpoint.Option]) -> String {
+        let pairs = options.map { option in
+            let isShown = option.value.utf8.count <= longestValue && !option.value.utf8.contains(UInt8(ascii: "@"))
+            // The query has its own escapes, and is itself the value of an option.
+            let value = isShown ? PercentEncoding.encode(PercentEncoding.encode(option.value)) : "…"
+            return PercentEncoding.encode("\(PercentEncoding.encode(option.name))=") + value
+        }
+        return "query=" + pairs.joined(separator: "%26")
     }
 
     /// Returns the values of an option that may be repeated.

@@ -39,7 +39,7 @@ extension TransportDescriptor {
             keepaliveInterval: keepalive,
             options: options,
             make: { (endpoint, loop) throws(TransportError) in
-                let reader = try OptionReader(endpoint, allowed: options)
+                let reader = try OptionReader(endpoint, allowed: options, for: .client)
                 let limits = try reader.limits(keepaliveInterval: keepalive)
                 var configuration = try configuration(reader, security != nil)
                 configuration.take(limits)
@@ -57,7 +57,7 @@ extension TransportDescriptor {
                 )
             },
             serve: { (endpoint, loop, serving) async throws(TransportError) in
-                let reader = try OptionReader(endpoint, allowed: options)
+                let reader = try OptionReader(endpoint, allowed: options, for: .server)
                 let limits = try reader.limits(keepaliveInterval: keepalive)
                 var configuration = try configuration(reader, security != nil)
                 configuration.take(limits)
@@ -130,24 +130,37 @@ extension TransportDescriptor {
             "off, ordered or unordered",
             "whether messages arrive exactly once, and in order; a server accepts what its clients request unless it is off (off)"
         ),
-        TransportOption("idle-timeout", "a time such as 5m", "how long a server keeps a silent client (5m)"),
+        TransportOption(
+            "idle-timeout",
+            "a time such as 5m",
+            "how long a server keeps a silent client (5m)",
+            side: .server
+        ),
         TransportOption(
             "max-held",
             "bytes, as in 64KiB",
-            "messages of all sessions of a server that are not taken or not acknowledged yet (256MiB)"
+            "messages of all sessions of a server that are not taken or not acknowledged yet (256MiB)",
+            side: .server
         ),
         TransportOption(
             "max-sessions",
             "a number from 1 to 1048576",
-            "clients of a server at a time (65536)"
+            "clients of a server at a time (65536)",
+            side: .server
         ),
-        TransportOption("max-per-address", "a number from 1 to 1048576", "clients of one address at a time (no limit)"),
+        TransportOption(
+            "max-per-address",
+            "a number from 1 to 1048576",
+            "clients of one address at a time (no limit)",
+            side: .server
+        ),
     ]
 
     private static let handshakesOption = TransportOption(
         "max-handshakes",
         "a number from 1 to 1048576",
-        "clients of a server that have no session yet (1024)"
+        "clients of a server that have no session yet (1024)",
+        side: .server
     )
 
     private static func configuration(

@@ -86,12 +86,14 @@ extension TransportOption {
         TransportOption(
             "origins",
             "same, null, any, or origins such as https://chat.example, separated by commas",
-            "which web pages a server admits (same: host and port are those of the Host header)"
+            "which web pages a server admits (same: host and port are those of the Host header)",
+            side: .server
         ),
         TransportOption(
             "hosts",
             "loopback, any, or hosts such as chat.example, separated by commas",
-            "which Host headers a server admits (loopback for clients on its machine, any for others)"
+            "which Host headers a server admits (loopback for clients on its machine, any for others)",
+            side: .server
         ),
     ]
 }

@@ -46,6 +46,29 @@ struct EndpointTests {
         #expect(endpoint.port == port)
     }
 
+    @Test(
+        "The query of a server's URL is sent unchanged",
+        arguments: [
+            ("wss://host/socket?token=abc", "token=abc"), ("wss://host?a=b%20c&d=%26%3D?e", "a=b%20c&d=%26%3D?e"),
+            ("wss://host/socket", nil), ("wss://host/socket?", nil), ("wss://host?deflate=on", "deflate=on"),
+        ] as [(String, String?)]
+    )
+    func serverURL(url: String, query: String?) throws {
+        let endpoint = try Endpoint(server: url, options: [.init(name: "deflate", value: "small")])
+        let sent = query.map { [Endpoint.Option(name: "query", value: $0)] } ?? []
+        #expect(endpoint.options == sent + [.init(name: "deflate", value: "small")])
+        #expect(endpoint.scheme == "wss" && endpoint.host == "host")
+    }
+
+    @Test("A server's URL with a fragment, a space or too many bytes is refused")
+    func brokenServerURL() throws {
+        let long = String(repeating: "a", count: Endpoint.maximumLength)
+        for (url, part) in [("ws://host?a#b", "'#'"), ("ws://host?a b", "a space"), ("ws://host?\(long)", "longer")] {
+            let error = #expect(throws: TransportError.self) { try Endpoint(server: url) }
+            #expect(error?.code == .invalidConfiguration && error?.reason.contains(part) == true)
+        }
+    }
+
     @Test("User and password may be missing, be empty, or contain further colons")
     func credentials() throws {
         #expect(try Endpoint("ws://host").user == nil)

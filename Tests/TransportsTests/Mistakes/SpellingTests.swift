@@ -35,6 +35,46 @@ struct SpellingTests {
         }
     }
 
+    @Test(
+        "An option that no transport has can be meant for the server",
+        arguments: [
+            ("wss://host/socket?token=abc", "token", "query=token%3Dabc"),
+            ("ws://host?token=a%26b&room=7&deflate=on", "token", "query=token%3Da%2526b%26room%3D7"),
+            ("mqtt+ws://host?tenant=x", "tenant", "query=tenant%3Dx"),
+            ("memory://host?tenant=x", "tenant", "query=tenant%3Dx"),
+            // A long value is not repeated, and neither is one that may be the rest of a password.
+            ("ws://host?token=\(String(repeating: "a", count: 65))", "token", "query=token%3D…"),
+            ("ws://host?token=a@b", "token", "query=token%3D…"),
+        ]
+    )
+    func queries(url: String, name: String, query: String) throws {
+        let text = try sentence(url)
+        #expect(text.hasPrefix("\(name) is not known; "), "\(text)")
+        #expect(text.contains(" to send it to the server, write \(query); allowed are "), "\(text)")
+        // Only options that a client uses are offered.
+        #expect(!text.contains("max-connections") && !text.contains("origins") && text.contains("query"), "\(text)")
+        if query.hasSuffix("…") { return }
+        var corrected = try Endpoint(url)
+        corrected.options = corrected.options.filter { $0.name == "deflate" }
+        let option = try Endpoint("ws://host?\(query)").options
+        corrected.options += option
+        _ = try TransportRegistry.standard.transport(for: corrected)
+    }
+
+    @Test("Over a transport without a query, no query is proposed")
+    func withoutQuery() throws {
+        #expect(try !sentence("tcp://host?token=abc").contains("query="))
+    }
+
+    @Test("The error of a server offers a server's options")
+    func serverOptions() async throws {
+        let error = await #expect(throws: TransportError.self) {
+            _ = try await TransportRegistry.standard.listen("ws://127.0.0.1:0?token=abc")
+        }
+        let text = try #require(error).reason
+        #expect(text.contains("max-connections") && text.contains("origins") && !text.contains("query"), "\(text)")
+    }
+
     @Test("An option of another transport is refused with the name of that transport")
     func optionsOfOthers() throws {
         let text = try sentence("tcp://host:1?deflate=small")

@@ -46,9 +46,15 @@ extension TransportOption {
         TransportOption(
             "client-certificates",
             "off, optional or required",
-            "whether a server requests the certificate of a client (off)"
+            "whether a server requests the certificate of a client (off)",
+            side: .server
         ),
-        TransportOption("tls-timeout", "a time such as 10s", "how long the TLS handshake may take at a server (10s)"),
+        TransportOption(
+            "tls-timeout",
+            "a time such as 10s",
+            "how long the TLS handshake may take at a server (10s)",
+            side: .server
+        ),
         TransportOption(
             "dangerously-trust-any-certificate",
             "on or off",
