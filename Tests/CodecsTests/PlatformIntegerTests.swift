@@ -76,7 +76,7 @@ import Testing
 
     @Test(
         "Python reads Int and UInt as int64 and uint64, and writes the same values",
-        .enabled(if: PythonPeer.hasProtobuf, "needs protoc, and protobuf for Python")
+        .protobufForPython
     )
     func python() throws {
         let messages = Self.signed.map { Platform(Int($0), UInt(bitPattern: Int($0))) }

@@ -3,7 +3,7 @@ import Testing
 
 /// Exchanges messages of random schemas with Google's implementation for Python. The tests run one at a time, because each
 /// waits for processes on a thread that all tests share.
-@Suite(.enabled(if: PythonPeer.hasProtobuf, "needs protoc, and protobuf for Python"), .serialized)
+@Suite(.protobufForPython, .serialized)
 struct SchemaCrossingTests {
     private typealias Message = DynamicMessage<Outermost>
 

@@ -5,7 +5,7 @@ import Testing
 /// Compares with Google's implementation for Python under the same schema. Each side reads the other's messages in both
 /// formats and writes the same bytes. Only the order of map entries may differ, because no specification defines it.
 /// Messages are compared by their bytes, because NaN differs from itself.
-@Suite(.enabled(if: PythonPeer.hasProtobuf, "needs protoc, and protobuf for Python"))
+@Suite(.protobufForPython)
 struct ProtobufCrossingTests {
     private let protobuf = ProtobufCodec()
     private let json = JSONCodec()
@@ -115,5 +115,14 @@ struct ProtobufCrossingTests {
             }
         }
         #expect(counts.read > 1000 && counts.refused > 2000, "there are too few messages of one kind: \(counts)")
+    }
+}
+
+@Suite("The peer of the codecs")
+struct CodecPeerTests {
+    @Test("protoc and Python's protobuf work together when peers are required")
+    func required() {
+        guard ProcessInfo.processInfo.environment["IM_REQUIRE_PEERS"] != nil else { return }
+        #expect(PythonPeer.problemOfProtobuf == nil, "\(PythonPeer.problemOfProtobuf ?? "")")
     }
 }

@@ -34,7 +34,7 @@ enum PythonScripts {
                     if field.message_type and field.message_type.GetOptions().map_entry:
                         key, content = field.message_type.fields
                         value = {literal(key, each): literal(content, value[each]) for each in value}
-                    elif field.label == field.LABEL_REPEATED:
+                    elif isRepeated(field):
                         value = [literal(field, each) for each in value]
                     else:
                         value = literal(field, value)
@@ -125,7 +125,7 @@ enum PythonScripts {
                                 fill(target[scalar(key)], depth, 0.7)
                             else:
                                 target[scalar(key)] = scalar(value)
-                    elif field.label == field.LABEL_REPEATED:
+                    elif isRepeated(field):
                         if isMessage and depth > 0:
                             for _ in range(rng.randrange(3)):
                                 fill(target.add(), depth - 1, chance)
@@ -155,6 +155,10 @@ enum PythonScripts {
         from google.protobuf.message import DecodeError
 
         cls = getattr(peer_pb2, sys.argv[3])
+
+        def isRepeated(field):
+            # Version 7 has no labels any more.
+            return field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED
 
 
         """

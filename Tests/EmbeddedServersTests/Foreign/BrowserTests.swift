@@ -4,7 +4,7 @@ import Testing
 /// Runs pages in Chromium against the echo and the broker of `imbench serve`. The checks are in `Support/echo.html` and
 /// `Support/mqtt.html`. Chromium always offers permessage-deflate. A page from disk has the origin "null", which the
 /// server has to admit.
-@Suite("A browser", .enabled(if: Peers.chromium != nil), .serialized, .timeLimit(.minutes(5)), .ownThread)
+@Suite("A browser", .peer(Peers.browser), .serialized, .timeLimit(.minutes(5)), .ownThread)
 struct BrowserTests {
     @Test("A browser receives every message back, and its own close code", arguments: ["off", "on", "small"])
     func echo(deflate: String) async throws {

@@ -5,7 +5,7 @@ import Testing
 /// The page of `imbench serve --chat` in Chromium, as a user opens it.
 @Suite(
     "The chat page in a browser",
-    .enabled(if: Peers.chromium != nil),
+    .peer(Peers.browser),
     .serialized,
     .timeLimit(.minutes(5)),
     .ownThread

@@ -8,7 +8,7 @@ import Transports
 /// more is an error.
 @Suite(
     "Compression parameters with Python's websockets",
-    .enabled(if: Peers.pythonWithWebSockets != nil),
+    .peer(Peers.webSockets),
     .serialized,
     .timeLimit(.minutes(5)),
     .ownThread

@@ -18,7 +18,7 @@ struct EnvelopePeerTests {
 
     @Test(
         "A Python client keeps its session when the connection breaks",
-        .enabled(if: Peers.pythonWithWebSockets != nil)
+        .peer(Peers.webSockets)
     )
     func example() async throws {
         let (arrivals, arrived) = AsyncStream.makeStream(of: Session.self)

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// Runs Eclipse Paho for Python against the broker of `imbench serve`. The checks are in `Support/mqtt_client.py`.
-@Suite("Paho's client", .enabled(if: Peers.pythonWithPaho != nil), .serialized, .timeLimit(.minutes(5)), .ownThread)
+@Suite("Paho's client", .peer(Peers.paho), .serialized, .timeLimit(.minutes(5)), .ownThread)
 struct PahoTests {
     @Test("Paho's client is served at each QoS, over TCP and over WebSocket", arguments: ["tcp", "websockets"], 0...2)
     func served(carrier: String, qos: Int) async throws {

@@ -13,10 +13,10 @@ struct PeerTests {
     func required() {
         guard ProcessInfo.processInfo.environment["IM_REQUIRE_PEERS"] != nil else { return }
         #expect(Peers.mosquitto != nil && Peers.mosquittoPub != nil && Peers.mosquittoSub != nil)
-        #expect(Peers.mosquittoPasswd != nil && Peers.protoc != nil)
+        #expect(Peers.mosquittoPasswd != nil)
         #expect(Peers.nats != nil && Peers.rabbitmq != nil && Peers.epmd != nil)
-        #expect(Peers.pythonWithWebSockets != nil && Peers.pythonWithProtobuf != nil)
-        #expect(Peers.pythonWithPaho != nil && Peers.chromium != nil && Peers.nginx != nil)
+        for probe in [Peers.webSockets, Peers.paho, Peers.browser] { #expect(probe.path != nil, "\(probe.problem)") }
+        #expect(Peers.nginx != nil)
         #expect(Peers.tinyproxy != nil && Peers.squid != nil && Peers.microsocks != nil && Peers.danted != nil)
         #expect(Peers.openssl != nil && hasOpenSSL)
         // The command is not installed but built with the tests. Some peers are tested with it.
@@ -131,7 +131,7 @@ struct PeerTests {
 
     @Test(
         "Python's websockets server returns every message, compressed or not",
-        .enabled(if: Peers.pythonWithWebSockets != nil),
+        .peer(Peers.webSockets),
         arguments: ["off", "on", "small"]
     )
     func pythonServer(deflate: String) async throws {

@@ -4,7 +4,7 @@ import Testing
 /// Runs Python's websockets against the echo of `imbench serve`. The checks are in `Support/websocket_client.py`.
 @Suite(
     "The client of Python's websockets",
-    .enabled(if: Peers.pythonWithWebSockets != nil),
+    .peer(Peers.webSockets),
     .serialized,
     .timeLimit(.minutes(5)),
     .ownThread

@@ -1,4 +1,5 @@
 import Foundation
+import Testing
 
 /// The real servers and tools on this machine, and how to run them.
 package enum Peers {
@@ -11,12 +12,23 @@ package enum Peers {
     package static let rabbitmq = path("rabbitmq-server", in: ["/usr/lib/rabbitmq/bin"])
     /// The port mapper of Erlang, which RabbitMQ starts.
     package static let epmd = path("epmd")
-    package static let protoc = path("protoc")
-    /// A Python that has the `websockets` package.
-    package static let pythonWithWebSockets = python(importing: "websockets")
-    /// A Python that has the `paho-mqtt` package.
-    package static let pythonWithPaho = python(importing: "paho.mqtt.client")
-    package static let chromium = path("chromium")
+    /// A Python whose `websockets` has what the scripts of the tests use.
+    package static let webSockets = probe(
+        "python3",
+        "-c",
+        """
+        import websockets
+        from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory
+        websockets.connect, websockets.serve
+        """
+    )
+    package static var pythonWithWebSockets: String? { webSockets.path }
+    /// A Python whose `paho-mqtt` has the callbacks of version 2.
+    package static let paho = probe("python3", "-c", "from paho.mqtt.client import CallbackAPIVersion")
+    package static var pythonWithPaho: String? { paho.path }
+    /// Ubuntu has a program of this name that only says how to install the browser.
+    package static let browser = probe("chromium", "--version")
+    package static var chromium: String? { browser.path }
     package static let nginx = path("nginx")
     package static let tinyproxy = path("tinyproxy")
     package static let squid = path("squid")
@@ -27,9 +39,7 @@ package enum Peers {
     package static let imbench = beside("imbench")
     /// The program of `Tests/CloseAndExit`, which sends, closes and exits. It is in the folder of the tests.
     package static let closeAndExit = beside("CloseAndExit")
-    package static let python = python(importing: "socket")
-    /// A Python that has the `protobuf` package.
-    package static let pythonWithProtobuf = python(importing: "google.protobuf")
+    package static let python = probe("python3", "-c", "import socket").path
 
     private static func path(_ name: String) -> String? {
         let folders = (ProcessInfo.processInfo.environment["PATH"] ?? "").components(separatedBy: ":")
@@ -52,11 +62,46 @@ package enum Peers {
         return nil
     }
 
-    private static func python(importing module: String) -> String? {
-        guard let python = path("python3"), let probe = try? Peer(python, ["-c", "import \(module)"]) else {
-            return nil
+    /// Whether a peer works in the way that the tests need it.
+    package struct Probe: Sendable {
+        /// The program; `nil` if it does not work.
+        package let path: String?
+        /// Why it does not work, in its own words if it has started; empty if it works.
+        package let problem: String
+    }
+
+    /// Runs a program with these arguments, which must end with status 0.
+    private static func probe(_ name: String, _ arguments: String...) -> Probe {
+        guard let path = path(name) else { return Probe(path: nil, problem: "\(name) is not installed") }
+        do {
+            let peer = try Peer(path, arguments)
+            var words: [String] = []
+            while let line = peer.line() { words.append(line) }
+            let status = try peer.finish()
+            guard status != 0 else { return Probe(path: path, problem: "") }
+            let said = words.suffix(20).joined(separator: "\n")
+            return Probe(path: nil, problem: "\(path) has ended with status \(status): \(said)")
+        } catch {
+            return Probe(path: nil, problem: "\(path) does not start: \(error)")
         }
-        return (try? probe.finish()) == 0 ? python : nil
+    }
+}
+
+/// Cancels tests whose peer does not work, with the reason. The probe runs only if such a test does.
+package struct NeedsPeer: SuiteTrait, TestTrait {
+    fileprivate let probe: @Sendable () -> Peers.Probe
+    package let isRecursive = true
+
+    package func prepare(for test: Test) async throws {
+        let probe = probe()
+        if probe.path == nil { try Test.cancel("\(probe.problem)") }
+    }
+}
+
+extension Trait where Self == NeedsPeer {
+    /// The test needs this peer.
+    package static func peer(_ probe: @autoclosure @escaping @Sendable () -> Peers.Probe) -> Self {
+        NeedsPeer(probe: probe)
     }
 }
 

@@ -6,7 +6,7 @@ import Testing
 /// The pages of all sample reports in Chromium, as a reader opens them from a disk.
 @Suite(
     "Reports in a browser",
-    .enabled(if: Peers.chromium != nil),
+    .peer(Peers.browser),
     .serialized,
     .timeLimit(.minutes(5)),
     .ownThread

@@ -9,7 +9,8 @@ import Transports
 /// hash of its key.
 @Suite(
     "A browser over TLS",
-    .enabled(if: Peers.chromium != nil && hasOpenSSL),
+    .peer(Peers.browser),
+    .enabled(if: hasOpenSSL),
     .serialized,
     .timeLimit(.minutes(5)),
     .ownThread

@@ -7,7 +7,8 @@ import Transports
 /// Tests `wss` with Python's websockets. The script is `Support/websocket_tls.py`.
 @Suite(
     "Python's websockets over TLS",
-    .enabled(if: Peers.pythonWithWebSockets != nil && hasOpenSSL),
+    .peer(Peers.webSockets),
+    .enabled(if: hasOpenSSL),
     .serialized,
     .timeLimit(.minutes(5)),
     .ownThread
