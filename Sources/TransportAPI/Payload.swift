@@ -69,7 +69,7 @@ public struct Payload: Sendable, Hashable {
     }
 
     /// Creates a text payload, as UTF-8.
-    public init(text: String, topic: String? = nil) {
-        self.init(Array(text.utf8), kind: .text, topic: topic)
+    public init(text: String, topic: String? = nil, qos: QoS? = nil, isRetained: Bool = false) {
+        self.init(Array(text.utf8), kind: .text, topic: topic, qos: qos, isRetained: isRetained)
     }
 }

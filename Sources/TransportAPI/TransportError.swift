@@ -344,7 +344,11 @@ extension TransportError {
             case 2: (.handshakeFailed, "the broker refuses this client identifier")
             case 3: (.serverUnavailable, "the broker is unavailable")
             case 4: (.authenticationFailed, "the broker refuses this user name or password")
-            case 5: (.forbidden, "the broker does not authorise this client")
+            case 5:
+                (
+                    .forbidden,
+                    "the broker does not authorise this client; mosquitto says the same of a wrong user or password"
+                )
             default: (.protocolViolation, "the broker sent a reserved return code")
             }
         var error = TransportError(code, .handshake, sentence, detail: Int(returnCode))

@@ -51,6 +51,8 @@ struct PayloadTests {
         #expect(Payload([1, 2]) == Payload([1, 2], kind: .binary, topic: nil))
         #expect(Payload(text: "é").bytes == [0xc3, 0xa9])
         #expect(Payload(text: "é", topic: "a").kind == .text)
+        let kept = Payload(text: "é", topic: "a", qos: .atLeastOnce, isRetained: true)
+        #expect(kept == Payload([0xc3, 0xa9], kind: .text, topic: "a", qos: .atLeastOnce, isRetained: true))
         #expect(Payload([1]) != Payload([1], kind: .text))
     }
 

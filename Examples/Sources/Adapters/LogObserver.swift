@@ -27,7 +27,7 @@ public struct LogObserver: SupervisorObserver {
             logger.notice("connection ended", metadata: ["endpoint": "\(endpoint)", "reason": "\(reason)"])
         case .finished(let id, let outcome) where !outcome.isSuccess:
             logger.warning("message not delivered", metadata: ["id": "\(id)", "outcome": "\(outcome)"])
-        case .sessionLost, .discarded, .unclaimed, .unacknowledged, .undecodable:
+        case .sessionLost, .notConnecting, .discarded, .unclaimed, .unacknowledged, .undecodable:
             logger.warning("\(event)")
         case .roundTrip, .keepaliveInterval, .duplicate:
             logger.debug("\(event)")

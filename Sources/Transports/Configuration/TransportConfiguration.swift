@@ -64,8 +64,8 @@ public struct TransportConfiguration: Sendable, Hashable {
     /// - Parameters:
     ///   - registry: The known transports.
     ///   - loop: The event loop of the connections. Default: the shared loop.
-    /// - Throws: `.invalidConfiguration` if there is no endpoint, if one is invalid, or if the endpoints of a session
-    ///   are servers and brokers.
+    /// - Throws: `.invalidConfiguration` if there is no endpoint, if one is invalid, if the endpoints of a session are
+    ///   servers and brokers, or if one of them is a broker at QoS 0.
     public func transports(
         from registry: TransportRegistry = .standard,
         on loop: EventLoop = .shared
@@ -77,16 +77,20 @@ public struct TransportConfiguration: Sendable, Hashable {
             let transport = try registry.transport(for: full, on: loop)
             transports.append(full == endpoint ? transport : DiscreetTransport(endpoint: endpoint, whole: transport))
         }
-        if let stray = strayEndpoint(transports) { throw .configuration("endpoints[\(stray.index)]", stray.problem) }
+        if let wrong = wrongEndpoint(transports) { throw .configuration("endpoints[\(wrong.index)]", wrong.problem) }
         return transports
     }
 
-    /// Finds the first endpoint of a session that is a broker while the first one is a server, or the reverse. A
-    /// session cannot move from a server to a broker, because its state is either in the server or in the clients
-    /// behind the broker.
-    func strayEndpoint(_ transports: [any Transport]) -> (index: Int, problem: String)? {
+    /// Finds the first endpoint that a session cannot have: one that is a broker while the first one is a server, or the
+    /// reverse, or a broker that acknowledges nothing. A session cannot move from a server to a broker, because its state is
+    /// either in the server or in the clients behind the broker.
+    private func wrongEndpoint(_ transports: [any Transport]) -> (index: Int, problem: String)? {
         let styles = transports.map { Delivery.style(supervisor.delivery, $0.capabilities) }
-        guard let first = styles.first, let index = styles.firstIndex(where: { $0 != first }) else { return nil }
+        guard let first = styles.first, let index = styles.firstIndex(where: { $0 != first }) else {
+            let silent = transports.firstIndex { !$0.capabilities.acknowledgesMessages }
+            guard styles.first == .origin, let silent else { return nil }
+            return (silent, "has the option qos, which \(TransportError.sessionWithoutAcknowledgements)")
+        }
         let (here, there) = first == .origin ? ("a server", "a broker") : ("a broker", "a server")
         return (
             index,
@@ -315,8 +319,8 @@ extension TransportConfiguration {
         guard supervisor.delivery.mode == .session, let list = value.member("endpoints")?.elements else { return }
         var transports: [any Transport] = []
         for endpoint in endpoints { transports.append(try value.registry.transport(for: endpoint)) }
-        guard let stray = strayEndpoint(transports) else { return }
-        throw list[stray.index].failure(stray.problem)
+        guard let wrong = wrongEndpoint(transports) else { return }
+        throw list[wrong.index].failure(wrong.problem)
     }
 
     /// Checks each header separately, so that an error names its line.

@@ -12,7 +12,7 @@ extension Supervisor {
     ///   - adjust: Sets the properties that no file can contain, such as the source of credentials, the path monitor
     ///     and the observer. A greeting that it sets replaces the texts of the configuration.
     /// - Throws: `.invalidConfiguration` if there is no endpoint, if one or a setting is invalid, if the endpoints of a
-    ///   session are servers and brokers, or if a session has a greeting.
+    ///   session are servers and brokers, if one of them is a broker at QoS 0, or if a session has a greeting.
     public convenience init(
         _ configuration: TransportConfiguration,
         registry: TransportRegistry = .standard,
@@ -26,6 +26,7 @@ extension Supervisor {
         }
         setup.configuration = configuration.supervisor
         setup.format = configuration.codec.name
+        setup.warn = writeToStandardError
         setup.fitting = { configuration.fitting($0, registry) }
         if !configuration.greeting.isEmpty { setup.greeting = Self.greeting(configuration.greeting) }
         adjust(&setup)

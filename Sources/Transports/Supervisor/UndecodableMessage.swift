@@ -97,7 +97,8 @@ final class UndecodableReport: Sendable {
 }
 
 /// Writes a line to the standard error of the process. Ignores errors.
-private func writeToStandardError(_ line: String) {
+@Sendable
+func writeToStandardError(_ line: String) {
     let bytes = Array("im-transports: \(line)\n".utf8)
     _ = bytes.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
 }

@@ -192,6 +192,21 @@ struct ConfigurationErrorTests {
         #expect(refusal(json)?.contains("secret") == false)
     }
 
+    @Test("A session over a broker at QoS 0 is refused, in a file and in code")
+    func sessionWithoutAcknowledgements() throws {
+        let session = #""delivery": {"mode": "session"}"#
+        let advice = "write qos=1 into the URL, or set delivery.mode to plain"
+        for url in ["mqtt://b", "mqtt+ws://b?qos=0", "mqtts://b?subscribe=a"] {
+            let text = try #require(refusal("{\"endpoints\": [\"mqtt://a?qos=1\",\n\"\(url)\"], \(session)}"))
+            #expect(text.hasPrefix(#"config.json:2: "endpoints[1]" has the option qos, which is 0, "#), "\(text)")
+            #expect(text.contains(advice), "\(text)")
+        }
+        var settings = SupervisorConfiguration()
+        settings.delivery.mode = .session
+        let error = #expect(throws: TransportError.self) { try Supervisor("mqtt://127.0.0.1", settings) }
+        #expect(error?.code == .invalidConfiguration && error?.reason.contains(advice) == true)
+    }
+
     @Test("A session over both servers and brokers is refused, in a file and in code")
     func mixedSession() throws {
         let session = #""delivery": {"mode": "session"}"#

@@ -337,7 +337,7 @@ package struct Delivery: Sendable {
             actions.append(.accepted(id))
             actions.append(.finish(oldest, .rejected(.outboxFull)))
         case .full: wait(id, payload, expiry, &actions)
-        case .tooLarge: actions.append(.finish(id, .rejected(.outboxTooSmall)))
+        case .tooLarge: actions.append(.finish(id, .rejected(tooLargeForOutbox(size))))
         }
         flush(at: now, &actions)
     }
@@ -349,7 +349,9 @@ package struct Delivery: Sendable {
         _ actions: inout [SupervisorAction]
     ) {
         let size = payload.bytes.count
-        guard size <= outbox.maximumBytes else { return actions.append(.finish(id, .rejected(.outboxTooSmall))) }
+        guard size <= outbox.maximumBytes else {
+            return actions.append(.finish(id, .rejected(tooLargeForOutbox(size))))
+        }
         guard policy == .wait, waiting.count < waitingLimit, size <= outbox.maximumBytes - waitingBytes else {
             return actions.append(.finish(id, .rejected(.outboxFull)))
         }
@@ -422,20 +424,30 @@ package struct Delivery: Sendable {
         }
     }
 
+    private func tooLargeForOutbox(_ size: Int) -> TransportError {
+        let sentence =
+            "the message is larger than the whole outbox: it has \(size) bytes, and outbox.bytes is \(outbox.maximumBytes)"
+        return TransportError(.messageTooLarge, .open, "\(sentence); raise outbox.bytes, or send a smaller message")
+    }
+
     mutating func admitWaiting(_ actions: inout [SupervisorAction]) {
         while let next = waiting.first, outbox.hasRoom(for: next.payload.bytes.count) || outbox.isEmpty {
             _ = removeWaiting(at: 0)
             switch outbox.append(next.id, next.payload, expiry: next.expiry) {
             case .accepted, .acceptedInPlaceOf: actions.append(.accepted(next.id))
-            case .full, .tooLarge: actions.append(.finish(next.id, .rejected(.outboxTooSmall)))
+            case .full, .tooLarge:
+                actions.append(.finish(next.id, .rejected(tooLargeForOutbox(next.payload.bytes.count))))
             }
         }
     }
 }
 
 extension TransportError {
-    static let outboxFull = TransportError(.bufferFull, .open, "the outbox is full")
-    static let outboxTooSmall = TransportError(.messageTooLarge, .open, "the message is larger than the whole outbox")
+    static let outboxFull = TransportError(
+        .bufferFull,
+        .open,
+        "the outbox is full: send more slowly, or raise outbox.count and outbox.bytes"
+    )
 
     /// The error of a message that is larger than the peer of the session accepts.
     static func tooLargeForPeer(_ size: Int, _ limit: Int) -> TransportError {

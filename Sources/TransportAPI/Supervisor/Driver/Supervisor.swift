@@ -19,6 +19,8 @@ public final class Supervisor: Sendable {
         package var factory: TransportFactory
         /// Leaves out options that a transport does not have. By default none are left out.
         package var fitting: EndpointFitting = { ($0, []) }
+        /// Writes a line about a mistake of the app, if there is no observer. By default it writes nothing.
+        package var warn: @Sendable (String) -> Void = { _ in }
         /// Called before each attempt.
         public var preparation: EndpointPreparation?
         /// Called with each new connection before the supervisor uses it. In plain mode only

@@ -51,6 +51,7 @@ final class SupervisorDriver: ConnectionDelegate {
     let preparation: EndpointPreparation?
     let greeting: ConnectionGreeting?
     private let observer: (any SupervisorObserver)?
+    private let warn: @Sendable (String) -> Void
     /// Checked for each message, because a check of the observer itself would copy it.
     private let isObserved: Bool
     let states = MulticastBuffer<SupervisorState>(limit: 64, .dropOldest, keepsBacklog: false)
@@ -86,6 +87,7 @@ final class SupervisorDriver: ConnectionDelegate {
         preparation = setup.preparation
         greeting = setup.greeting
         observer = setup.observer
+        warn = setup.warn
         isObserved = setup.observer != nil
         outgoing = PendingSends(setup.store.map { CalledOutStore($0, runtime) })
         timer = DeadlineTimer(on: runtime)
@@ -189,8 +191,15 @@ final class SupervisorDriver: ConnectionDelegate {
     @inline(never)
     func note(_ note: SupervisorEvent) {
         if case .roundTrip(let time) = note { roundTrip.measured(time) }
-        guard let observer else { return }
+        guard let observer else {
+            if note == .notConnecting, let endpoint = endpoints.first { warn(Self.notConnecting(endpoint)) }
+            return
+        }
         runtime.callOut { [time = runtime.clock] in observer.note(note, at: time) }
+    }
+
+    private static func notConnecting(_ endpoint: Endpoint) -> String {
+        "a message waits, but the supervisor of \(endpoint) connects nowhere, because its connect() was not called"
     }
 
     private func changed(to state: SupervisorState) {

@@ -117,6 +117,9 @@ public enum SupervisorEvent: Sendable, Hashable {
     /// window, and the buffer of the app is limited. So the app may receive nothing more until it acknowledges the
     /// message.
     case unacknowledged(UnacknowledgedMessages)
+    /// The app has submitted a message, and nothing connects, because ``Supervisor/connect()`` was not called within a
+    /// second. This event comes once at most. Without an observer, one line on standard error says the same.
+    case notConnecting
     /// A channel has received a message of this many bytes that its codec cannot read. The sentence contains the
     /// expected format, the format that the bytes are most likely of, and the codec's error.
     case undecodable(bytes: Int, String)

@@ -16,6 +16,19 @@ package struct SupervisorStateMachine: Sendable {
         case closed
     }
 
+    /// The report that a message waits although the app has not called `connect`.
+    enum IdleReport: Sendable, Hashable {
+        /// No message was submitted yet.
+        case none
+        /// The report is due at this time, unless the app connects before.
+        case due(Instant)
+        /// The report was made.
+        case made
+    }
+
+    /// How long a message may wait before that report.
+    static let idleReportTime = Duration.seconds(1)
+
     /// The part of an attempt that is in progress. It decides what the error says when the attempt takes too long.
     package enum AttemptStep: Sendable, Hashable {
         /// The app prepares the endpoint.
@@ -29,6 +42,7 @@ package struct SupervisorStateMachine: Sendable {
     let configuration: SupervisorConfiguration
     let endpoints: [Endpoint]
     var phase = Phase.idle
+    private var idleReport = IdleReport.none
     var attemptStep = AttemptStep.transport
     /// The number of the current attempt or connection.
     package internal(set) var connection = 0
@@ -192,7 +206,7 @@ package struct SupervisorStateMachine: Sendable {
         case .path(let path): changed(path, at: now, &actions)
         case .reached(let connection, let step): if connection == self.connection { attemptStep = step }
         case .connected(let connection, let capabilities, let isVerified):
-            connected(connection, capabilities, isVerified: isVerified, at: now, &actions)
+            connected(connection, capabilities, isVerified: isVerified, at: now, using: &random, &actions)
         case .failed(let connection, let error):
             guard connection == self.connection, case .connecting = phase else { return }
             attemptFailed(error, at: now, using: &random, &actions)
@@ -225,7 +239,8 @@ package struct SupervisorStateMachine: Sendable {
             let own: Instant?
             switch phase {
             case .closed: return nil
-            case .idle, .offline, .suspended: own = nil
+            case .idle: if case .due(let due) = idleReport { own = due } else { own = nil }
+            case .offline, .suspended: own = nil
             case .connecting(let deadline), .waiting(let deadline): own = deadline
             case .awaitingWelcome(let deadline): own = earlier(deadline, earlier(helloRetry, pingBeforeWelcome))
             case .open: own = keepalive?.deadline
@@ -263,6 +278,7 @@ package struct SupervisorStateMachine: Sendable {
             let error = failure ?? TransportError(.closedByUser, .open, "the supervisor has ended")
             return actions.append(.finish(id, .rejected(error)))
         }
+        if case .idle = phase, case .none = idleReport { idleReport = .due(now.advanced(by: Self.idleReportTime)) }
         delivery.submit(id, payload, at: now, &actions)
     }
 
@@ -274,6 +290,10 @@ package struct SupervisorStateMachine: Sendable {
     ) {
         delivery.deadlineReached(at: now, &actions)
         switch phase {
+        case .idle:
+            guard case .due(let due) = idleReport, due <= now else { return }
+            idleReport = .made
+            actions.append(.note(.notConnecting))
         case .connecting(let deadline) where deadline <= now:
             actions.append(.abandon(connection: connection))
             attemptFailed(.timedOut(in: attemptStep), at: now, using: &random, &actions)
@@ -321,6 +341,11 @@ extension TransportError {
             return TransportError(.timedOut, .handshake, sentence)
         }
     }
+
+    /// The sentence about a session through a broker that acknowledges nothing, without its subject.
+    package static let sessionWithoutAcknowledgements =
+        "is 0, at which a broker acknowledges nothing, but the delivery mode session needs acknowledgements: write qos=1 "
+        + "into the URL, or set delivery.mode to plain"
 
     /// Returns the error for a server that has not answered the hello.
     ///
@@ -477,6 +502,7 @@ extension SupervisorStateMachine {
         _ capabilities: Capabilities,
         isVerified: Bool,
         at now: Instant,
+        using random: inout RandomSource,
         _ actions: inout [SupervisorAction]
     ) {
         guard connection == self.connection, case .connecting(let deadline) = phase else {
@@ -487,7 +513,13 @@ extension SupervisorStateMachine {
         isPeerVerified = isVerified
         mustRefresh = false
         (wasRefusedAsPlain, hasReceivedPlain, isAliveWithoutWelcome, pingBeforeWelcome) = (false, false, false, nil)
-        guard Delivery.style(configuration.delivery, capabilities) == .session else {
+        let style = Delivery.style(configuration.delivery, capabilities)
+        if style == .origin, !capabilities.acknowledgesMessages {
+            actions.append(.abandon(connection: connection))
+            let error = TransportError.configuration("qos", TransportError.sessionWithoutAcknowledgements)
+            return attemptFailed(error, at: now, using: &random, &actions)
+        }
+        guard style == .session else {
             return opened(isResumed: false, at: now, &actions)
         }
         phase = .awaitingWelcome(deadline)

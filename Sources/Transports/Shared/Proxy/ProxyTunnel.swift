@@ -147,7 +147,12 @@ final class ProxyTunnel: StreamChannel, PollHandler, ScheduledHandler {
     /// Ends the attempt after a read, a write or a step of the stream's own handshake.
     private func fail(_ result: IOResult) {
         switch result {
-        case .failed(let error): finish(TransportError(error, .connect).ofProxy)
+        case .failed(let error):
+            var error = TransportError(error, .connect).ofProxy
+            if error.code == .connectionReset, stream.bytesReceived == 0 {
+                error.reason += ", before it sent anything\(TransportError.compareProxy)"
+            }
+            finish(error)
         case .insecure(let failure): finish(.insecureProxy(failure))
         case .bytes, .wouldBlock, .end: finish(.proxyEnded)
         }
@@ -242,14 +247,16 @@ extension TransportError {
     static let proxyEnded = TransportError(
         .connectionLost,
         .connect,
-        "the proxy ended the connection without an answer"
+        "the proxy ended the connection without an answer\(compareProxy)"
     )
+
+    fileprivate static let compareProxy = ": compare the scheme and the port of its URL with those of the proxy"
 
     /// The error for TLS to the proxy. The sentences of TLS call the other side a server, and know the option `ca`.
     static func insecureProxy(_ failure: TLSFailure) -> TransportError {
         var error = TransportError(failure, wasOpen: false)
         switch failure.problem {
-        case .truncated: error.reason = "the proxy ended the connection without an answer"
+        case .truncated: error.reason = proxyEnded.reason
         case .plainText:
             error.reason =
                 "the proxy sent plain text where TLS was expected; write http:// in its URL, or its port for TLS"

@@ -1,3 +1,4 @@
+import SocketIO
 import TestSupport
 import Testing
 import TransportAPI
@@ -38,6 +39,66 @@ struct SupervisorOutboxTests {
         runtime.settle()
         #expect(script.last?.texts == ["1", "2", "3", "4", "5", "6"])
         #expect(sends.allSatisfy { $0.value == .written })
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test(
+        "A message that is larger than the whole outbox is rejected with its size and the key to change",
+        arguments: OutboxConfiguration.Policy.allCases
+    )
+    func larger(policy: OutboxConfiguration.Policy) throws {
+        let setup = try script.setup {
+            $0.outbox.maximumBytes = 100
+            $0.outbox.maximumCount = 1
+            $0.outbox.whenFull = policy
+        }
+        let supervisor = try Supervisor(setup, on: runtime)
+        // Also while others wait.
+        for _ in 0..<2 {
+            let send = runtime.begin { await supervisor.send(Payload([UInt8](repeating: 1, count: 101))) }
+            guard case .rejected(let error) = send.value else {
+                Issue.record("\(String(describing: send.value))")
+                continue
+            }
+            #expect(error.code == .messageTooLarge)
+            #expect(error.reason.contains("it has 101 bytes, and outbox.bytes is 100; raise outbox.bytes"))
+            _ = self.send(supervisor, 1...2)
+        }
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("A message that waits although nothing connects is reported once", arguments: [true, false])
+    func notConnecting(isObserved: Bool) throws {
+        var setup = try script.setup()
+        let (recorder, lines) = (Recorder(), Locked<[String]>([]))
+        if isObserved { setup.observer = recorder }
+        setup.warn = { line in lines.withLock { $0.append(line) } }
+        let supervisor = try Supervisor(setup, on: runtime)
+        _ = send(supervisor, 1...1)
+        runtime.advance(by: .milliseconds(900))
+        #expect(!recorder.events.contains(.notConnecting) && lines.withLock { $0.isEmpty })
+        _ = send(supervisor, 2...2)
+        runtime.advance(by: .seconds(3600))
+        _ = send(supervisor, 3...3)
+        runtime.advance(by: .seconds(3600))
+        #expect(recorder.events.count { $0 == .notConnecting } == (isObserved ? 1 : 0))
+        let written = lines.withLock { $0 }
+        #expect(written.count == (isObserved ? 0 : 1))
+        #expect(written.allSatisfy { $0.contains("memory://server") && $0.contains("connect() was not called") })
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("An app that connects soon after its first message gets no report")
+    func connectsSoon() throws {
+        var setup = try script.setup()
+        let recorder = Recorder()
+        setup.observer = recorder
+        let supervisor = try Supervisor(setup, on: runtime)
+        _ = send(supervisor, 1...1)
+        runtime.advance(by: .milliseconds(900))
+        supervisor.connect()
+        runtime.advance(by: .seconds(60))
+        #expect(!recorder.events.contains(.notConnecting) && script.last?.texts == ["1"])
         try runtime.run { await supervisor.close() }
     }
 

@@ -28,6 +28,14 @@ struct WrongModeRulesTests {
         return harness
     }
 
+    @Test("A session over a broker that acknowledges nothing is refused with the option to change")
+    func brokerWithoutAcknowledgements() throws {
+        let harness = awaitingWelcome(Capabilities(routesByTopic: true, maximumMessageSize: 1 << 20))
+        let (isClosed, error) = try #require(last(harness))
+        #expect(isClosed && error.code == .invalidConfiguration && error.reason.contains("write qos=1"), "\(error)")
+        #expect(harness.hasAbandoned(harness.machine.connection))
+    }
+
     @Test("A supervisor gives up on a server that returns the hello, and says why")
     func echo() throws {
         var harness = awaitingWelcome()
