@@ -76,13 +76,21 @@ package struct Delivery: Sendable {
     private var peerLimit = Int.max
     /// The time at which the oldest messages in flight are sent again.
     var retransmission: Instant?
-    package internal(set) var roundTrip = RoundTripTime()
+    package internal(set) var roundTrip: RoundTripTime
     /// Set after the timer has fired, or the peer has acknowledged nothing new: the last message that was in flight
     /// then, and the last one that was sent again. `isPrompted` means that the latter has happened, and since then
     /// neither the timer has fired nor a message was acknowledged.
     var recovery: (end: UInt64, sentAgain: UInt64, isPrompted: Bool)?
 
+    /// The longest pause before the oldest messages in flight are sent again. The 60 s of RFC 6298, section 2.5, protect a
+    /// path that carries nothing. Here the keepalive ends the connection over such a path, and over one that works, some
+    /// losses in a row must not stop a conversation for minutes.
+    private static let longestPause = Duration.seconds(10)
+
     package init(_ configuration: SupervisorConfiguration, identity: SessionID) {
+        var bounds = RoundTripTime.Bounds()
+        bounds.maximum = Self.longestPause
+        roundTrip = RoundTripTime(bounds)
         self.configuration = configuration.delivery
         age = configuration.outbox.maximumAge
         policy = configuration.outbox.whenFull
@@ -520,13 +528,16 @@ extension Delivery {
         let count = Int(clamping: sequence - acknowledged)
         acknowledged = sequence
         blame.acknowledged()
-        var sample: Duration?
+        var (sample, hasRepeated): (Duration?, Bool) = (nil, false)
         while let entry = outbox.first, entry.sequence != 0, entry.sequence <= sequence {
             outbox.remove(at: 0)
-            // A message that was sent twice gives no sample of the round trip (Karn's rule).
-            sample = entry.isRepeated ? nil : entry.sentAt.duration(to: now)
+            hasRepeated = hasRepeated || entry.isRepeated
+            sample = entry.sentAt.duration(to: now)
             finish(entry, .acknowledged, &actions)
         }
+        // A message that was sent twice gives no sample of the round trip (Karn's rule), and neither does one after it,
+        // which may have arrived long ago and waited for it.
+        if hasRepeated { sample = nil }
         // Acknowledgements in the welcome of a new connection have waited for that connection, so they give no sample.
         if connection != 0 {
             if let sample { roundTrip.measured(sample) } else { roundTrip.answered() }
@@ -664,7 +675,7 @@ extension Delivery {
         finish(entry, outcome, &actions)
         outbox[position].payload = nil
         if connection != 0, position < outbox.sentCount {
-            transmit(outbox[position], &actions)
+            transmit(outbox.noteSending(position, to: connection, at: now), &actions)
         }
     }
 

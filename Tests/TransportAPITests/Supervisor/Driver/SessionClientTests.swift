@@ -9,7 +9,11 @@ struct SessionClientTests {
     private let script = Script()
     private let recorder = Recorder()
 
-    private func supervisor(_ change: (inout SupervisorConfiguration) -> Void = { _ in }) throws -> Supervisor {
+    private func supervisor(
+        over script: Script? = nil,
+        _ change: (inout SupervisorConfiguration) -> Void = { _ in }
+    ) throws -> Supervisor {
+        let script = script ?? self.script
         var setup = try script.setup {
             $0.delivery.mode = .session
             change(&$0)
@@ -135,6 +139,51 @@ struct SessionClientTests {
         #expect(try runtime.run { await supervisor.roundTripTime() } == .milliseconds(250))
         runtime.advance(by: .seconds(42))
         #expect(script.connections.count == 2)
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("Over a connection that loses messages, the oldest one is repeated at least every ten seconds")
+    func repeated() throws {
+        let script = Script(.datagrams)
+        let supervisor = try supervisor(over: script) { $0.keepalive.interval = .off }
+        let connection = try #require(script.last)
+        connection.give(.welcome(incarnation: 7, received: 0))
+        let sending = runtime.begin { await supervisor.send(bytes("sent")) }
+        // The peer's acknowledgements, or all copies, are lost for five minutes.
+        for _ in 0..<30 {
+            let count = connection.messages.count
+            runtime.advance(by: .seconds(10))
+            #expect(connection.messages.count > count)
+        }
+        #expect(connection.messages.count < 40)
+        connection.give(.acknowledge(1))
+        runtime.settle()
+        #expect(sending.value == .acknowledged)
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("The time in which messages wait for the repetition of a lost one is no round trip")
+    func waitForRepetition() throws {
+        let script = Script(.datagrams)
+        let supervisor = try supervisor(over: script) { $0.keepalive.interval = .off }
+        let connection = try #require(script.last)
+        connection.give(.welcome(incarnation: 7, received: 0))
+        let first = runtime.begin { await supervisor.send(bytes("1")) }
+        runtime.advance(by: .milliseconds(50))
+        connection.give(.acknowledge(1))
+        // The second message and its first repetitions are lost. Of the messages after it, only the oldest are repeated.
+        let sends = (2...20).map { number in runtime.begin { await supervisor.send(bytes("\(number)")) } }
+        runtime.advance(by: .seconds(30))
+        #expect(connection.messages.count { $0 == "20" } == 1)
+        connection.give(.acknowledge(20))
+        runtime.settle()
+        #expect(first.value == .acknowledged && sends.allSatisfy { $0.value == .acknowledged })
+        let last = runtime.begin { await supervisor.send(bytes("21")) }
+        runtime.advance(by: .seconds(1))
+        #expect(connection.messages.count { $0 == "21" } > 1)
+        connection.give(.acknowledge(21))
+        runtime.settle()
+        #expect(last.value == .acknowledged)
         try runtime.run { await supervisor.close() }
     }
 

@@ -23,10 +23,12 @@ struct StackTests {
         #expect(result.failures.isEmpty)
     }
 
-    /// 1416: a client without an answer to its TLS handshake never gave up. 9: a broker closed without close_notify.
+    /// 1416: a client without an answer to its TLS handshake never gave up. 9: a broker closed without close_notify. 141131,
+    /// 151204: a session over UDP repeated a message once a minute after some losses. 163352: the wait for a repetition
+    /// counted as a round trip.
     @Test(
         "A schedule that showed a defect passes now that the defect is fixed",
-        arguments: [1737, 1897, 2435, 1416, 9]
+        arguments: [1737, 1897, 2435, 1416, 9, 141_131, 151_204, 163_352]
     )
     func regressions(_ seed: UInt64) throws {
         #expect(try run(seed...seed).failures.isEmpty)
