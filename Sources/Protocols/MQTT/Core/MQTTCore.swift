@@ -97,6 +97,8 @@ package struct MQTTCore: EarlyCore, NamedCore, ExplainingCore, IdentifyingCore {
     var unconfirmed: [Unconfirmed] = []
     /// Whether the broker has continued a session.
     var hasSession = false
+    /// Whether the session may be one that an unanswered CONNECT began.
+    var mayBeEmpty = false
     /// Whether no message leaves until the client has made its subscriptions; see ``holdMessages(alsoLater:)``.
     var holdsMessages = false
     /// Whether messages of an earlier connection are to be sent again once messages may leave.
@@ -321,6 +323,7 @@ extension MQTTCore {
         connect.will = configuration.will
         connect.user = configuration.user
         connect.password = configuration.password
+        mayBeEmpty = session?.ask() ?? false
         MQTTPacketWriter.connect(connect, into: &context.output)
         countWritten(&context)
         keepAlive.interval = configuration.pingInterval
@@ -461,6 +464,7 @@ extension MQTTCore {
         return MQTTClientFacts(
             name: configuration.clientID ?? "",
             hasSession: hasSession,
+            hasFilters: hasSession && !mayBeEmpty,
             filters: configuration.subscriptions.map(\.filter),
             unclaimedWait: configuration.unclaimedWait
         )

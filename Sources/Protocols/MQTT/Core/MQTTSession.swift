@@ -48,6 +48,8 @@ package final class MQTTSession: @unchecked Sendable {
     private var sentBytes = 0
     private var lastOrder: UInt64 = 0
     private var turn: UInt64 = 0
+    /// Whether a CONNECT is not answered yet.
+    private var isAsked = false
 
     /// Creates an empty session.
     package init(id: UInt64 = 0, isClean: Bool = false, name: [UInt8] = [], outbox: MQTTOutbox = MQTTOutbox()) {
@@ -57,10 +59,18 @@ package final class MQTTSession: @unchecked Sendable {
         self.outbox = outbox
     }
 
+    /// At a client: notes a CONNECT, and returns whether an earlier one was never answered. The broker may have answered that
+    /// one with an empty session, and continue this one now.
+    func ask() -> Bool {
+        defer { isAsked = true }
+        return isAsked
+    }
+
     /// Hands the session to a connection. The number returned is that connection's right to use it, until the next
     /// connection begins.
     func begin() -> UInt64 {
         turn += 1
+        isAsked = false
         return turn
     }
 

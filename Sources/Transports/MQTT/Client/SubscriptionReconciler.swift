@@ -112,7 +112,7 @@ struct SubscriptionReconciler {
     /// - Parameters:
     ///   - broker: The endpoint of the broker.
     ///   - name: The client's name at the broker.
-    ///   - isPresent: Whether the broker has resumed a session of this name.
+    ///   - isPresent: Whether the broker has resumed a session of this name, and not one that it has just begun.
     mutating func linked(to broker: Endpoint?, as name: String, isPresent: Bool) {
         _ = unlinked(byPeer: false)
         var session = sessions[broker] ?? Session(name: name)

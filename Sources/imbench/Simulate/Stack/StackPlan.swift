@@ -248,6 +248,8 @@ struct StackPlan {
         client.senders = max(client.senders, 1)
         // Answers are refused too, and each refusal costs up to five connections, which bring unprocessed messages again.
         if client.appetite == .answering { (client.senders, client.messages) = (1, 5) }
+        // An app that takes a few of these repetitions in a second would not reach the last message within a schedule.
+        if carrier.isBroker, acknowledges, client.leaving?.pause != nil { client.messages = min(client.messages, 5) }
     }
 
     /// An app that subscribes while it runs. It and its broker are killed more often than others, because the broker keeps
