@@ -167,13 +167,19 @@ public struct TransportRegistry: Sendable {
     /// - Throws: `.invalidConfiguration` with the known names.
     public func transport(named name: String) throws(TransportError) -> TransportDescriptor {
         if let found = transports.first(where: { $0.name == name }) { return found }
-        if let own = Self.otherNames[name], transports.contains(where: { $0.name == own }) {
-            throw .configuration("scheme", "is \"\(name)\"; here it is \(own)://")
-        }
+        try Self.checkName(name, known: transports.map(\.name))
         let known = SettingFormat.word(of: transports.map(\.name))
         let isMisspelt = spellingSuggestion(for: name, in: known.words) != nil
         let hint = isMisspelt ? "" : " (another transport must be in the registry of this call)"
         throw ConfigurationValue(name, key: "scheme").wrong(known.allowed + hint, words: known.words)
+    }
+
+    /// Refuses a name that others use for a transport of this package.
+    ///
+    /// - Throws: `.invalidConfiguration` with the name here, if it is among `known`.
+    static func checkName(_ name: String, known: [String]) throws(TransportError) {
+        guard let own = otherNames[name], known.contains(own) else { return }
+        throw .configuration("scheme", "is \"\(name)\"; here it is \(own)://")
     }
 
     /// Returns a transport to `endpoint`.

@@ -60,7 +60,10 @@ public final class FaultProxy: Sendable {
     ) async throws(TransportError) -> FaultProxy {
         let descriptor = try registry.transport(named: target.scheme)
         guard let port = target.port ?? descriptor.defaultPort, descriptor.defaultPort != nil else {
-            throw .configuration("scheme", "'\(target.scheme)' uses no network that could fail")
+            let problem =
+                "is \"\(target.scheme)\", which uses no network that could fail; use a transport over a network, such as "
+                + "tcp://127.0.0.1, in its place"
+            throw .configuration("scheme", problem)
         }
         let addresses: [SocketAddress]
         do throws(ConnectError) {

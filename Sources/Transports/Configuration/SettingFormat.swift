@@ -276,6 +276,7 @@ extension SettingFormat where Value == Endpoint {
             do throws(TransportError) {
                 let endpoint = try Endpoint(url)
                 if let schemes {
+                    try TransportRegistry.checkName(endpoint.scheme, known: schemes)
                     _ = try SettingFormat<String>.word(of: schemes).read(endpoint.scheme, key: "scheme")
                 } else {
                     _ = try value.registry.transport(for: endpoint)

@@ -170,6 +170,7 @@ struct OptionParser: Sendable {
         {
             throw UsageError("--user is for a broker, and no --listen has the scheme mqtt or mqtt+ws")
         }
+        try refusePlain(options.listen + options.urls + [options.proxy].compactMap { $0 }, options)
         let comparesTLS = options.command == .open && !given.contains("transport")
         if options.usesTLS || comparesTLS {
             options.transports = Self.withEncrypted(options.transports, among: vocabulary.transports)

@@ -47,6 +47,18 @@ func checkURL(_ endpoint: Endpoint, _ place: String, _ registry: TransportRegist
     }
 }
 
+/// Refuses plain URLs beside `--tls`, which encrypts only what the command itself chooses.
+func refusePlain(_ endpoints: [Endpoint], _ options: Options) throws(UsageError) {
+    guard options.usesTLS else { return }
+    for endpoint in endpoints {
+        let transport = TransportRegistry.available.transports.first { $0.name == endpoint.scheme }
+        guard let encrypted = transport?.encryptedName else { continue }
+        throw UsageError(
+            "--tls does not encrypt \(endpoint.address): write \(encrypted):// in place of \(endpoint.scheme)://"
+        )
+    }
+}
+
 /// The error of a server or a client at a URL that an option names: wrong usage if the URL is wrong.
 func failure(_ error: TransportError, at url: String, _ option: String) -> any Error {
     let address = (try? Endpoint(url).address) ?? url

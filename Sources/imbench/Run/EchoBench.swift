@@ -90,7 +90,29 @@ final class EchoBench {
                 }
             }
         }
+        for endpoint in options.urls where options.rowTransports.contains(endpoint.scheme) { probe(endpoint, seed) }
         for key in keys { entries[key] = open(key, seed) }
+    }
+
+    /// Whether a row has failed, and no other one can be measured.
+    var haveAllFailed: Bool {
+        let rows = entries.values.map(\.row)
+        return rows.contains(where: \.hasFailed) && rows.allSatisfy { $0.outcome != .measured }
+    }
+
+    /// Sends one message to an outside server, so that a dead or a wrong server is known before anything is measured.
+    private func probe(_ endpoint: Endpoint, _ seed: UInt64) {
+        guard !Interruption.isRequested, let format = options.codecs.compactMap(WireFormat.init).first else { return }
+        do {
+            let transport = try stage.transport(endpoint.scheme, unique: "probe")
+            let bytes = try format.codec().encode(Self.message(size: options.sizes.min() ?? 1, seed: seed))
+            let message = Payload(bytes, kind: format.isText ? .text : .binary)
+            let probe = EchoProbe(message: message, limits: limits, loop: stage.clientLoop)
+            let failure = runInterruptibly(on: stage.clientLoop) { await probe.failure(of: transport) }
+            if let failure { failures[endpoint.scheme] = stage.failure(failure, of: endpoint.scheme) }
+        } catch {
+            if !Interruption.isRequested { failures[endpoint.scheme] = stage.failure(error, of: endpoint.scheme) }
+        }
     }
 
     /// The sizes of the encoded messages, at which the floors are measured.

@@ -11,6 +11,12 @@ import TrialCertificates
 func serve(_ options: Options) throws -> Int32 {
     if let target = options.proxy { return try serveProxy(to: target, options) }
     let registry = TransportRegistry.available
+    if let config = options.config {
+        let configured = try UsageError.translate("--config") { () throws(TransportError) in
+            try readConfiguration(config).endpoints
+        }
+        try refusePlain(configured, options)
+    }
     let urls = try UsageError.translate(options.config == nil ? "'serve'" : "--config") { () throws(TransportError) in
         try servedURLs(options, registry)
     }

@@ -51,7 +51,7 @@ struct FaultProxyTests {
         let error = await #expect(throws: TransportError.self) {
             _ = try await FaultProxy.start(to: Endpoint("memory://a:1"), seed: 1)
         }
-        #expect(error?.code == .invalidConfiguration)
+        #expect(error?.code == .invalidConfiguration && error?.reason.contains("such as tcp://127.0.0.1") == true)
     }
 
     // MARK: Cuts
