@@ -41,6 +41,9 @@ package enum ForeignProtocol: Sendable, Hashable {
             }
         }
 
+        /// The scheme of the protocol over a connection that is encrypted or plain.
+        func scheme(isEncrypted: Bool) -> String { isEncrypted ? encryptedScheme : scheme }
+
         /// The scheme of the same protocol over TLS.
         package var encryptedScheme: String {
             switch self {
@@ -108,13 +111,15 @@ package enum ForeignProtocol: Sendable, Hashable {
         }
     }
 
-    /// Whether a server answers in the peer's own protocol (``answer(expected:to:)``).
+    /// Whether a server answers in the peer's own protocol (``answer(expected:isEncrypted:to:)``).
     package func isForeign(to expected: Expected) -> Bool { verdict(expected) != .expected }
 
     // MARK: For people
 
     /// A sentence that says what was seen, what was expected, and which setting to change.
-    package func sentence(expected: Expected, by role: CoreRole) -> String {
+    ///
+    /// - Parameter isEncrypted: Whether the bytes came over TLS. The other protocol then has TLS too.
+    package func sentence(expected: Expected, by role: CoreRole, isEncrypted: Bool) -> String {
         let peer = role == .client ? "the server" : "the client"
         let here = role == .client ? "this client" : "this listener"
         return switch self {
@@ -125,14 +130,15 @@ package enum ForeignProtocol: Sendable, Hashable {
             "the client speaks TLS; this listener is plain: use \(expected.scheme)"
         case .httpResponse(let line):
             "\(peer) speaks HTTP ('\(line)'); \(here) speaks \(expected.name): use "
-                + (expected == .mqtt ? "mqtt+ws:// or " : "") + "ws:// for a WebSocket server, or another port"
+                + (expected == .mqtt ? "\(Expected.mqttWebSocket.scheme(isEncrypted: isEncrypted)) or " : "")
+                + "\(Expected.webSocket.scheme(isEncrypted: isEncrypted)) for a WebSocket server, or another port"
         case .httpRequest:
-            "\(peer) speaks HTTP or WebSocket; \(here) speaks \(expected.name): use \(remedy("ws://", expected, role))"
+            "\(peer) speaks HTTP or WebSocket; \(here) speaks \(expected.name): use \(remedy(.webSocket, expected, role, isEncrypted))"
         case .mqtt:
-            "\(peer) speaks MQTT; \(here) speaks \(expected.name): use \(remedy("mqtt://", expected, role))"
+            "\(peer) speaks MQTT; \(here) speaks \(expected.name): use \(remedy(.mqtt, expected, role, isEncrypted))"
         case .framedTCP(let isCertain):
             "\(peer) \(isCertain ? "speaks" : "may speak") framed TCP; \(here) speaks \(expected.name): use "
-                + remedy("tcp://", expected, role)
+                + remedy(.framedTCP, expected, role, isEncrypted)
         case .unknown(let bytes):
             "\(peer) does not speak \(expected.name); its first bytes are \(Self.hexadecimal(bytes)): compare the "
                 + "scheme and the port of both sides"
@@ -140,8 +146,9 @@ package enum ForeignProtocol: Sendable, Hashable {
     }
 
     /// A client can use the scheme of the server's protocol. The client of a server uses the scheme of this listener.
-    private func remedy(_ theirs: String, _ expected: Expected, _ role: CoreRole) -> String {
-        role == .client ? "\(theirs), or another port" : expected.scheme
+    private func remedy(_ theirs: Expected, _ expected: Expected, _ role: CoreRole, _ isEncrypted: Bool) -> String {
+        role == .client
+            ? "\(theirs.scheme(isEncrypted: isEncrypted)), or another port" : expected.scheme(isEncrypted: isEncrypted)
     }
 
     private static func hexadecimal(_ bytes: [UInt8]) -> String {
@@ -155,22 +162,27 @@ package enum ForeignProtocol: Sendable, Hashable {
 
     /// The error of a connection whose first bytes were `error` to the expected protocol. If the bytes are certainly of
     /// another protocol, the sentence replaces `error`. If that is possible, the sentence is added.
-    package func error(insteadOf error: TransportError, expected: Expected, by role: CoreRole) -> TransportError {
-        let sentence = sentence(expected: expected, by: role)
+    package func error(
+        insteadOf error: TransportError,
+        expected: Expected,
+        by role: CoreRole,
+        isEncrypted: Bool
+    ) -> TransportError {
+        let sentence = sentence(expected: expected, by: role, isEncrypted: isEncrypted)
         switch verdict(expected) {
         case .expected: return error
         case .possiblyForeign:
             return TransportError(error.code, .handshake, "\(error.reason); \(sentence)", detail: error.detail)
-        case .foreign: return foreignError(expected: expected, by: role)
+        case .foreign: return foreignError(expected: expected, by: role, isEncrypted: isEncrypted)
         }
     }
 
     /// The error of a connection whose peer certainly speaks this protocol.
-    package func foreignError(expected: Expected, by role: CoreRole) -> TransportError {
+    package func foreignError(expected: Expected, by role: CoreRole, isEncrypted: Bool) -> TransportError {
         TransportError(
             .handshakeFailed,
             .handshake,
-            sentence(expected: expected, by: role),
+            sentence(expected: expected, by: role, isEncrypted: isEncrypted),
             detail: self == .tls ? TLSProblem.unexpectedTLS.rawValue : nil
         )
     }
@@ -179,8 +191,8 @@ package enum ForeignProtocol: Sendable, Hashable {
 
     /// Writes an answer of a server that a peer of this protocol can read: an HTTP response, a TLS alert, or a close
     /// frame of framed TCP.
-    package func answer(expected: Expected, to output: inout ByteBuffer) {
-        let sentence = "this port speaks \(expected.name): use \(expected.scheme)"
+    package func answer(expected: Expected, isEncrypted: Bool, to output: inout ByteBuffer) {
+        let sentence = "this port speaks \(expected.name): use \(expected.scheme(isEncrypted: isEncrypted))"
         switch self {
         case .tls:
             // A fatal alert: unexpected_message (RFC 8446, section 6). A TLS server answers a ClientHello with others.

@@ -309,6 +309,8 @@ public struct CoreContext: ~Copyable, Sendable {
     public var now: Instant
     /// The time of the calendar when the connection began, in seconds since 1970-01-01 UTC; `nil` if it is not known.
     package var unixTime: Int64?
+    /// Whether the bytes of the peer come over TLS. It is known at ``ProtocolCore/start(_:)``.
+    package var isEncrypted = false
     /// The source of random numbers.
     public var random: RandomSource
     /// The bytes to send to the peer.

@@ -284,8 +284,8 @@ extension FramedTCPCore {
         guard !hasReceived, phase == .open else { return nil }
         let other = input.withUnsafeReadableBytes { ForeignProtocol($0) }
         guard other.isForeign(to: .framedTCP) else { return nil }
-        if role == .server { other.answer(expected: .framedTCP, to: &context.output) }
-        let error = other.foreignError(expected: .framedTCP, by: role)
+        if role == .server { other.answer(expected: .framedTCP, isEncrypted: context.isEncrypted, to: &context.output) }
+        let error = other.foreignError(expected: .framedTCP, by: role, isEncrypted: context.isEncrypted)
         reason = CloseReason(error)
         end(.done)
         return error

@@ -18,7 +18,7 @@ package struct MQTTWebSocketCore: EarlyCore, CookieCore, NamedCore, ExplainingCo
     static let subprotocol = "mqtt"
     private static let otherSubprotocol =
         "the server did not choose the subprotocol 'mqtt' (MQTT-6.0.0-4): it may be a WebSocket server without MQTT, for "
-        + "which the scheme is ws://"
+        + "which the scheme is "
     private(set) var outer: WebSocketCore
     /// Whether the client of this server connects from the same machine. Set it before ``start(_:)``.
     package var isPeerOnLoopback: Bool {
@@ -122,7 +122,8 @@ package struct MQTTWebSocketCore: EarlyCore, CookieCore, NamedCore, ExplainingCo
 
     private mutating func open(_ context: inout CoreContext) throws(TransportError) {
         guard outer.subprotocol == Self.subprotocol else {
-            let error = ClientHandshake.failed(Self.otherSubprotocol)
+            let scheme = ForeignProtocol.Expected.webSocket.scheme(isEncrypted: context.isEncrypted)
+            let error = ClientHandshake.failed(Self.otherSubprotocol + scheme)
             throw fail(error, CloseCode.protocolError, &context)
         }
         isInside = true

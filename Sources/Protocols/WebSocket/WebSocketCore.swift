@@ -206,7 +206,7 @@ extension WebSocketCore {
         _ input: inout ByteBuffer,
         _ context: inout CoreContext
     ) throws(TransportError) -> CoreEvent? {
-        let isOpen = role == .client ? try readResponse(&input, context.unixTime) : try readRequest(&input, &context)
+        let isOpen = role == .client ? try readResponse(&input, context) : try readRequest(&input, &context)
         if phase == .ending { return closed() }
         guard isOpen else { return nil }
         phase = .open
@@ -216,13 +216,20 @@ extension WebSocketCore {
 
     private mutating func readResponse(
         _ input: inout ByteBuffer,
-        _ unixTime: Int64?
+        _ context: borrowing CoreContext
     ) throws(TransportError) -> Bool {
+        let (unixTime, isEncrypted) = (context.unixTime, context.isEncrypted)
         do throws(TransportError) {
-            while let response = try readResponseHead(&input) {
+            while let response = try readResponseHead(&input, isEncrypted: isEncrypted) {
                 redirection = configuration.redirects > 0 ? try ClientHandshake.redirection(response) : nil
                 if redirection != nil { receivedCookies = ClientHandshake.cookies(response, unixTime: unixTime) }
-                let answer = try ClientHandshake.verify(response, key: key, configuration, unixTime: unixTime)
+                let answer = try ClientHandshake.verify(
+                    response,
+                    key: key,
+                    configuration,
+                    unixTime: unixTime,
+                    isEncrypted: isEncrypted
+                )
                 if case .accepted(let chosen, let agreement) = answer {
                     receivedCookies = ClientHandshake.cookies(response, unixTime: unixTime)
                     subprotocol = chosen
@@ -236,12 +243,20 @@ extension WebSocketCore {
         }
     }
 
-    private mutating func readResponseHead(_ input: inout ByteBuffer) throws(TransportError) -> HTTPHead? {
+    private mutating func readResponseHead(
+        _ input: inout ByteBuffer,
+        isEncrypted: Bool
+    ) throws(TransportError) -> HTTPHead? {
         do throws(HTTPHeadError) {
             return try head.next(&input)
         } catch {
             let other = input.withUnsafeReadableBytes { ForeignProtocol($0) }
-            throw other.error(insteadOf: TransportError(response: error), expected: expected, by: role)
+            throw other.error(
+                insteadOf: TransportError(response: error),
+                expected: expected,
+                by: role,
+                isEncrypted: isEncrypted
+            )
         }
     }
 
@@ -305,11 +320,12 @@ extension WebSocketCore {
         }
         // A client of TLS can read an alert, and the others recognize HTTP.
         if foreign == .tls {
-            foreign.answer(expected: expected, to: &context.output)
+            foreign.answer(expected: expected, isEncrypted: context.isEncrypted, to: &context.output)
         } else {
             ServerHandshake.write(refusal, to: &context.output)
         }
-        return end(foreign.error(insteadOf: refusal.error, expected: expected, by: .server))
+        let isEncrypted = context.isEncrypted
+        return end(foreign.error(insteadOf: refusal.error, expected: expected, by: .server, isEncrypted: isEncrypted))
     }
 
     /// Ends the connection. Returns the error to throw.

@@ -36,12 +36,13 @@ struct ForeignProtocolTests {
         #expect(recognized(long) == .httpResponse(line))
         for (bytes, _) in Self.table + [(long, .tls)] {
             for expected in [ForeignProtocol.Expected.framedTCP, .webSocket, .mqtt, .mqttWebSocket] {
+                let isEncrypted = expected != .framedTCP
                 for role in [CoreRole.client, .server] {
-                    let sentence = recognized(bytes).sentence(expected: expected, by: role)
+                    let sentence = recognized(bytes).sentence(expected: expected, by: role, isEncrypted: isEncrypted)
                     #expect(!sentence.isEmpty && sentence.utf8.count < 250)
                 }
                 var output = ByteBuffer()
-                recognized(bytes).answer(expected: expected, to: &output)
+                recognized(bytes).answer(expected: expected, isEncrypted: isEncrypted, to: &output)
                 #expect(output.count < 400)
             }
         }

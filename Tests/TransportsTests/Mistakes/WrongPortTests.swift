@@ -144,6 +144,46 @@ struct WrongPortTests {
         try checkDocumented(rows)
     }
 
+    @Test(
+        "Where one side or both are encrypted, the error names the right scheme, or what to compare",
+        .enabled(if: hasOpenSSL)
+    )
+    func encryptedPairs() async throws {
+        var rows: [MistakeRow] = []
+        for (server, _) in Self.streams {
+            let running = try await EmbeddedServer.start("\(server)://127.0.0.1:0", registry: .trial)
+            let port = try #require(running.endpoint.port)
+            let isEncrypted = try TransportRegistry.trial.transport(named: server).isEncrypted
+            for (client, encrypted) in Self.streams where client != server {
+                let outcome = try await MistakeOutcome.of(try endpoint(client, port))
+                // The pairs of plain schemes have a table of their own.
+                guard try isEncrypted || TransportRegistry.trial.transport(named: client).isEncrypted else { continue }
+                // A plain client learns that the server speaks TLS, but not which protocol is inside, and the reverse.
+                let isSameSide = try isEncrypted == TransportRegistry.trial.transport(named: client).isEncrypted
+                // HTTP can be a WebSocket server with or without MQTT.
+                let schemes = isSameSide ? [server, server == "mqtt+wss" ? "wss" : server] : [encrypted]
+                rows.append(
+                    MistakeRow(
+                        client: "`\(client)`",
+                        server: "`\(server)`",
+                        outcome: outcome,
+                        expected: "",
+                        mustRetry: outcome.error.isRetryable
+                    )
+                )
+                let text = "\(outcome.error)"
+                #expect(
+                    schemes.contains { text.contains("\($0)://") } || text.contains("the URL's plain scheme"),
+                    "\(client) at \(server): \(text)"
+                )
+            }
+            await running.stop()
+        }
+        rows.sort { ($0.client, $0.server) < ($1.client, $1.server) }
+        print("| client | server | error | supervisor |\n|---|---|---|---|")
+        for row in rows { print(row.markdown) }
+    }
+
     @Test("A client over UDP recognizes a server that returns its datagrams")
     func datagramEcho() async throws {
         let server = try await EmbeddedServer.start("udp://127.0.0.1:0?plain=on")

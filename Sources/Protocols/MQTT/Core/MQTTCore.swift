@@ -728,8 +728,12 @@ extension MQTTCore {
         _ context: inout CoreContext
     ) -> TransportError {
         let other = input.withUnsafeReadableBytes { ForeignProtocol($0) }
-        if !isClient, other.isForeign(to: .mqtt) { other.answer(expected: .mqtt, to: &context.output) }
-        return other.error(insteadOf: error, expected: .mqtt, by: isClient ? .client : .server)
+        let isEncrypted = context.isEncrypted
+        if !isClient, other.isForeign(to: .mqtt) {
+            other.answer(expected: .mqtt, isEncrypted: isEncrypted, to: &context.output)
+        }
+        let role = isClient ? CoreRole.client : .server
+        return other.error(insteadOf: error, expected: .mqtt, by: role, isEncrypted: isEncrypted)
     }
 
     package mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {

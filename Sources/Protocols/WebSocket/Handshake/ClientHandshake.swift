@@ -49,13 +49,14 @@ enum ClientHandshake {
         _ head: HTTPHead,
         key: String,
         _ configuration: WebSocketConfiguration,
-        unixTime: Int64? = nil
+        unixTime: Int64? = nil,
+        isEncrypted: Bool = false
     ) throws(TransportError) -> Answer {
         let status = try status(head.startLine)
         guard status == 101 else {
             if status < 200 { return .interim }
             var error = TransportError.httpStatus(status, retryAfter: head.headers.retryAfter(at: unixTime))
-            if let hint = hint(status, head) { error.reason += hint }
+            if let hint = hint(status, head, isEncrypted: isEncrypted) { error.reason += hint }
             throw error
         }
         guard let upgrade = try single("Upgrade", head), HTTPSyntax.equalIgnoringCase(upgrade, "websocket") else {
@@ -106,11 +107,12 @@ enum ClientHandshake {
 
     /// The reason in a refusal with status 400: the subprotocol that the server requires, or the protocol of the port.
     /// Servers of this package send it.
-    private static func hint(_ status: Int, _ head: HTTPHead) -> String? {
+    private static func hint(_ status: Int, _ head: HTTPHead, isEncrypted: Bool) -> String? {
         guard status == 400 else { return nil }
         if let required = head.headers.values("Sec-WebSocket-Protocol").first {
-            let scheme = required == MQTTWebSocketCore.subprotocol ? ": use mqtt+ws://" : ""
-            return "; the server requires the subprotocol '\(excerpt(required))'\(scheme)"
+            let scheme = ForeignProtocol.Expected.mqttWebSocket.scheme(isEncrypted: isEncrypted)
+            let advice = required == MQTTWebSocketCore.subprotocol ? ": use \(scheme)" : ""
+            return "; the server requires the subprotocol '\(excerpt(required))'\(advice)"
         }
         let phrase = head.startLine.utf8.split(separator: UInt8(ascii: " "), maxSplits: 2).dropFirst(2).first
         guard let phrase, !phrase.elementsEqual("Bad Request".utf8) else { return nil }

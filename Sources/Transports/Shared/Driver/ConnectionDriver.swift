@@ -124,6 +124,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         case .failed: return end(TransportError(.connectionLost, .secure, "the connection ended"), abort: true)
         }
         isSecure = true
+        context.isEncrypted = channel.encryption != nil
         if let certificate = channel.encryption?.peer, var identifying = core as? any IdentifyingCore {
             identifying.clientCertificate = certificate
             core = identifying
