@@ -29,10 +29,13 @@ let package = Package(
                 .product(name: "EmbeddedServers", package: "im-transports"),
             ]
         ),
+        // Waits for Ctrl-C.
+        .target(name: "Interruption"),
         // A chat with identities and sessions.
         .executableTarget(
             name: "ChatServer",
             dependencies: [
+                "Interruption",
                 .product(name: "Codecs", package: "im-transports"),
                 .product(name: "TransportAPI", package: "im-transports"),
                 .product(name: "Transports", package: "im-transports"),
@@ -41,6 +44,7 @@ let package = Package(
         .executableTarget(
             name: "ChatClient",
             dependencies: [
+                "Interruption",
                 .product(name: "Codecs", package: "im-transports"),
                 .product(name: "TransportAPI", package: "im-transports"),
                 .product(name: "Transports", package: "im-transports"),

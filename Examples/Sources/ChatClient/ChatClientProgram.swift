@@ -1,3 +1,6 @@
+import Foundation
+import Interruption
+
 /// `ChatClient URL NAME [TOKEN]`, for example `ChatClient ws://127.0.0.1:8080 ann secret`: sends each line of standard
 /// input, and prints the messages of the others.
 @main
@@ -15,6 +18,12 @@ struct ChatClientProgram {
         let states = member.supervisor.states
         Task { for await message in messages { print("\(message.sender): \(message.text)") } }
         Task { for await state in states { print("(\(state))") } }
+        Task {
+            await interruption()
+            // The server gets a close frame, and messages that it has not acknowledged end with an outcome.
+            await member.leave()
+            exit(0)
+        }
         while let line = readLine() {
             let outcome = await member.say(line)
             if !outcome.isSuccess { print("not sent: \(outcome)") }

@@ -1,3 +1,5 @@
+import Interruption
+
 /// `ChatServer URL TOKEN=NAME...`, for example `ChatServer ws://127.0.0.1:8080 secret=ann`: serves a chat until it is
 /// interrupted.
 @main
@@ -13,6 +15,8 @@ struct ChatServerProgram {
             users: users.isEmpty ? nil : Dictionary(users) { $1 }
         )
         print("listening at \(service.endpoint)")
-        while true { try await Task.sleep(for: .seconds(3600)) }
+        await interruption()
+        // The members get a close frame, and connect again when the server is back.
+        await service.stop()
     }
 }

@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 import TransportAPI
 
@@ -45,6 +46,33 @@ struct ChatTests {
         }
         #expect(error.code == .authenticationFailed)
         await service.stop()
+    }
+
+    @Test("A server that is interrupted closes its connections and ends")
+    func interrupted() async throws {
+        let former = try await ChatService.start("ws://127.0.0.1:0")
+        let url = "\(former.endpoint)"
+        await former.stop()
+        let server = Process()
+        server.executableURL = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
+            .appending(path: "ChatServer")
+        server.arguments = [url]
+        server.standardOutput = FileHandle.nullDevice
+        let ends = AsyncStream<Void> { continuation in
+            server.terminationHandler = { _ in continuation.finish() }
+        }
+        try server.run()
+        let ann = try ChatMember(url, name: "ann")
+        let states = ann.supervisor.states
+        #expect(await ann.say("hello") == .acknowledged)
+        server.interrupt()
+        // The server was not there yet at the first attempts.
+        for await state in states {
+            if case .waiting(_, let reason) = state, reason.initiator == .peer { break }
+        }
+        for await _ in ends {}
+        #expect(server.terminationReason == .exit && server.terminationStatus == 0)
+        await ann.leave()
     }
 
     private func member(_ service: ChatService, _ name: String, _ token: String? = nil) throws -> ChatMember {
