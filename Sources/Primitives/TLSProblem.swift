@@ -40,7 +40,7 @@ public enum TLSProblem: Int, Sendable, Hashable, CaseIterable {
 
     /// The two sides have no TLS version in common.
     case protocolVersion = 9030
-    /// The two sides have no cipher or signature algorithm in common.
+    /// The two sides have no cipher, group or signature algorithm in common.
     case noCommonAlgorithm = 9031
     /// The two sides have no application protocol in common (ALPN, RFC 7301).
     case noCommonProtocol = 9032

@@ -39,6 +39,8 @@
     F(void, SSL_CTX_set_alpn_select_cb, (void *context, int (*callback)(void *, const unsigned char **, unsigned char *, \
         const unsigned char *, unsigned int, void *), void *argument)) \
     F(void, SSL_CTX_set_info_callback, (void *context, void (*callback)(const void *, int, int))) \
+    F(void, SSL_CTX_set_msg_callback, (void *context, void (*callback)(int isSent, int version, int content, \
+        const void *bytes, size_t count, void *connection, void *argument))) \
     F(void, SSL_CTX_set_client_cert_cb, (void *context, int (*callback)(void *, void **, void **))) \
     F(void, SSL_CTX_sess_set_new_cb, (void *context, int (*callback)(void *, void *))) \
     F(int, SSL_CTX_set_session_id_context, (void *context, const unsigned char *identifier, unsigned int count)) \
@@ -74,6 +76,10 @@
     F(int, X509_VERIFY_PARAM_set1_host, (void *parameters, const char *name, size_t count)) \
     F(int, X509_VERIFY_PARAM_set1_ip_asc, (void *parameters, const char *address)) \
     F(void *, SSL_get1_peer_certificate, (const void *connection)) \
+    F(void, SSL_set_msg_callback, (void *connection, void (*callback)(int isSent, int version, int content, \
+        const void *bytes, size_t count, void *connection, void *argument))) \
+    F(void *, SSL_get_peer_cert_chain, (const void *connection)) \
+    F(void *, SSL_get0_verified_chain, (const void *connection)) \
     F(const char *, SSL_get_version, (const void *connection)) \
     F(const void *, SSL_get_current_cipher, (const void *connection)) \
     F(const char *, SSL_CIPHER_get_name, (const void *cipher)) \
@@ -126,11 +132,13 @@
     F(void *, X509_get_ext, (const void *certificate, int location)) \
     F(int, X509V3_EXT_print, (void *output, void *extension, unsigned long flags, int indentation)) \
     F(void *, X509_get_X509_PUBKEY, (const void *certificate)) \
+    F(int, i2d_X509, (const void *certificate, unsigned char **output)) \
     F(int, i2d_X509_PUBKEY, (const void *key, unsigned char **output)) \
     F(int, EVP_Q_digest, (void *library, const char *name, const char *properties, const void *bytes, size_t count, \
         unsigned char *digest, size_t *length)) \
     F(int, OPENSSL_sk_num, (const void *stack)) \
     F(void *, OPENSSL_sk_value, (const void *stack, int index)) \
+    F(void *, OPENSSL_sk_pop, (void *stack)) \
     /* Streams of bytes */ \
     F(int, BIO_get_new_index, (void)) \
     F(void *, BIO_meth_new, (int type, const char *name)) \

@@ -90,6 +90,10 @@ package protocol TLSEngine: AnyObject {
     /// The number of bytes that are decrypted and were not read.
     var pending: Int { get }
 
+    /// How much memory the library uses for this connection, in bytes: during the handshake all of it, and afterwards for the
+    /// certificate of the peer. It changes only in ``handshake(_:_:)``.
+    var ownMemory: Int { get }
+
     /// Continues the handshake with received records.
     func handshake(_ input: UnsafeRawBufferPointer, _ output: inout TLSOutput) -> TLSStep
     /// Decrypts received records.
@@ -111,6 +115,8 @@ package protocol TLSEngine: AnyObject {
 }
 
 extension TLSEngine {
+    /// By default, it is little.
+    package var ownMemory: Int { 0 }
     /// By default, nothing is kept.
     package var keepsBuffers: Bool { false }
     /// By default, the peer cannot request a renegotiation.

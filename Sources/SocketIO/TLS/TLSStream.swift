@@ -59,6 +59,8 @@ package final class TLSStream: ByteStream {
     @exclusivity(unchecked) private var output: RecordBuffer
     /// The bytes of records that a broken inner stream did not take.
     @exclusivity(unchecked) private var lostBytes = 0
+    /// The memory of the engine after the last step of the handshake.
+    @exclusivity(unchecked) private var engineMemory = 0
     /// Whether the last read has emptied the inner stream, and no bytes were reported since.
     @exclusivity(unchecked) private var innerIsDrained = false
     @exclusivity(unchecked) private var ending = Ending.open
@@ -112,7 +114,7 @@ package final class TLSStream: ByteStream {
     /// The bytes of close_notify are the last ones. They carry no data, so they do not count.
     package var unacknowledgedBytes: Int { max(0, output.count + lostBytes + inner.unacknowledgedBytes - closingBytes) }
     package var bytesAcknowledged: UInt64 { inner.bytesAcknowledged }
-    package var bufferedBytes: Int { input.ownMemory + output.ownMemory + inner.bufferedBytes }
+    package var bufferedBytes: Int { input.ownMemory + output.ownMemory + engineMemory + inner.bufferedBytes }
     /// The records that wait, and close_notify after them. A broken stream passes nothing on.
     package var holdsOutput: Bool {
         guard writeError == nil, failure == nil else { return false }
@@ -171,6 +173,7 @@ package final class TLSStream: ByteStream {
         }
         hasStarted = true
         let step = use { engine, output in engine.handshake(input.bytes(record), &output) }
+        engineMemory = engine.ownMemory
         if case .needsOutput = step.end { engineHasOutput = true } else { engineHasOutput = false }
         flush()
         if failure != nil { return failed() }

@@ -1,3 +1,4 @@
+import Foundation
 import SocketIO
 import TestSupport
 import Testing
@@ -32,5 +33,50 @@ struct HandshakeLimitTests {
         for connection in silent { await connection.close() }
         await subscriber.close()
         await listener.close()
+    }
+
+    @Test("The memory of unfinished handshakes counts for max-buffered, as long as the ClientHellos that they announce")
+    func unfinishedHellos() async throws {
+        let events = ObservedEvents()
+        let listener = try await TransportRegistry.trial.listen(
+            tlsEndpoint("tls", port: 0, ["max-buffered": "1048576"]),
+            observer: events.observer
+        )
+        // The first record of a ClientHello of 131,072 bytes, and the first byte of another record.
+        let hello: [UInt8] = [22, 3, 1, 0x40, 0, 1, 2, 0, 0] + [UInt8](repeating: 3, count: 16_380) + [22]
+        var clients: [RawClient] = []
+        for _ in 0..<8 {
+            let client = try RawClient(listener.endpoint.port)
+            client.send(hello)
+            clients.append(client)
+        }
+        let error = try await events.firstError()
+        #expect(error.code == .resourcesExhausted && error.phase == .handshake, "\(error)")
+        // Handshakes that have ended leave nothing.
+        clients.removeAll()
+        for _ in 0..<20 {
+            let client = try await TransportRegistry.trial.connect(tlsEndpoint("tls", port: listener.endpoint.port))
+            #expect(await client.send(bytes("hello")).isSuccess)
+            await client.close()
+        }
+        #expect(!events.all.contains { $0.wasOpen && $0.reason.error?.code == .resourcesExhausted })
+        await listener.close()
+    }
+}
+
+/// A client that sends bytes, and closes its connection when it is released.
+private final class RawClient {
+    private let socket: Int32
+
+    init(_ port: UInt16?) throws {
+        socket = try connectedSocket(port)
+    }
+
+    deinit {
+        close(socket)
+    }
+
+    func send(_ bytes: [UInt8]) {
+        _ = Foundation.send(socket, bytes, bytes.count, Int32(MSG_NOSIGNAL))
     }
 }

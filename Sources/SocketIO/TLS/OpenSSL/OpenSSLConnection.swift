@@ -25,6 +25,8 @@ class OpenSSLConnection {
     /// Whether the peer has requested a renegotiation, and this side has refused it.
     var hasRefusedRenegotiation = false
     private(set) var description: TLSDescription?
+    /// The memory of the peer's certificate, in bytes.
+    private(set) var peerMemory = 0
     /// When this connection and the session that it offers began, in nanoseconds of ``MonotonicClock``.
     private let began = MonotonicClock.now()
     private var offeredSessionBegan: Int64 = 0
@@ -132,15 +134,87 @@ class OpenSSLConnection {
             )
     }
 
+    // MARK: The peer's certificates
+
+    /// How many certificates a peer may send. To decode one takes up to 0.3 ms, whether or not it belongs to the chain.
+    private static let mostCertificates = 10
+    /// The number of a Certificate message (RFC 8446, section 4).
+    private static let certificateMessage: UInt8 = 11
+
+    /// Counts the certificates of a message before OpenSSL decodes them, inside a callback.
+    ///
+    /// - Parameters:
+    ///   - message: the message with its header.
+    ///   - version: the protocol version of the connection.
+    func check(_ message: UnsafeRawBufferPointer, _ version: Int32) {
+        // RFC 8446, section 4, and RFC 6347, section 4.2.2.
+        let header = context.settings.isDatagram ? 12 : 4
+        guard message.count > header, message[0] == Self.certificateMessage else { return }
+        let count = Self.certificates(of: message.dropFirst(header), isTLS13: version == 0x0304)
+        guard count > Self.mostCertificates else { return }
+        let peer = context.settings.side == .client ? "server" : "client"
+        rejection = TLSFailure(
+            .invalidCertificate,
+            "the \(peer) has sent \(count) certificates; at most \(Self.mostCertificates) are accepted: its chain must "
+                + "contain only those between its own certificate and the authority"
+        )
+        // A callback cannot refuse a message. With this first length, OpenSSL refuses it before it decodes a certificate.
+        UnsafeMutableRawBufferPointer(mutating: message)[header] = 0xff
+    }
+
+    /// The number of certificates in the body of a message (RFC 8446, section 4.4.2; RFC 5246, section 7.4.2).
+    private static func certificates(of body: Slice<UnsafeRawBufferPointer>, isTLS13: Bool) -> Int {
+        var rest = body
+        func takeLength(_ bytes: Int) -> Int? {
+            guard rest.count >= bytes else { return nil }
+            defer { rest = rest.dropFirst(bytes) }
+            return rest.prefix(bytes).reduce(0) { $0 << 8 | Int($1) }
+        }
+        if isTLS13 {
+            guard let context = takeLength(1) else { return 0 }
+            rest = rest.dropFirst(context)
+        }
+        guard takeLength(3) != nil else { return 0 }
+        var count = 0
+        while let length = takeLength(3) {
+            count += 1
+            rest = rest.dropFirst(length)
+            if isTLS13, let extensions = takeLength(2) { rest = rest.dropFirst(extensions) }
+        }
+        return count
+    }
+
+    /// Frees the certificates that were needed only to verify the peer. They would take the memory of a connection, and of a
+    /// kept session, for ever.
+    private func dropChain() {
+        let functions = functions.pointee
+        for chain in [
+            functions.SSL_get_peer_cert_chain(connection), functions.SSL_get0_verified_chain(connection),
+        ] {
+            guard let chain else { continue }
+            while let certificate = functions.OPENSSL_sk_pop(chain) { functions.X509_free(certificate) }
+        }
+    }
+
+    /// The most memory that OpenSSL needs for a certificate of `length` encoded bytes. A usual one takes ten times its length,
+    /// and a list of the shortest names 56 times.
+    private static func memory(of length: Int) -> Int {
+        12 * min(length, 2048) + 56 * max(0, length - 2048)
+    }
+
     // MARK: The handshake
 
     /// Describes the connection after its handshake. Returns a failure if a client continues a session after the end of its
     /// certificate, because OpenSSL checks certificates in full handshakes only.
     private func complete() -> TLSFailure? {
         isComplete = true
+        // A resumed session may belong to a connection on another loop too, and its chain was dropped before.
+        if !isResumed { dropChain() }
         let functions = functions.pointee
+        functions.SSL_set_msg_callback(connection, nil)
         let certificate = functions.SSL_get1_peer_certificate(connection)
         defer { if let certificate { functions.X509_free(certificate) } }
+        peerMemory = certificate.map { Self.memory(of: Int(functions.i2d_X509($0, nil))) } ?? 0
         var name: UnsafePointer<UInt8>?
         var length: UInt32 = 0
         functions.SSL_get0_alpn_selected(connection, &name, &length)
@@ -200,6 +274,8 @@ class OpenSSLConnection {
         guard functions.pointee.SSL_SESSION_is_resumable(session) == 1 else {
             return functions.pointee.SSL_SESSION_free(session)
         }
+        // With TLS 1.2, the session is complete before the handshake is.
+        if !isResumed { dropChain() }
         context.sessions.add(session, began: sessionBegan, of: server)
     }
 

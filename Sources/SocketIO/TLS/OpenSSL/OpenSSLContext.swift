@@ -7,6 +7,7 @@ private let setSessionCacheMode: Int32 = 44
 private let setReadAhead: Int32 = 41
 private let setMaximumChain: Int32 = 51
 private let setGroups: Int32 = 92
+private let setSignatures: Int32 = 98
 private let setMinimumVersion: Int32 = 123
 private let setMaximumVersion: Int32 = 124
 private let tls12 = 0x0303
@@ -19,16 +20,29 @@ private let modes = 0x01 | 0x02
 private let options: UInt64 = 1 << 30 | 1 << 17 | 1 << 20
 /// SSL_OP_NO_QUERY_MTU: the stream cannot tell the size of datagrams.
 private let noQuery: UInt64 = 1 << 12
-/// The ciphers of TLS 1.2: OpenSSL's own default, from which the security level removes the weak ones.
-private let streamCiphers = "DEFAULT"
+/// The ciphers of TLS 1.2 and DTLS 1.2 with forward secrecy and authenticated encryption (RFC 9325, sections 4.1 and 4.2).
+/// All others would also make datagrams longer than ``DTLS/overhead``.
+private let olderCiphers = "ECDHE+AESGCM:ECDHE+CHACHA20"
 /// The ciphers of TLS 1.3 (RFC 8446, appendix B.4) without those whose tags are short or that constrained devices use.
 private let newestCiphers = "TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256"
-/// The groups of key exchanges. OpenSSL before 3.5 knows only those of the second list. A client sends key shares for the
-/// groups with an asterisk, or for the first one.
-private let groups = ["*X25519MLKEM768:*X25519:P-256:X448:P-384:P-521", "X25519:P-256:X448:P-384:P-521"]
-/// The ciphers of DTLS with forward secrecy and authenticated encryption (RFC 9325, section 4.2). All others would make
-/// records longer than ``DTLS/overhead``.
-private let datagramCiphers = "ECDHE+AESGCM:ECDHE+CHACHA20"
+/// The group of a key exchange that a quantum computer cannot break, which OpenSSL has since version 3.5.
+private let hybridGroup = "X25519MLKEM768"
+/// The groups of key exchanges, the preferred ones first. The peer chooses one of them, so each must be cheap: an exchange
+/// with ffdhe8192 costs the other side 160 ms, and one with X25519 a twentieth of a millisecond.
+private let groups = [hybridGroup, "X25519", "P-256"]
+/// A client also accepts this group, because with TLS 1.2 and DTLS 1.2 a server with a key on this curve needs it. At a
+/// server, every client could cause its cost, which is twenty times that of X25519.
+private let groupOfServers = "P-384"
+/// The signatures of handshakes: those of RFC 8446, section 4.2.3, without SHA-1.
+private let signatures = [
+    "ecdsa_secp256r1_sha256", "ed25519", "ecdsa_secp384r1_sha384", "ecdsa_secp521r1_sha512", "ed448",
+    "rsa_pss_pss_sha256", "rsa_pss_pss_sha384", "rsa_pss_pss_sha512", "rsa_pss_rsae_sha256", "rsa_pss_rsae_sha384",
+    "rsa_pss_rsae_sha512", "rsa_pkcs1_sha256", "rsa_pkcs1_sha384", "rsa_pkcs1_sha512",
+]
+/// The longest chain of certificates that a peer may send, in bytes. Longer ones are refused by their announced length.
+private let longestChain = 18 << 10
+/// SSL3_RT_HANDSHAKE, the content of a handshake message in OpenSSL's callback.
+private let handshakeMessage: Int32 = 22
 private let verifyPeer: Int32 = 1
 private let failWithoutCertificate: Int32 = 2
 /// SSL_SESS_CACHE_CLIENT with SSL_SESS_CACHE_NO_INTERNAL.
@@ -105,14 +119,8 @@ package final class OpenSSLContext: TLSContext, @unchecked Sendable {
         functions.SSL_CTX_set_security_level(pointer, 2)
         _ = functions.SSL_CTX_clear_options(pointer, .max)
         functions.SSL_CTX_set_verify(pointer, 0, nil)
-        guard groups.contains(where: { setText(setGroups, $0) }) else {
-            throw .busy("OpenSSL cannot use the groups \(groups.joined(separator: " or ")): \(library.errorText())")
-        }
-        functions.ERR_clear_error()
-        let ciphers = settings.isDatagram ? datagramCiphers : streamCiphers
-        guard functions.SSL_CTX_set_cipher_list(pointer, ciphers) == 1,
-            functions.SSL_CTX_set_ciphersuites(pointer, newestCiphers) == 1
-        else { throw .busy("OpenSSL cannot use the ciphers \(ciphers) and \(newestCiphers): \(library.errorText())") }
+        try setAlgorithms()
+        _ = functions.SSL_CTX_ctrl(pointer, setMaximumChain, longestChain, nil)
         if settings.isDatagram {
             guard functions.SSL_CTX_ctrl(pointer, setMinimumVersion, dtls12, nil) == 1,
                 functions.SSL_CTX_ctrl(pointer, setMaximumVersion, dtls12, nil) == 1
@@ -122,8 +130,6 @@ package final class OpenSSLContext: TLSContext, @unchecked Sendable {
             _ = functions.SSL_CTX_set_options(pointer, options | noQuery)
             if isServer {
                 csocketio_set_up_datagrams(library.functions, pointer)
-                // OpenSSL reserves memory for messages that arrive before the one that it expects, as long as this.
-                _ = functions.SSL_CTX_ctrl(pointer, setMaximumChain, DTLS.largestRecord, nil)
             }
         } else {
             let oldest = settings.minimumVersion == .tls13 ? tls13 : tls12
@@ -144,6 +150,11 @@ package final class OpenSSLContext: TLSContext, @unchecked Sendable {
         functions.SSL_CTX_set_info_callback(pointer) { connection, place, value in
             guard place == hasWrittenAlert, value == noRenegotiation else { return }
             OpenSSL.connection(of: connection)?.hasRefusedRenegotiation = true
+        }
+        // OpenSSL calls this for each message and each record, so it is removed at the end of the handshake.
+        functions.SSL_CTX_set_msg_callback(pointer) { isSent, version, content, bytes, count, connection, _ in
+            guard isSent == 0, content == handshakeMessage, let bytes else { return }
+            OpenSSL.connection(of: connection)?.check(UnsafeRawBufferPointer(start: bytes, count: count), version)
         }
         if isServer {
             // Clients continue a session by a ticket, which costs the server no memory.
@@ -191,6 +202,30 @@ package final class OpenSSLContext: TLSContext, @unchecked Sendable {
                 engine.keep(session)
                 return 1
             }
+        }
+    }
+
+    /// Sets ciphers, groups and signatures. Groups and signatures are tried one by one, because OpenSSL refuses a list with
+    /// one unknown name.
+    private func setAlgorithms() throws(TLSSetupError) {
+        let functions = library.functions.pointee
+        guard functions.SSL_CTX_set_cipher_list(pointer, olderCiphers) == 1,
+            functions.SSL_CTX_set_ciphersuites(pointer, newestCiphers) == 1
+        else {
+            throw .busy("OpenSSL cannot use the ciphers \(olderCiphers) and \(newestCiphers): \(library.errorText())")
+        }
+        var known = (isServer ? groups : groups + [groupOfServers]).filter { setText(setGroups, $0) }
+        // An asterisk marks the groups for which a client sends a key share. Without any, that is the first group.
+        if known.first == hybridGroup { known = known.map { $0 == hybridGroup || $0 == "X25519" ? "*\($0)" : $0 } }
+        let usable = signatures.filter { setText(setSignatures, $0) }
+        functions.ERR_clear_error()
+        guard setText(setGroups, known.joined(separator: ":")),
+            setText(setSignatures, usable.joined(separator: ":"))
+        else {
+            throw .busy(
+                "OpenSSL cannot use the groups \(groups.joined(separator: ", ")), or the signatures "
+                    + "\(signatures.joined(separator: ", ")): \(library.errorText())"
+            )
         }
     }
 

@@ -2,7 +2,12 @@ import CSocketIO
 
 /// An SSL over a byte stream. Its only I/O are the records of the caller.
 final class OpenSSLEngine: OpenSSLConnection, TLSEngine {
+    /// The memory of OpenSSL during a handshake without the messages of the peer that are longer than this: its state, keys and
+    /// the buffers of two records.
+    private static let handshakeMemory = 64 << 10
+
     private let records: UnsafeMutablePointer<csocketio_records>
+    private var hellos = ClientHelloLengths()
 
     init?(_ context: OpenSSLContext, host: String?, port: UInt16) {
         guard let connection = Self.make(context) else { return nil }
@@ -21,8 +26,11 @@ final class OpenSSLEngine: OpenSSLConnection, TLSEngine {
 
     var pending: Int { Int(functions.pointee.SSL_pending(connection)) }
 
+    var ownMemory: Int { description == nil ? Self.handshakeMemory + hellos.longest : peerMemory }
+
     func handshake(_ input: UnsafeRawBufferPointer, _ output: inout TLSOutput) -> TLSStep {
-        step(input, &output) { functions, connection, _ in functions.pointee.SSL_do_handshake(connection) }
+        if context.settings.side == .server { hellos.read(input) }
+        return step(input, &output) { functions, connection, _ in functions.pointee.SSL_do_handshake(connection) }
     }
 
     func read(
@@ -76,5 +84,39 @@ final class OpenSSLEngine: OpenSSLConnection, TLSEngine {
         records.pointee.input_count = 0
         records.pointee.output_capacity = 0
         return step(result, consumed: consumed, count: count)
+    }
+}
+
+/// The announced length of the ClientHellos in the records of a handshake. OpenSSL reserves it at once, up to 131,396 bytes,
+/// and keeps it until the end of the handshake. A client sends another ClientHello if the server requests one.
+private struct ClientHelloLengths {
+    /// The longest message that OpenSSL accepts here (CLIENT_HELLO_MAX_LENGTH).
+    private static let mostReserved = 131_396
+    /// SSL3_RT_HANDSHAKE, and the number of a ClientHello (RFC 8446, sections 5.1 and 4).
+    private static let (handshake, clientHello): (UInt8, UInt32) = (22, 1)
+
+    private(set) var longest = 0
+    /// The bytes of a header so far, and their number.
+    private var header: UInt32 = 0
+    private var headerCount = 0
+    /// How much of the present message is still to come.
+    private var rest = 0
+
+    mutating func read(_ record: UnsafeRawBufferPointer) {
+        guard record.first == Self.handshake else { return }
+        var bytes = record.dropFirst(5)
+        while !bytes.isEmpty {
+            let skipped = min(rest, bytes.count)
+            rest -= skipped
+            bytes = bytes.dropFirst(skipped)
+            guard rest == 0, let byte = bytes.popFirst() else { return }
+            header = header << 8 | UInt32(byte)
+            headerCount += 1
+            guard headerCount == 4 else { continue }
+            rest = Int(header & 0xff_ffff)
+            // An encrypted message has no length here. It is longer than its record, and none follows it.
+            if header >> 24 == Self.clientHello { longest = max(longest, min(rest, Self.mostReserved)) }
+            (header, headerCount) = (0, 0)
+        }
     }
 }

@@ -126,10 +126,10 @@ enum OpenSSLErrors {
                 "the \(peer) does not speak \(version), which is the oldest version allowed"
             )
         case 199: TLSFailure(.certificateRequired, "the client has sent no certificate, and this server requires one")
-        case 193, 118, 101, 253, 359:
+        case 193, 118, 101, 253, 359, 376, 378, 410:
             TLSFailure(
                 .noCommonAlgorithm,
-                "there is no cipher or signature algorithm in common with the \(peer) (\(text))"
+                "there is no cipher, group or signature algorithm in common with the \(peer) (\(text))"
             )
         case 235:
             TLSFailure(.noCommonProtocol, "the \(peer) offers no application protocol (ALPN) that this side speaks")
@@ -140,6 +140,12 @@ enum OpenSSLErrors {
                 "the server sent an unexpected handshake message on the open connection, probably a request for a "
                     + "certificate (post-handshake authentication), which is not supported: let it request certificates in "
                     + "the handshake"
+            )
+        case 152:
+            TLSFailure(
+                .brokenRecord,
+                "the \(peer) has announced a message of the handshake that is too long; its certificates may have 18 KiB "
+                    + "together"
             )
         case 312: TLSFailure(.other, "the \(peer) did not answer the repetitions of the handshake")
         case 281, 129, 130, 147: TLSFailure(.brokenRecord, "a record of the \(peer) cannot be decrypted (\(text))")
@@ -160,7 +166,7 @@ enum OpenSSLErrors {
         case 40, 71:
             TLSFailure(
                 .noCommonAlgorithm,
-                "the \(peer) finds no cipher or signature algorithm in common"
+                "the \(peer) finds no cipher, group or signature algorithm in common"
                     + (peer == "client" ? ", or does not accept this certificate" : "") + " (TLS alert \(number))"
             )
         case 70:

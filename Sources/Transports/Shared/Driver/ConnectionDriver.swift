@@ -125,6 +125,8 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         }
         isSecure = true
         context.isEncrypted = channel.encryption != nil
+        // The memory of the handshake is free again.
+        tellMemory()
         if let certificate = channel.encryption?.peer, var identifying = core as? any IdentifyingCore {
             identifying.clientCertificate = certificate
             core = identifying
