@@ -1,3 +1,4 @@
+import Foundation
 import SocketIO
 import TestSupport
 import Testing
@@ -77,6 +78,45 @@ struct ChatPageTests {
         #expect(try await bob.value(texts) == "before,while away")
         #expect(browser.scriptErrors.isEmpty)
         withExtendedLifetime((port, server)) {}
+    }
+
+    @Test("A message of wrong types stops no page: the session goes on, and the next message is shown")
+    func wrongTypes() async throws {
+        let server = try await Serving.start("ws://127.0.0.1:0", "--chat")
+        let browser = try await Chromium.start()
+        defer { browser.stop() }
+        let ann = try await browser.open("http://127.0.0.1:\(server.port)/?name=ann")
+        try await ann.wait(until: Self.isOpen)
+        let eve = try await browser.open("http://127.0.0.1:\(server.port)/?name=eve")
+        try await eve.wait(until: Self.isOpen)
+        for (kind, field) in [
+            ("KIND_RECEIPT", #""replyTo":{"toString":1}"#), ("KIND_TEXT", #""attributes":{"after":{"toString":1}}"#),
+            ("KIND_SYSTEM", #""attributes":{"event":["here"]}"#),
+            ("KIND_TEXT", #""text":"x","sentAtMs":{"valueOf":1}"#),
+        ] {
+            let message = #"{"conversation":"lobby","kind":"\#(kind)",\#(field)}"#
+            _ = try await eve.value("session.send(encoder.encode('\(message)'), 0, null)")
+        }
+        try await say("still here", on: eve)
+        try await ann.wait(until: lines("still here"))
+        try await eve.wait(until: "document.querySelectorAll('.mark.confirmed').length === 1")
+        #expect(browser.scriptErrors.isEmpty)
+    }
+
+    @Test("Mutated messages and frames leave the page's lists within their limits and its session alive")
+    func mutated() async throws {
+        let server = try await Serving.start("ws://127.0.0.1:0", "--chat")
+        let browser = try await Chromium.start()
+        defer { browser.stop() }
+        let page = try await browser.open("http://127.0.0.1:\(server.port)/")
+        try await page.wait(until: Self.isOpen)
+        let script = try String(contentsOfFile: "\(Foreign.support)/fuzz-page.js", encoding: .utf8)
+        let start = try #require(script.firstRange(of: "async (")).lowerBound
+        // IM_PAGE_ROUNDS makes a longer run.
+        let rounds = ProcessInfo.processInfo.environment["IM_PAGE_ROUNDS"].flatMap { Int($0) } ?? 1500
+        let seed = UInt32.random(in: 0...UInt32.max)
+        let verdict = try await page.value("(\(script[start...]))(\(seed), \(rounds))")
+        #expect(verdict == "ok", "seed \(seed)")
     }
 
     @Test("The policy of the page allows its own scripts and its own server, and nothing else")

@@ -4,6 +4,13 @@
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 
+/** What is stored for others, in numbers and in characters. The milliseconds are the longest hold, and the pause between two
+ *  greetings that notices cause. */
+const Stored = {
+    kept: 900, keptText: 1 << 20, held: 256, heldText: 4 << 20, seen: 4096, identifier: 256,
+    hold: 30000, pause: 10000,
+}
+
 class Conversation {
     /** @param view an object with the methods own, other, tick and status */
     constructor(name, room, view) {
@@ -17,13 +24,25 @@ class Conversation {
         this.kept = new Map()
         /** Identifiers of messages that were shown, the oldest first. */
         this.seen = new Set()
-        /** Messages whose predecessor has not arrived. */
+        /** Messages whose predecessor has not arrived, in the order of their arrival, and the characters that they take. */
         this.held = []
+        this.heldText = 0
+        /** How many messages were held so far, and how many when the running timer began; null without a timer. */
+        this.heldCount = 0
+        this.waitingFor = null
+        /** When a notice of missed messages was last answered. */
+        this.answeredAt = -Infinity
     }
 
     typed(text) {
         // Fewer than the outbox takes, because all can be sent again at once.
-        if (this.kept.size >= 900) this.kept.delete(this.kept.keys().next().value)
+        let texts = text.length
+        for (const kept of this.kept.values()) texts += kept.text.length
+        while (this.kept.size > 0 && (this.kept.size >= Stored.kept || texts > Stored.keptText)) {
+            const [number, oldest] = this.kept.entries().next().value
+            texts -= oldest.text.length
+            this.kept.delete(number)
+        }
         this.last += 1
         const message = { text, sentAtMs: Date.now(), isInFlight: false, mustRepeat: false }
         this.kept.set(this.last, message)
@@ -64,7 +83,7 @@ class Conversation {
         case "KIND_TYPING":
             return
         case "KIND_RECEIPT": {
-            const [instance, number] = String(message.replyTo ?? "").split("-")
+            const [instance, number] = message.replyTo.split("-", 2)
             if (instance !== this.instance) return
             this.kept.delete(Number(number))
             return this.view.tick(Number(number), 2, message.sender)
@@ -80,25 +99,62 @@ class Conversation {
                 return
             }
             this.view.status(`${message.sender}: ${message.text}`)
-            return message.attributes.event === "missed" ? this.started() : undefined
+            if (message.attributes.event === "missed") this.missed()
+            return
         }
         if (message.id.startsWith(this.instance + "-")) return
         if (this.seen.has(message.id)) return this.confirm(message)
         const after = message.attributes.after
-        this.held = this.held.filter(held => held.id === "" || held.id !== message.id)
-        if (after && !this.seen.has(after) && this.held.length < 256) {
-            this.held.push(message)
-            setTimeout(() => this.release(message), 30000)
-            return
-        }
-        this.show(message)
+        const incoming = { id: message.id, after, sender: message.sender, sentAtMs: message.sentAtMs, text: message.text }
+        // The later copy may have no predecessor.
+        if (incoming.id !== "") this.takeHeld(held => held.id === incoming.id)
+        const hasRoom = this.held.length < Stored.held && this.heldText + heldSize(incoming) <= Stored.heldText
+        if (incoming.id !== "" && after && !this.seen.has(after) && hasRoom) return this.hold(incoming)
+        this.show(incoming)
     }
 
-    /** Shows a message that is still held. */
-    release(message) {
-        if (!this.held.includes(message)) return
-        this.held = this.held.filter(held => held !== message)
-        this.show(message)
+    /** The server has dropped messages for this member. Anybody can forge the notice, so it has an effect now and then only. */
+    missed() {
+        const now = performance.now()
+        if (now - this.answeredAt < Stored.pause) return
+        this.answeredAt = now
+        this.started()
+    }
+
+    hold(incoming) {
+        this.heldCount += 1
+        incoming.heldAs = this.heldCount
+        this.held.push(incoming)
+        this.heldText += heldSize(incoming)
+        this.startWaiting()
+    }
+
+    /** One timer for all held messages. Each is held for the longest hold at least, and twice that at most. */
+    startWaiting() {
+        if (this.waitingFor !== null || this.held.length === 0) return
+        this.waitingFor = this.heldCount
+        setTimeout(() => this.waited(), Stored.hold)
+    }
+
+    /** Shows the messages that were already held when the timer began. */
+    waited() {
+        const last = this.waitingFor
+        this.waitingFor = null
+        while (this.held.length > 0 && this.held[0].heldAs <= last) {
+            const oldest = this.held[0]
+            this.takeHeld(held => held === oldest)
+            this.show(oldest)
+        }
+        this.startWaiting()
+    }
+
+    /** Removes and returns the held messages for which a condition is true. */
+    takeHeld(condition) {
+        const taken = this.held.filter(condition)
+        if (taken.length === 0) return taken
+        this.held = this.held.filter(held => !condition(held))
+        for (const held of taken) this.heldText -= heldSize(held)
+        return taken
     }
 
     /** Shows a message, and those that waited for it. */
@@ -108,10 +164,9 @@ class Conversation {
             this.view.other(shown)
             if (shown.id === "") continue
             this.seen.add(shown.id)
-            if (this.seen.size > 4096) this.seen.delete(this.seen.values().next().value)
+            if (this.seen.size > Stored.seen) this.seen.delete(this.seen.values().next().value)
             this.confirm(shown)
-            next.push(...this.held.filter(held => held.attributes.after === shown.id))
-            this.held = this.held.filter(held => held.attributes.after !== shown.id)
+            next.push(...this.takeHeld(held => held.after === shown.id))
         }
     }
 
@@ -142,23 +197,46 @@ class Conversation {
 
 const kinds = ["TEXT", "IMAGE", "FILE", "SYSTEM", "RECEIPT", "READ", "TYPING", "EDIT", "RECALL"].map(name => "KIND_" + name)
 
-/** A message in JSON or protobuf; null if it is neither. */
+/** How many characters of a held message are stored. */
+function heldSize(message) {
+    return message.id.length + message.after.length + message.sender.length + message.text.length
+}
+
+/**
+ * A message in JSON or protobuf; null if it is neither, or if a field has the wrong type. Only the fields that the page uses
+ * are read, and each has its type afterwards, whatever another member has sent.
+ */
 function readMessage(bytes) {
-    const empty = { id: "", conversation: "", sender: "", sentAtMs: 0, kind: "KIND_TEXT", text: "", attributes: {} }
     try {
         const isJSON = bytes.find(byte => ![0x20, 0x09, 0x0a, 0x0d].includes(byte)) === 0x7b
         const fields = isJSON ? JSON.parse(decoder.decode(bytes)) : readProtobuf(bytes)
-        const message = { ...empty, ...fields }
-        if (typeof message.kind === "number") message.kind = kinds[message.kind] ?? "KIND_TEXT"
-        for (const name of ["id", "conversation", "sender", "text", "kind"]) {
-            if (typeof message[name] !== "string") return null
-        }
-        message.sentAtMs = Number(message.sentAtMs)
-        message.attributes = Object(message.attributes)
+        const field = name => Object.hasOwn(fields, name) ? fields[name] ?? undefined : undefined
+        const message = {}
+        for (const name of ["id", "conversation", "sender", "text", "replyTo"]) message[name] = textOf(field(name))
+        const [kind, time] = [field("kind") ?? 0, field("sentAtMs") ?? 0]
+        if (!["number", "string"].includes(typeof kind) || !["number", "string"].includes(typeof time)) return null
+        message.kind = typeof kind === "number" ? kinds[kind] ?? kinds[0] : kind
+        message.sentAtMs = Number.isFinite(Number(time)) ? Number(time) : 0
+        message.attributes = attributesOf(field("attributes") ?? {})
+        // A message whose identifier is too long for the lists of identifiers is shown as one that has none.
+        if (message.id.length > Stored.identifier) message.id = ""
         return message
     } catch {
         return null
     }
+}
+
+/** A field that is a text or missing. */
+function textOf(value = "") {
+    if (typeof value !== "string") throw new TypeError("a field is no text")
+    return value
+}
+
+/** The attributes that a chat uses; the empty text stands for a missing one. */
+function attributesOf(attributes) {
+    if (typeof attributes !== "object" || Array.isArray(attributes)) throw new TypeError("the attributes are no object")
+    const names = ["event", "instance", "after"]
+    return Object.fromEntries(names.map(name => [name, textOf(Object.hasOwn(attributes, name) ? attributes[name] : "")]))
 }
 
 /** The fields of Protos/chat.proto that this page shows. */
@@ -167,8 +245,12 @@ function readProtobuf(bytes) {
     const fields = { attributes: {} }
     for (const [number, value] of protobufFields(bytes)) {
         if (number === 10) {
-            const entry = Object.fromEntries(protobufFields(value))
-            fields.attributes[decoder.decode(entry[1] ?? new Uint8Array())] = decoder.decode(entry[2] ?? new Uint8Array())
+            if (typeof value === "number") throw new TypeError("an attribute is a number")
+            const entry = { 1: "", 2: "" }
+            for (const [part, content] of protobufFields(value)) {
+                if (part === 1 || part === 2) entry[part] = typeof content === "number" ? content : decoder.decode(content)
+            }
+            if (["event", "instance", "after"].includes(entry[1])) fields.attributes[entry[1]] = entry[2]
         } else if (names[number]) {
             fields[names[number]] = typeof value === "number" ? value : decoder.decode(value)
         }
@@ -176,8 +258,8 @@ function readProtobuf(bytes) {
     return fields
 }
 
-/** Pairs of a field's number and its value: a number, or bytes. */
-function protobufFields(bytes) {
+/** Yields pairs of a field's number and its value: a number, or bytes. */
+function* protobufFields(bytes) {
     let at = 0
     const varint = () => {
         let [value, scale] = [0, 1]
@@ -194,13 +276,11 @@ function protobufFields(bytes) {
         at += size
         return bytes.subarray(at - size, at)
     }
-    const fields = []
     while (at < bytes.length) {
         const key = varint()
         const [number, type] = [Math.floor(key / 8), key % 8]
         const value = type === 0 ? varint() : type === 1 ? take(8) : type === 2 ? take(varint()) : type === 5 ? take(4) : null
         if (value === null) throw new RangeError("a field has an unknown type")
-        fields.push([number, value])
+        yield [number, value]
     }
-    return fields
 }

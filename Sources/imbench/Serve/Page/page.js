@@ -3,7 +3,8 @@
 const element = id => document.getElementById(id)
 const put = (id, text) => { element(id).textContent = text }
 
-const Shown = { lines: 500, frames: 40, trips: 60, seconds: 60 }
+/** How much is shown, and how many characters: of one text, and of all lines together. */
+const Shown = { lines: 500, text: 1 << 16, characters: 4 << 20, frames: 40, trips: 60, seconds: 60 }
 
 const query = new URLSearchParams(location.search)
 const clean = text => text.replace(/[\p{Cc}\u202a-\u202e\u2066-\u2069\u2028\u2029]/gu, "\ufffd")
@@ -15,6 +16,7 @@ const socketURL = (location.protocol === "https:" ? "wss://" : "ws://") + locati
 // Lines of the chat
 
 const ownLines = new Map()
+let shownCharacters = 0
 
 const shownTime = time => time < 1000 ? `${time.toFixed(1)} ms` : `${(time / 1000).toFixed(1)} s`
 
@@ -26,19 +28,24 @@ function addLine(kind, sender, text, time) {
     if (sender !== null) {
         const head = document.createElement("span")
         head.className = "sender"
-        head.textContent = clean(sender).slice(0, 64)
+        head.textContent = clean(sender.slice(0, 64))
         line.append(head)
     }
     const body = document.createElement("span")
     body.className = "body"
-    body.textContent = clean(text)
+    body.textContent = clean(text.slice(0, Shown.text))
     line.append(body)
     const tail = document.createElement("time")
     const date = new Date(time)
     tail.textContent = isNaN(date) || time === 0 ? "" : date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })
     line.append(tail)
     lines.append(line)
-    while (lines.childElementCount > Shown.lines) lines.firstElementChild.remove()
+    line.characters = line.textContent.length
+    shownCharacters += line.characters
+    while (lines.childElementCount > Shown.lines || shownCharacters > Shown.characters) {
+        shownCharacters -= lines.firstElementChild.characters
+        lines.firstElementChild.remove()
+    }
     if (kind !== "status") element("hint").hidden = true
     if (isAtEnd) lines.scrollTop = lines.scrollHeight
     return line
@@ -66,7 +73,7 @@ const view = {
         const time = shownTime(performance.now() - line.at)
         line.ticks = ticks
         line.mark.classList.toggle("confirmed", ticks === 2)
-        line.mark.textContent = ticks === 1 ? `✓ ${time}` : ticks === 2 ? `✓✓ ${clean(name)}, ${time}` : "✗ not sent: too many wait"
+        line.mark.textContent = ticks === 1 ? `✓ ${time}` : ticks === 2 ? `✓✓ ${clean(name.slice(0, 64))}, ${time}` : "✗ not sent: too many wait"
     },
     status(text) {
         addLine("status", null, text, 0)

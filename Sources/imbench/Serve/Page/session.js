@@ -16,8 +16,9 @@ const refusals = {
 const Limits = {
     /** How many messages may be sent and not acknowledged. */
     window: 64,
-    /** How many messages wait, at most. */
+    /** How many messages wait, at most, and how many bytes of them. */
     outbox: 1000,
+    outboxBytes: 4 << 20,
     /** Milliseconds. */
     connect: 10000,
     pingInterval: 2000,
@@ -49,6 +50,7 @@ class Session {
         /** Attempts since the last connection. */
         this.tries = 0
         this.outbox = []
+        this.outboxBytes = 0
         this.socket = null
         this.isOpen = false
         this.timers = {}
@@ -57,12 +59,14 @@ class Session {
     // The user
 
     /**
-     * Sends a message in its turn. The key comes back with the acknowledgement. Returns false if too many wait, or if the
-     * message is larger than the server accepts.
+     * Sends a message in its turn. The key comes back with the acknowledgement. Returns false if too many messages or bytes
+     * wait, or if the message is larger than the server accepts.
      */
     send(bytes, textSize, key) {
-        if (this.outbox.length >= Limits.outbox || bytes.length > this.limit) return false
+        const isFull = this.outbox.length >= Limits.outbox || this.outboxBytes + bytes.length > Limits.outboxBytes
+        if (isFull || bytes.length > this.limit) return false
         this.outbox.push({ bytes, textSize, key, number: 0, sentAt: 0 })
+        this.outboxBytes += bytes.length
         this.flush()
         return true
     }
@@ -71,7 +75,7 @@ class Session {
         this.stopTimers()
         this.attempt += 1
         this.tries += 1
-        this.observer.state({ kind: "connecting", attempt: this.tries })
+        this.tell("state", { kind: "connecting", attempt: this.tries })
         const socket = new WebSocket(this.url)
         socket.binaryType = "arraybuffer"
         this.socket = socket
@@ -93,13 +97,26 @@ class Session {
     stayOffline() {
         this.drop()
         this.failures = 0
-        this.observer.state({ kind: "offline" })
+        this.tell("state", { kind: "offline" })
     }
 
     /** Ends the session. */
     end() {
         if (this.isOpen) this.write(Kind.bye, new Uint8Array(0), "bye")
         this.drop(1000, "")
+    }
+
+    /**
+     * Calls a method of the observer and returns its result. An error of the observer is reported like one that nobody
+     * catches, and the session goes on: otherwise one message of another member could end it.
+     */
+    tell(method, ...values) {
+        try {
+            return this.observer[method](...values)
+        } catch (error) {
+            reportError(error)
+            return undefined
+        }
     }
 
     // The connection
@@ -120,7 +137,7 @@ class Session {
         if (wasStable) this.failures = 0
         const delay = Math.random() * Math.min(Limits.largestDelay, Limits.firstDelay * 2 ** this.failures)
         this.failures += 1
-        this.observer.state({ kind: "waiting", delay, reason })
+        this.tell("state", { kind: "waiting", delay, reason })
         this.timers.retry = setTimeout(() => this.connect(), delay)
     }
 
@@ -128,7 +145,7 @@ class Session {
         const reason = refusals[code] ?? "the server refuses the session"
         if (code !== 1 && code !== 4) return this.lost(reason)
         this.drop()
-        this.observer.state({ kind: "closed", reason })
+        this.tell("state", { kind: "closed", reason })
     }
 
     stopTimers() {
@@ -137,7 +154,7 @@ class Session {
     }
 
     ping() {
-        if (this.timers.answer) return
+        if (!this.isOpen || this.timers.answer) return
         const token = new Uint8Array(4)
         crypto.getRandomValues(token)
         this.pending = { token, at: performance.now() }
@@ -176,23 +193,26 @@ class Session {
 
     /** Writes a frame of which `content` bytes are a message, and of these `text` bytes its text. */
     write(kind, body, name, content = 0, text = 0) {
+        // The observer may have ended the connection.
+        if (!this.socket) return
         const frame = new Uint8Array(1 + body.length)
         frame[0] = kind
         frame.set(body, 1)
         this.socket.send(frame)
-        this.observer.frame("sent", name, layers(frame.length, content, text, true))
+        this.tell("frame", "sent", name, layers(frame.length, content, text, true))
     }
 
     take(frame) {
         const view = new DataView(frame.buffer)
         const number = at => frame.length >= at + 8 ? Number(view.getBigUint64(at)) : -1
         const note = (name, content = 0, text = 0) =>
-            this.observer.frame("received", name, layers(frame.length, content, text, false))
+            this.tell("frame", "received", name, layers(frame.length, content, text, false))
         clearTimeout(this.timers.answer)
         this.timers.answer = undefined
         switch (frame[0]) {
         case Kind.welcome:
             note("welcome")
+            if (frame.length !== 25 || this.isOpen) return this.lost("a wrong welcome of the server")
             return this.welcome(frame.slice(1, 9), number(9), number(17))
         case Kind.binary:
         case Kind.text:
@@ -200,13 +220,14 @@ class Session {
             const content = frame[0] === Kind.skip ? null : frame.subarray(9)
             const isNext = number(1) === this.received + 1
             if (number(1) > this.received + 1 || number(1) < 1 || !this.isOpen) return this.lost("a wrong number in the session")
-            const size = content && isNext ? this.observer.message(content) : 0
-            note(`${content ? "message" : "skip"} #${number(1)}`, content?.length ?? 0, size)
             if (isNext) this.received += 1
+            const size = content && isNext ? this.tell("message", content) ?? 0 : 0
+            note(`${content ? "message" : "skip"} #${number(1)}`, content?.length ?? 0, size)
             return this.acknowledge()
         }
         case Kind.acknowledge:
             note(`acknowledge #${number(1)}`)
+            if (frame.length !== 9 || number(1) > this.sent || !this.isOpen) return this.lost("a wrong acknowledgement")
             return this.forget(number(1))
         case Kind.ping:
             note("ping")
@@ -214,7 +235,7 @@ class Session {
         case Kind.pong:
             note("pong")
             if (!this.pending?.token.every((byte, index) => byte === frame[1 + index])) return
-            this.observer.roundTrip(performance.now() - this.pending.at)
+            this.tell("roundTrip", performance.now() - this.pending.at)
             this.pending = null
             return
         case Kind.bye:
@@ -231,6 +252,7 @@ class Session {
     welcome(incarnation, received, limit) {
         this.limit = limit
         const isResumed = incarnation.every((byte, index) => byte === this.incarnation[index])
+        if (isResumed && received > this.sent) return this.lost("a wrong welcome of the server")
         if (isResumed) {
             this.forget(received)
         } else {
@@ -244,9 +266,9 @@ class Session {
         this.isOpen = true
         this.tries = 0
         this.openedAt = performance.now()
-        this.observer.state({ kind: "open", isResumed })
+        this.tell("state", { kind: "open", isResumed })
         this.flush()
-        if (!isResumed) this.observer.started()
+        if (!isResumed) this.tell("started")
         this.ping()
     }
 
@@ -260,7 +282,8 @@ class Session {
     forget(number) {
         while (this.outbox.length > 0 && this.outbox[0].number > 0 && this.outbox[0].number <= number) {
             const message = this.outbox.shift()
-            this.observer.acknowledged(message.key)
+            this.outboxBytes -= message.bytes.length
+            this.tell("acknowledged", message.key)
         }
         this.flush()
     }
