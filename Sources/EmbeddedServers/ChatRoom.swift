@@ -258,14 +258,16 @@ final class ChatPeople: ScheduledHandler {
     }
 
     private func take(_ payload: Payload, from sender: Member, isPaced: Bool) {
-        let format = WireFormat(of: payload)
-        if let message = try? format.codec().decode(PostedMessage.self, from: payload.bytes) {
-            sender.format = format
-            if message.isWorthKeeping { keep(payload) }
-        }
+        // Decoding takes time for each byte, so the size comes first.
         guard payload.bytes.count <= limits.outboxBytes else {
             for member in members.values where member !== sender { member.refused += 1 }
             return
+        }
+        let format = WireFormat(of: payload)
+        if let message = try? format.codec().decode(PostedMessage.self, from: payload.bytes) {
+            sender.format = format
+            guard !message.isNotice else { return }
+            if message.isWorthKeeping { keep(payload) }
         }
         log.append(Entry(payload: payload, sender: sender, isPaced: isPaced))
         logBytes += payload.bytes.count
@@ -444,14 +446,20 @@ final class ChatPeople: ScheduledHandler {
     }
 }
 
-/// The part of a `ChatMessage` that a room reads. Texts are skipped and never hashed, because a peer could make hashing
-/// slow.
+/// The part of a `ChatMessage` that a room reads. Other texts are skipped and none is hashed, because a peer could make
+/// hashing slow.
 private struct PostedMessage: WireMessage {
+    var conversation = ""
     var kind = ChatMessage.Kind.text
 
     mutating func visitFields<V: FieldVisitor>(_ visitor: inout V) throws(CodecError) {
+        try visitor.field(2, "conversation", &conversation)
         try visitor.field(5, "kind", &kind)
     }
+
+    /// Whether the message is for all conversations, as only the server's notices are. A member's forged one would make
+    /// every member answer.
+    var isNotice: Bool { kind == .system && conversation.isEmpty }
 
     /// Whether the message is stored for new sessions.
     var isWorthKeeping: Bool {

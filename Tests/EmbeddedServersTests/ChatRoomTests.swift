@@ -83,6 +83,31 @@ struct ChatRoomTests {
         await server.stop()
     }
 
+    @Test("A chat room passes on no forged notice of the server, and no message that is larger than its limit")
+    func forged() async throws {
+        var limits = ChatRoom.Limits()
+        limits.outboxBytes = 1000
+        let server = try await ChatServer.start("tcp://127.0.0.1:0", room: ChatRoom(limits))
+        let (ann, bob) = (try enter(server), try enter(server))
+        var received = bob.messages.makeAsyncIterator()
+        #expect(await bob.send(try message("bob")) == .acknowledged)
+        #expect(await ann.send(try message("first")) == .acknowledged)
+        #expect(await texts(1, &received) == ["first"])
+        #expect(await ann.send(try message("you have missed 3 messages", .system)) == .acknowledged)
+        #expect(
+            await ann.send(Payload(text: #"{"kind":"KIND_SYSTEM","attributes":{"event":"missed"}}"#)) == .acknowledged
+        )
+        #expect(await ann.send(try message(String(repeating: "x", count: 1000))) == .acknowledged)
+        #expect(await ann.send(try message("last")) == .acknowledged)
+        #expect(Set(await texts(2, &received)) == ["last", "you have missed 1 messages"])
+        // A new member receives the history, without the message that the room has not passed on.
+        let carol = try enter(server)
+        var late = carol.messages.makeAsyncIterator()
+        #expect(await texts(3, &late) == ["bob", "first", "last"])
+        for person in [ann, bob, carol] { await person.close() }
+        await server.stop()
+    }
+
     @Test("The oldest messages of an absent session are dropped and counted, and no other member is delayed")
     func slow() async throws {
         var limits = ChatRoom.Limits()

@@ -109,7 +109,8 @@ final class ChatClient {
         guard let (message, _) = ChatMessage.read(payload) else {
             return display.show(.status("\(payload.bytes.count) received bytes are no message"))
         }
-        run(client) { $0.received(message, &$1) }
+        let now = loop.now / 1_000_000
+        run(client) { $0.received(message, atMs: now, &$1) }
     }
 
     private func run(
@@ -122,9 +123,9 @@ final class ChatClient {
             switch action {
             case .show(let line): display.show(line)
             case .send(let number, let message): send(number, message, client)
-            case .wait(let id):
+            case .wait:
                 let deadline = loop.now + longestHold.wholeNanoseconds
-                _ = loop.schedule(at: deadline) { [self] in run(client) { $0.waited(for: id, &$1) } }
+                _ = loop.schedule(at: deadline) { [self] in run(client) { $0.waited(&$1) } }
             }
         }
         if conversation.inFlight < Self.inFlightLimit { wake() }

@@ -12,8 +12,8 @@ struct ChatConversation: Sendable {
         /// Send the message. With a number, report its outcome.
         case send(UInt64?, ChatMessage)
         case show(ChatLine)
-        /// Call ``waited(for:)`` with this identifier after ``ChatSetup/longestHold``.
-        case wait(String)
+        /// Call ``waited(_:)`` after ``ChatSetup/longestHold``. There is at most one wait at a time.
+        case wait
     }
 
     private struct Own: Sendable {
@@ -29,6 +29,10 @@ struct ChatConversation: Sendable {
     static let keptLimit = 1000
     /// How many lines ``history`` has.
     static let historyLimit = 200
+    /// How many bytes of lines are stored for ``history`` and for ticks.
+    static let historyBytesLimit = 4 << 20
+    /// The shortest time between two answers to notices of missed messages, in milliseconds.
+    static let noticePauseMs: Int64 = 10_000
 
     let name: String
     let room: String
@@ -38,7 +42,12 @@ struct ChatConversation: Sendable {
     /// The unconfirmed messages.
     private var kept: [Own] = []
     private var incoming = IncomingOrder()
+    /// The number of the last held message when the present wait began; `nil` if there is none.
+    private var waitingFor: UInt64?
+    /// When a notice of missed messages was last answered.
+    private var answeredAtMs: Int64?
     private var lines: [(line: ChatLine, ticks: Int)] = []
+    private var linesBytes = 0
 
     init(name: String, room: String, instance: String) {
         self.name = name
@@ -120,48 +129,60 @@ struct ChatConversation: Sendable {
 
     // MARK: Receiving
 
-    /// A message has arrived.
-    mutating func received(_ message: ChatMessage, _ actions: inout [Action]) {
+    /// A message has arrived. The time is that of a monotonic clock.
+    mutating func received(_ message: ChatMessage, atMs now: Int64, _ actions: inout [Action]) {
         let isForAll = message.kind == .system && message.conversation.isEmpty
         guard message.conversation.hasSameUTF8(as: room) || isForAll else { return }
         switch message.kind {
         case .receipt: confirmed(message, &actions)
-        case .system: receivedSystemMessage(message, &actions)
+        case .system: receivedSystemMessage(message, atMs: now, &actions)
         case .read, .typing: break
         default:
             // A broker returns the user's own messages.
             guard !isOwn(message.id) else { return }
             switch incoming.take(message) {
             case .ready(let messages): show(messages, &actions)
-            case .held: actions.append(.wait(message.id))
+            case .held: startWaiting(&actions)
             // Its receipt may be lost.
-            case .repeated: actions.append(.send(nil, receipt(for: message)))
+            case .repeated: actions.append(.send(nil, receipt(for: message.id)))
             }
         }
     }
 
-    /// The message of this identifier has been held for ``ChatSetup/longestHold``.
-    mutating func waited(for id: String, _ actions: inout [Action]) {
-        show(incoming.waited(for: id), &actions)
+    /// One wait serves all held messages, so each is held for ``ChatSetup/longestHold`` at least and twice that at most.
+    private mutating func startWaiting(_ actions: inout [Action]) {
+        guard waitingFor == nil, incoming.holdsMessages else { return }
+        waitingFor = incoming.heldCount
+        actions.append(.wait)
     }
 
-    private mutating func show(_ messages: [ChatMessage], _ actions: inout [Action]) {
+    /// The messages that were held at the beginning of the wait have been held for ``ChatSetup/longestHold``.
+    mutating func waited(_ actions: inout [Action]) {
+        guard let last = waitingFor.take() else { return }
+        show(incoming.waited(upTo: last), &actions)
+        startWaiting(&actions)
+    }
+
+    private mutating func show(_ messages: [IncomingOrder.Incoming], _ actions: inout [Action]) {
         for message in messages {
             let line = ChatLine.other(sender: message.sender, text: message.text, atMs: message.sentAtMs)
             note(line)
             actions.append(.show(line))
-            if !message.id.isEmpty { actions.append(.send(nil, receipt(for: message))) }
+            if !message.id.isEmpty { actions.append(.send(nil, receipt(for: message.id))) }
         }
     }
 
-    private mutating func receivedSystemMessage(_ message: ChatMessage, _ actions: inout [Action]) {
+    private mutating func receivedSystemMessage(_ message: ChatMessage, atMs now: Int64, _ actions: inout [Action]) {
         switch message.attributes["event"].map({ UTF8Key($0) }) {
         case "here":
             guard message.attributes["instance"]?.hasSameUTF8(as: instance) != true else { return }
-            actions.append(.show(.status("\(message.sender) is here")))
+            actions.append(.show(.status("\(ChatLine.printable(message.sender, limit: ChatLine.senderLimit)) is here")))
             repeatAll(&actions)
         case "missed":
             actions.append(.show(.status("\(message.sender): \(message.text)")))
+            // Over a broker any member can forge the notice, and each answer makes all other members answer.
+            if let last = answeredAtMs, now - last < Self.noticePauseMs { return }
+            answeredAtMs = now
             began(&actions)
         default: actions.append(.show(.status("\(message.sender): \(message.text)")))
         }
@@ -175,12 +196,12 @@ struct ChatConversation: Sendable {
         if tick(number, 2) { actions.append(.show(.confirmed(number, by: message.sender))) }
     }
 
-    private func receipt(for message: ChatMessage) -> ChatMessage {
+    private func receipt(for id: String) -> ChatMessage {
         var receipt = ChatMessage()
         receipt.conversation = room
         receipt.sender = name
         receipt.kind = .receipt
-        receipt.replyTo = message.id
+        receipt.replyTo = id
         return receipt
     }
 
@@ -194,8 +215,21 @@ struct ChatConversation: Sendable {
 extension ChatConversation {
     private mutating func note(_ line: ChatLine) {
         // Lines that can still get a tick, and lines of the history.
-        if lines.count >= Self.historyLimit + Self.keptLimit { lines.removeFirst(Self.historyLimit) }
+        if lines.count >= Self.historyLimit + Self.keptLimit { removeLines(Self.historyLimit) }
         lines.append((line, 0))
+        linesBytes += line.size
+        var surplus = 0
+        var left = linesBytes
+        while left > Self.historyBytesLimit, surplus < lines.count - 1 {
+            left -= lines[surplus].line.size
+            surplus += 1
+        }
+        removeLines(surplus)
+    }
+
+    private mutating func removeLines(_ count: Int) {
+        for index in 0..<count { linesBytes -= lines[index].line.size }
+        lines.removeFirst(count)
     }
 
     /// Gives a message of the user its ticks. Returns `false` if it has as many already, or is dropped.

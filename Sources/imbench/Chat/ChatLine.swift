@@ -15,20 +15,33 @@ enum ChatLine: Sendable, Hashable {
     /// A status of the chat.
     case status(String)
 
+    /// How many characters (Unicode scalars) of a name, and of a text, are shown.
+    static let (senderLimit, textLimit) = (64, 1 << 16)
+
     /// The text without an end of line.
     var text: String {
         switch self {
         case .own(let number, let sender, let text, _): "#\(number) \(sender): \(text)"
-        case .other(let sender, let text, _): "\(Self.printable(sender, limit: 64)): \(Self.printable(text))"
+        case .other(let sender, let text, _):
+            "\(Self.printable(sender, limit: Self.senderLimit)): \(Self.printable(text))"
         case .acknowledged(let number): "✓ #\(number)"
-        case .confirmed(let number, let person): "✓✓ #\(number) \(Self.printable(person, limit: 64))"
+        case .confirmed(let number, let person): "✓✓ #\(number) \(Self.printable(person, limit: Self.senderLimit))"
         case .failed(let number, let reason): "✗ #\(number) not sent: \(Self.printable(reason))"
         case .status(let text): "· \(Self.printable(text))"
         }
     }
 
+    /// How many bytes of texts it has.
+    var size: Int {
+        switch self {
+        case .own(_, let sender, let text, _), .other(let sender, let text, _): sender.utf8.count + text.utf8.count
+        case .confirmed(_, let text), .failed(_, let text), .status(let text): text.utf8.count
+        case .acknowledged: 0
+        }
+    }
+
     /// Replaces control characters and marks of text direction, because text of others must not control the terminal.
-    static func printable(_ text: String, limit: Int = 1 << 16) -> String {
+    static func printable(_ text: String, limit: Int = textLimit) -> String {
         var result = String.UnicodeScalarView()
         for scalar in text.unicodeScalars.prefix(limit) {
             switch scalar.value {
@@ -50,7 +63,7 @@ extension ChatLine {
             let rest = Self.printable(text)
             return stamp(time, style, now) + style.dim("#\(number)") + " " + style.bold(sender) + ": " + rest
         case .other(let sender, let text, let time):
-            let name = Self.printable(sender, limit: 64)
+            let name = Self.printable(sender, limit: Self.senderLimit)
             return stamp(time, style, now) + style.colour(Self.colour(of: name), name) + ": " + Self.printable(text)
         case .acknowledged: return stamp(now, style, now) + style.dim(self.text)
         case .confirmed: return stamp(now, style, now) + style.green(self.text)
