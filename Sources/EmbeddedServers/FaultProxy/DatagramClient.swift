@@ -12,6 +12,7 @@ final class DatagramClient: PollHandler {
     private let address: SocketAddress
     private let target: SocketAddress
     private var upstream: DatagramSocket
+    private var continuation = WakeUp()
     private lazy var toServer = DatagramFlow(self, .toServer)
     private lazy var toClient = DatagramFlow(self, .toClient)
 
@@ -39,7 +40,15 @@ final class DatagramClient: PollHandler {
     }
 
     func ready(_: Readiness) {
-        proxy.receive(from: upstream) { bytes, _ in toClient.take(bytes) }
+        if !continuation.isSet { readAll() }
+    }
+
+    private func readAll() {
+        guard !proxy.receive(from: upstream, { bytes, _ in toClient.take(bytes) }) else { return }
+        continuation.set(path.loop.now, on: path.loop) { [self] in
+            continuation.rang()
+            readAll()
+        }
     }
 
     /// Sends a datagram at the end of the path. Returns `false` if the kernel does not take it.
@@ -76,6 +85,7 @@ final class DatagramClient: PollHandler {
     }
 
     func close() {
+        continuation.cancel(on: path.loop)
         upstream.close()
         toServer.close()
         toClient.close()

@@ -1,5 +1,6 @@
 import SocketIO
 import TransportAPI
+import Transports
 
 /// The proxy of transports over UDP. It has one socket for all clients, and one socket to the server for each client.
 /// It is used on its loop only.
@@ -12,6 +13,7 @@ final class DatagramProxy: PollHandler, ProxyEngine {
     private var clients: [SocketAddress: DatagramClient] = [:]
     private var lastNumber: UInt64 = 0
     private var isStopped = false
+    private var continuation = WakeUp()
     /// The memory into which all sockets are read.
     private let batch = DatagramBatch(largest: 65_507)
 
@@ -36,25 +38,40 @@ final class DatagramProxy: PollHandler, ProxyEngine {
     }
 
     func ready(_: Readiness) {
+        // During a longer emptying, new datagrams wait for its next step.
+        if !continuation.isSet { readAll() }
+    }
+
+    private func readAll() {
         guard let socket else { return }
-        receive(from: socket) { bytes, sender in
+        let isEmpty = receive(from: socket) { bytes, sender in
             if let sender { client(at: sender)?.takeFromClient(bytes) }
+        }
+        guard !isEmpty else { return }
+        continuation.set(path.loop.now, on: path.loop) { [self] in
+            continuation.rang()
+            readAll()
         }
     }
 
-    /// Calls `body` with each datagram that is queued in `socket`.
-    func receive(from socket: DatagramSocket, _ body: ([UInt8], SocketAddress?) -> Void) {
+    /// Calls `body` with each datagram that is queued in `socket`, within the time of a ``ReadBudget``: whoever sends
+    /// faster than this proxy receives would otherwise keep the loop here. Returns `false` if the rest must wait for the
+    /// next tick.
+    func receive(from socket: DatagramSocket, _ body: ([UInt8], SocketAddress?) -> Void) -> Bool {
+        let budget = ReadBudget(MonotonicClock.now())
         // An error that the network has reported comes before the datagrams. Reading removes it.
         var errors = 0
         while errors < 16 {
             switch socket.receive(into: batch) {
             case .bytes:
                 while let datagram = batch.takeNext({ Array($0) }) { body(datagram, batch.lastSender) }
-                if batch.wasLast { return }
-            case .wouldBlock, .end: return
+                if batch.wasLast { return true }
+                if budget.isOver(MonotonicClock.now()) { return false }
+            case .wouldBlock, .end: return true
             case .failed, .insecure: errors += 1
             }
         }
+        return true
     }
 
     func send(_ bytes: UnsafeRawBufferPointer, to client: SocketAddress) -> IOResult {
@@ -98,6 +115,7 @@ final class DatagramProxy: PollHandler, ProxyEngine {
     }
 
     private func closeSocket() {
+        continuation.cancel(on: path.loop)
         socket?.close()
         socket = nil
     }

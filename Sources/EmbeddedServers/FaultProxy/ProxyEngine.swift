@@ -42,6 +42,9 @@ final class ProxyPath {
 struct WakeUp {
     private var timer: (id: UInt64, deadline: Int64)?
 
+    /// Whether an action is waiting for its deadline.
+    var isSet: Bool { timer != nil }
+
     /// Calls `action` at `deadline`, and no longer at the earlier deadline. With `nil`, it is not called.
     mutating func set(_ deadline: Int64?, on loop: EventLoop, _ action: @escaping () -> Void) {
         // A deadline that has passed fires in the next tick, so that other handlers run in between.

@@ -18,6 +18,7 @@ final class StreamConnection {
     private var toClient: StreamFlow?
     private var attempt: Task<Void, Never>?
     private var lingering = WakeUp()
+    private var draining = WakeUp()
     private var isDraining = false
     private var isClosed = false
     private var onClosed: ((StreamConnection) -> Void)?
@@ -86,6 +87,7 @@ final class StreamConnection {
         isClosed = true
         attempt?.cancel()
         lingering.cancel(on: path.loop)
+        draining.cancel(on: path.loop)
         toServer?.close()
         toClient?.close()
         client.close(abort: abort)
@@ -123,8 +125,13 @@ final class StreamConnection {
     }
 
     private func drain() {
-        toServer?.drain()
-        toClient?.drain()
+        let isLeft = [toServer?.drain(), toClient?.drain()].contains(true)
+        if isLeft {
+            draining.set(path.loop.now, on: path.loop) { [self] in
+                draining.rang()
+                drain()
+            }
+        }
         if toServer?.sourceEnded == true, toClient?.sourceEnded == true { close(abort: false) }
     }
 

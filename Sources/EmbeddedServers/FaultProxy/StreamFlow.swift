@@ -13,6 +13,9 @@ final class StreamFlow {
         case reset
     }
 
+    /// After this many reads, other handlers run.
+    private static let rounds = 16
+
     private unowned let connection: StreamConnection
     private let path: ProxyPath
     private let way: PathWay
@@ -86,22 +89,26 @@ final class StreamFlow {
         wakeUp.cancel(on: path.loop)
     }
 
-    /// Reads and drops the bytes that still arrive.
-    func drain() {
+    /// Reads and drops bytes that still arrive. Returns whether more may be waiting, which are left to a later call, because
+    /// the peer may send as fast as they are read.
+    func drain() -> Bool {
+        var rounds = Self.rounds
         while !sourceEnded, isReadable {
+            guard rounds > 0 else { return true }
+            rounds -= 1
             switch read(atMost: ScratchPool.blockSize, { _ in }) {
             case .bytes: break
             case .wouldBlock: isReadable = false
             case .end, .failed, .insecure: sourceEnded = true
             }
         }
+        return false
     }
 
     private func pump() {
         guard !isClosed else { return }
         deliver()
-        // After this many rounds, other handlers run.
-        var rounds = 16
+        var rounds = Self.rounds
         while isReadable, !isClosed, !isOver, ending == nil, line.room > 0, rounds > 0 {
             fill()
             deliver()

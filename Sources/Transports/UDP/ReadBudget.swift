@@ -6,7 +6,7 @@ import SocketIO
 /// Datagrams are received in batches. A session that had nothing waiting is served between two batches, for no longer
 /// than the emptying has taken plus one time budget. Otherwise the kernel's queue would fill and lose datagrams of all
 /// sessions.
-struct ReadBudget {
+package struct ReadBudget {
     /// The maximum time for which a socket is emptied in one tick, in nanoseconds. It includes the serving between
     /// batches.
     static let bound = 10 * EventLoop.timeBudget
@@ -17,7 +17,7 @@ struct ReadBudget {
     private var served: Int64 = 0
 
     /// Starts a period of emptying.
-    init(_ now: Int64) {
+    package init(_ now: Int64) {
         since = now
     }
 
@@ -35,5 +35,5 @@ struct ReadBudget {
     }
 
     /// Returns whether the rest must wait for the next tick.
-    func isOver(_ now: Int64) -> Bool { emptied + served + now - since >= Self.bound }
+    package func isOver(_ now: Int64) -> Bool { emptied + served + now - since >= Self.bound }
 }

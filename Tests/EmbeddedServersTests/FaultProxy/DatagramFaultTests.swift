@@ -1,4 +1,6 @@
 import EmbeddedServers
+import Foundation
+import SocketIO
 import TestSupport
 import Testing
 import TransportAPI
@@ -45,6 +47,21 @@ struct DatagramFaultTests {
         #expect(swapped.enumerated().allSatisfy { abs(Int($1) - $0) <= 1 })
         // The last datagram has no other to wait for.
         #expect(try await passing(1, PathFaults(reordering: 1), seed: 1).seen == [0])
+    }
+
+    @Test("A flood of datagrams leaves the loop of the proxy to others")
+    func flood() async throws {
+        let proxy = try await FaultProxy.start(to: Endpoint("udp://127.0.0.1:9?plain=on"), on: EventLoop(), seed: 1)
+        let flood = Flood(to: try #require(proxy.endpoint.port))
+        let finished = Task { try await aside { flood.run() } }
+        // The proxy has received some, and answers while more come.
+        var statistics = await proxy.statistics()
+        while statistics.connections == 0, !flood.hasEnded { statistics = await proxy.statistics() }
+        for _ in 0..<5 { _ = await proxy.statistics() }
+        #expect(!flood.hasEnded)
+        flood.stop()
+        try await finished.value
+        await proxy.stop()
     }
 
     @Test("Jitter loses nothing")
@@ -124,5 +141,38 @@ struct DatagramFaultTests {
         while await connection.send(Payload([1])).isSuccess {}
         #expect(await connection.closed().error?.code == .refused)
         await proxied.stop()
+    }
+}
+
+/// Sends datagrams as fast as the system takes them, until it is stopped, and four million at most.
+private final class Flood: Sendable {
+    private let port: UInt16
+    private let state = Locked((isStopped: false, hasEnded: false))
+
+    init(to port: UInt16) {
+        self.port = port
+    }
+
+    var hasEnded: Bool { state.withLock { $0.hasEnded } }
+
+    func stop() {
+        state.withLock { $0.isStopped = true }
+    }
+
+    func run() {
+        let socket = Foundation.socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0)
+        defer { Foundation.close(socket) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
+        withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                for _ in 0..<4_000_000 where !state.withLock({ $0.isStopped }) {
+                    _ = sendto(socket, "x", 1, 0, address, socklen_t(MemoryLayout<sockaddr_in>.size))
+                }
+            }
+        }
+        state.withLock { $0.hasEnded = true }
     }
 }
