@@ -129,6 +129,48 @@ struct AcknowledgedDeliveriesTests {
         withExtendedLifetime(broker) {}
     }
 
+    @Test(
+        "An app that never acknowledges receives no message beyond its limit over further connections",
+        arguments: [1, 2]
+    )
+    func limitedAcrossConnections(qos: Int) async throws {
+        let broker = try await EmbeddedServer.startBroker("mqtt://127.0.0.1:0")
+        let port = try #require(broker.endpoint.port)
+        let proxy = try await FaultProxy.start(to: Endpoint("mqtt://127.0.0.1:\(port)"), seed: 1)
+        let proxied = try #require(proxy.endpoint.port)
+        let url = "mqtt://127.0.0.1:\(proxied)/?client-id=ben&clean-session=off&subscribe=t&qos=\(qos)"
+        var configuration = TransportConfiguration(endpoints: [try Endpoint(url)])
+        configuration.supervisor.messageBuffer = 4
+        configuration.supervisor.backoff = .fixed(.milliseconds(1))
+        let ben = try Supervisor(configuration)
+        var deliveries = ben.deliveries.makeAsyncIterator()
+        await open(ben)
+        let ann = try Supervisor("mqtt://127.0.0.1:\(port)/?publish=t&qos=\(qos)")
+        await open(ann)
+        for number in 1...20 { #expect(await ann.send(Payload(text: "\(number)")) == .acknowledged) }
+        let held = try await take(4, from: &deliveries)
+        var states = ben.states.makeAsyncIterator()
+        for _ in 0..<5 {
+            await proxy.cut(.reset)
+            while let state = await states.next(), state.isOpen {}
+            while let state = await states.next(), !state.isOpen {}
+            // The broker has sent what the session holds by the time of this answer.
+            _ = await ben.roundTripTime()
+        }
+        for message in held { message.acknowledge() }
+        var texts: [String] = []
+        while texts.last != "20" {
+            let message = try #require(await deliveries.next())
+            texts.append(message.payload.string)
+            message.acknowledge()
+        }
+        #expect(texts == (1...20).map { "\($0)" })
+        await ben.close()
+        await ann.close()
+        await proxy.stop()
+        await broker.stop()
+    }
+
     private func checkLimit(_ port: UInt16, _ qos: Int, buffer: Int, limit: Int) async throws {
         let (reports, sink) = AsyncStream.makeStream(of: UnacknowledgedMessages.self)
         let url = "mqtt://127.0.0.1:\(port)/?client-id=ben&clean-session=off&subscribe=t&qos=\(qos)"

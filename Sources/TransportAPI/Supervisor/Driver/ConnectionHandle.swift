@@ -241,8 +241,10 @@ final class ConnectionHandle {
 
     private func mustPauseAtStart(isWelcomed: Bool) -> Bool {
         guard !isClosed, !owner.intake.hasRoom else { return false }
-        if overflow != .unread { note(.withoutRoom) }
-        return isOverfull && (isWelcomed || overflow == .unread)
+        // Even one message for each of many connections would fill the memory of an app that acknowledges nothing.
+        guard overflow != .unread else { return true }
+        note(.withoutRoom)
+        return isOverfull && isWelcomed
     }
 
     private func mustPause(after payload: Payload) -> Bool {
