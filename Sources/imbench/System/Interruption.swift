@@ -22,12 +22,14 @@ enum Interruption {
     /// Interrupts the run as Ctrl-C does.
     static func request() { received.store(SIGINT, ordering: .relaxed) }
 
-    /// Handles SIGINT and SIGTERM from now on.
+    /// Handles SIGINT, SIGTERM and SIGHUP from now on. SIGHUP, which the end of a terminal sends, stays ignored under nohup.
     static func listen() {
         // These calls initialise the atomics, so the handler never does.
         _ = isRequested
         RawTerminal.restore()
         for number in [SIGINT, SIGTERM] { signal(number, handler) }
+        let former = signal(SIGHUP, handler)
+        if unsafeBitCast(former, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self) { signal(SIGHUP, SIG_IGN) }
         ignoreBrokenPipes()
     }
 

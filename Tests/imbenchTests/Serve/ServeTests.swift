@@ -1,3 +1,4 @@
+import Foundation
 import TestSupport
 import Testing
 import TransportAPI
@@ -17,6 +18,23 @@ struct ServeTests {
             }
             return nil
         }
+    }
+
+    @Test("A server whose terminal ends removes the folder of its certificate", .enabled(if: hasOpenSSL))
+    func hangUp() async throws {
+        let program = try #require(Peers.imbench)
+        let (folder, status) = try await aside {
+            let server = try Peer(program, ["serve", "--listen", "tls://127.0.0.1:0"])
+            var folder = ""
+            while folder.isEmpty, let line = server.line() {
+                if let path = line.firstMatch(of: #/ca=(.+)/ca\.pem/#) { folder = String(path.1) }
+            }
+            let wasThere = FileManager.default.fileExists(atPath: folder)
+            server.signal(SIGHUP)
+            return (wasThere ? folder : "", try server.finish())
+        }
+        #expect(!folder.isEmpty && !FileManager.default.fileExists(atPath: folder))
+        #expect(status == 128 + SIGHUP)
     }
 
     @Test(
