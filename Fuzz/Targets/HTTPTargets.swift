@@ -18,14 +18,14 @@ func fuzzHTTP(_ bytes: [UInt8]) throws {
     } catch {
         try ensure(error.phase == .handshake && !error.reason.isEmpty, "\(error)")
     }
-    try serve(head, configuration, isPeerOnLoopback: choice & 2 == 2)
+    try serve(head, configuration, isPeerLocal: choice & 2 == 2)
 }
 
 /// Checks that the server's answer is one head, into which the client cannot inject anything.
-private func serve(_ head: HTTPHead, _ configuration: WebSocketConfiguration, isPeerOnLoopback: Bool) throws {
+private func serve(_ head: HTTPHead, _ configuration: WebSocketConfiguration, isPeerLocal: Bool) throws {
     var output = ByteBuffer()
     do throws(ServerHandshake.Refusal) {
-        let accepted = try ServerHandshake.evaluate(head, configuration, isPeerOnLoopback: isPeerOnLoopback)
+        let accepted = try ServerHandshake.evaluate(head, configuration, isPeerLocal: isPeerLocal)
         ServerHandshake.write(accepted, to: &output)
         let answer = try answer(&output, headers: 3...5, body: "")
         var client = configuration
@@ -35,9 +35,27 @@ private func serve(_ head: HTTPHead, _ configuration: WebSocketConfiguration, is
         }
     } catch {
         try ensure((300...599).contains(error.status) && !error.reason.isEmpty, "\(error)")
-        ServerHandshake.write(error, to: &output)
+        ServerHandshake.write(error, to: &output, unixTime: 784_111_777)
         try ensure(error.body.utf8.count < 1000, "a body of \(error.body.utf8.count) bytes")
-        _ = try answer(&output, headers: 2...4, body: error.body)
+        _ = try answer(&output, headers: 3...5, body: error.body)
+    }
+    try servePage(head, configuration, isPeerLocal: isPeerLocal)
+}
+
+/// Checks that a page answers only GET and HEAD, the latter without its body.
+private func servePage(_ head: HTTPHead, _ configuration: WebSocketConfiguration, isPeerLocal: Bool) throws {
+    var configuration = configuration
+    configuration.pages = [try WebPage(body: Array("page".utf8))]
+    var output = ByteBuffer()
+    do throws(ServerHandshake.Refusal) {
+        let found = try ServerHandshake.page(for: head, configuration, isPeerLocal: isPeerLocal)
+        guard let found else { return }
+        let isHead = ServerHandshake.isHead(head.startLine)
+        found.write(to: &output, withBody: !isHead, unixTime: 784_111_777)
+        _ = try answer(&output, headers: 5...5, body: isHead ? "" : "page")
+    } catch {
+        try ensure((400...599).contains(error.status), "\(error)")
+        try ensure(error.body.isEmpty || !ServerHandshake.isHead(head.startLine), "a body for HEAD: \(error)")
     }
 }
 

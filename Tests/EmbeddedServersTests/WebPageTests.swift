@@ -1,4 +1,5 @@
 import EmbeddedServers
+import Foundation
 import Protocols
 import TestSupport
 import Testing
@@ -66,8 +67,8 @@ struct WebPageTests {
         }
 
         /// The whole answer to a request for this host.
-        func answer(host: String, origin: String? = nil) async throws -> String {
-            let client = try HostileClient(port: port)
+        func answer(host: String, origin: String? = nil, at address: String = "127.0.0.1") async throws -> String {
+            let client = try HostileClient(port: port, host: address)
             let originLine = origin.map { "Origin: \($0)\r\n" } ?? ""
             let lines = "\(originLine)Sec-WebSocket-Protocol: mqtt\r\n"
             let head = HostileClient.request(lines).replacing("Host: localhost\r\n", with: "Host: \(host)\r\n")
@@ -180,6 +181,22 @@ struct WebPageTests {
         await server.stop()
     }
 
+    @Test(
+        "A client that reaches the server by another address of their machine may name no host either",
+        .enabled(if: OwnAddress.first != nil, "this machine has no other address than loopback")
+    )
+    func ownAddress() async throws {
+        let address = try #require(OwnAddress.first)
+        let server = try await Started(.echo, host: address)
+        for host in ["evil.example", "evil.example:\(server.port)"] {
+            #expect(try await server.answer(host: host, at: address).hasPrefix("HTTP/1.1 403 "))
+        }
+        for host in ["\(address):\(server.port)", address, "localhost"] {
+            #expect(try await server.answer(host: host, at: address).hasPrefix("HTTP/1.1 101 "))
+        }
+        await server.stop()
+    }
+
     @Test("A page is admitted if the settings of the server list it", arguments: Kind.allCases)
     func settings(kind: Kind) async throws {
         let server = try await Started(
@@ -210,5 +227,29 @@ struct WebPageTests {
             }
             #expect(error?.code == .invalidConfiguration && error?.reason.hasPrefix(expected) == true)
         }
+    }
+}
+
+/// The addresses of this machine that are not loopback addresses.
+private enum OwnAddress {
+    static var first: String? {
+        var list: UnsafeMutablePointer<ifaddrs>?
+        guard getifaddrs(&list) == 0 else { return nil }
+        defer { freeifaddrs(list) }
+        var next = list
+        while let entry = next {
+            next = entry.pointee.ifa_next
+            guard let address = entry.pointee.ifa_addr, address.pointee.sa_family == sa_family_t(AF_INET) else {
+                continue
+            }
+            var host = [CChar](repeating: 0, count: Int(NI_MAXHOST))
+            let size = socklen_t(MemoryLayout<sockaddr_in>.size)
+            guard getnameinfo(address, size, &host, socklen_t(host.count), nil, 0, NI_NUMERICHOST) == 0 else {
+                continue
+            }
+            let text = String(decoding: host.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+            if !text.hasPrefix("127.") { return text }
+        }
+        return nil
     }
 }

@@ -54,7 +54,7 @@ final class DatagramProxy: PollHandler, ProxyEngine {
         }
     }
 
-    /// Calls `body` with each datagram that is queued in `socket`, within the time of a ``ReadBudget``: whoever sends
+    /// Calls `body` with each datagram that is queued in `socket`, within the time of a ``ReadBudget``: a peer that sends
     /// faster than this proxy receives would otherwise keep the loop here. Returns `false` if the rest must wait for the
     /// next tick.
     func receive(from socket: DatagramSocket, _ body: ([UInt8], SocketAddress?) -> Void) -> Bool {

@@ -191,14 +191,18 @@ package enum ForeignProtocol: Sendable, Hashable {
 
     /// Writes an answer of a server that a peer of this protocol can read: an HTTP response, a TLS alert, or a close
     /// frame of framed TCP.
-    package func answer(expected: Expected, isEncrypted: Bool, to output: inout ByteBuffer) {
+    ///
+    /// - Parameter unixTime: the time of this machine in seconds since 1970; `nil` if it is not known.
+    package func answer(expected: Expected, isEncrypted: Bool, to output: inout ByteBuffer, unixTime: Int64?) {
         let sentence = "this port speaks \(expected.name): use \(expected.scheme(isEncrypted: isEncrypted))"
         switch self {
         case .tls:
             // A fatal alert: unexpected_message (RFC 8446, section 6). A TLS server answers a ClientHello with others.
             output.append(contentsOf: [0x15, 3, 1, 0, 2, 2, 10])
         case .httpRequest:
-            output.append(utf8: "HTTP/1.1 400 \(sentence)\r\nContent-Type: text/plain; charset=us-ascii\r\n")
+            output.append(utf8: "HTTP/1.1 400 \(sentence)\r\n")
+            output.append(date: unixTime)
+            output.append(header: "Content-Type", "text/plain; charset=us-ascii")
             output.append(utf8: "Content-Length: \(sentence.utf8.count + 1)\r\nConnection: close\r\n\r\n\(sentence)\n")
         case .framedTCP, .mqtt:
             // No answer of MQTT says that there is no broker. A client of MQTT recognizes the frame as framed TCP.

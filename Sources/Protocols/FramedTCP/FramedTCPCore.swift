@@ -284,8 +284,11 @@ extension FramedTCPCore {
         guard !hasReceived, phase == .open else { return nil }
         let other = input.withUnsafeReadableBytes { ForeignProtocol($0) }
         guard other.isForeign(to: .framedTCP) else { return nil }
-        if role == .server { other.answer(expected: .framedTCP, isEncrypted: context.isEncrypted, to: &context.output) }
-        let error = other.foreignError(expected: .framedTCP, by: role, isEncrypted: context.isEncrypted)
+        let (isEncrypted, time) = (context.isEncrypted, context.unixTime)
+        if role == .server {
+            other.answer(expected: .framedTCP, isEncrypted: isEncrypted, to: &context.output, unixTime: time)
+        }
+        let error = other.foreignError(expected: .framedTCP, by: role, isEncrypted: isEncrypted)
         reason = CloseReason(error)
         end(.done)
         return error

@@ -6,6 +6,7 @@
 package enum HTTPDate {
     /// The longest text that is searched, in bytes.
     private static let maximumLength = 100
+    private static let weekdays = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
     private static let months = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 
     /// Returns the seconds from 1970-01-01 00:00:00 UTC to a date. Returns `nil` if `text` has no date of the years 1601
@@ -40,6 +41,29 @@ package enum HTTPDate {
         let minutes = (daysSince1970(year, month, day) * 24 + time.hour) * 60 + time.minute
         return Int64(minutes) * 60 + Int64(time.second)
     }
+
+    /// Returns a time as IMF-fixdate, such as "Sun, 06 Nov 1994 08:49:37 GMT".
+    ///
+    /// - Parameter seconds: the seconds since 1970-01-01 00:00:00 UTC. Times outside the years 1970 to 9999 become the first
+    ///   or the last second of these years.
+    package static func text(_ seconds: Int64) -> String {
+        let seconds = Int(Swift.min(Swift.max(seconds, 0), 253_402_300_799))
+        let days = seconds / 86_400
+        // The inverse of daysSince1970: eras of 400 years, and years that begin in March.
+        let shifted = days + 719_468
+        let dayOfEra = shifted % 146_097
+        let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let march = (5 * dayOfYear + 2) / 153
+        let day = dayOfYear - (153 * march + 2) / 5 + 1
+        let month = march < 10 ? march + 3 : march - 9
+        let year = shifted / 146_097 * 400 + yearOfEra + (month <= 2 ? 1 : 0)
+        let name = months[month - 1].prefix(1).uppercased() + months[month - 1].dropFirst()
+        let time = [seconds / 3600 % 24, seconds / 60 % 60, seconds % 60].map(twoDigits).joined(separator: ":")
+        return "\(weekdays[days % 7]), \(twoDigits(day)) \(name) \(year) \(time) GMT"
+    }
+
+    private static func twoDigits(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
 
     private static func isDelimiter(_ byte: UInt8) -> Bool {
         switch byte {

@@ -23,6 +23,11 @@ package struct HTTPHead: Sendable, Hashable {
 }
 
 extension ByteBuffer {
+    /// Appends the Date header, which a server with a clock must send (RFC 9110, section 6.6.1); nothing without a time.
+    mutating func append(date unixTime: Int64?) {
+        if let unixTime { append(header: "Date", HTTPDate.text(unixTime)) }
+    }
+
     /// Appends a line of a head.
     mutating func append(header name: String, _ value: String) {
         append(utf8: name)

@@ -21,9 +21,9 @@ package struct MQTTWebSocketCore: EarlyCore, CookieCore, NamedCore, ExplainingCo
         + "which the scheme is "
     private(set) var outer: WebSocketCore
     /// Whether the client of this server connects from the same machine. Set it before ``start(_:)``.
-    package var isPeerOnLoopback: Bool {
-        get { outer.isPeerOnLoopback }
-        set { outer.isPeerOnLoopback = newValue }
+    package var isPeerLocal: Bool {
+        get { outer.isPeerLocal }
+        set { outer.isPeerLocal = newValue }
     }
     package var clientCertificate: TLSCertificate? {
         get { outer.clientCertificate }

@@ -71,13 +71,14 @@ package struct WebSocketConfiguration: Sendable {
     package var allowedOrigins = ["same"]
     /// The hosts that a Host header, or an absolute URI as the target, may name. Requests for others get 403. This
     /// stops DNS rebinding, where the name of a loaded page is changed to the address of this server. Each entry is a
-    /// host such as `chat.example`, for any port, or a host with a port, or one of two words:
+    /// host such as `chat.example`, for any port, or a host with a port, or one of three words:
     ///
     /// - `loopback`: localhost, names below it, and loopback addresses (RFC 6761, section 6.3).
+    /// - `address`: every IP address. It is no name that could be given the address of this server.
     /// - `any`: every host.
     ///
-    /// `nil`, the default: `loopback` for clients on this machine (``WebSocketCore/isPeerOnLoopback``), `any` for
-    /// others. If a proxy on this machine forwards the Host header, list the proxy's public name here.
+    /// `nil`, the default: `loopback` and `address` for clients on this machine
+    /// (``WebSocketCore/isPeerLocal``), `any` for others. If a proxy on this machine forwards the Host header, list the proxy's public name here.
     package var allowedHosts: [String]?
     /// Decides about a request that is well-formed and that the lists above admit, for example by its credentials.
     /// `nil`, the default: all are accepted.
@@ -199,7 +200,7 @@ extension WebSocketConfiguration {
             throw .configuration("allowedOrigins", "have '\(rule)'; allowed are same, null, any and origins")
         }
         if let rule = allowedHosts?.first(where: { !RequestAdmission.isHostRule($0) }) {
-            throw .configuration("allowedHosts", "have '\(rule)'; allowed are loopback, any and hosts")
+            throw .configuration("allowedHosts", "have '\(rule)'; allowed are loopback, address, any and hosts")
         }
         for (index, name) in subprotocols.enumerated() {
             try require(

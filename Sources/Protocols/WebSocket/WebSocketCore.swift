@@ -39,7 +39,7 @@ package struct WebSocketCore: RedirectingCore, CookieCore, NamedCore, Explaining
 
     /// Whether the client of this server connects from this machine; `false` by default. It is set before
     /// ``start(_:)``. See ``WebSocketConfiguration/allowedHosts``.
-    package var isPeerOnLoopback = false
+    package var isPeerLocal = false
     package var clientCertificate: TLSCertificate?
 
     let configuration: WebSocketConfiguration
@@ -271,8 +271,9 @@ extension WebSocketCore {
     ) throws(TransportError) -> Bool {
         do throws(ServerHandshake.Refusal) {
             guard let head = try readRequestHead(&input) else { return false }
-            if let page = try ServerHandshake.page(for: head, configuration, isPeerOnLoopback: isPeerOnLoopback) {
-                context.output.append(contentsOf: page.response)
+            if let page = try ServerHandshake.page(for: head, configuration, isPeerLocal: isPeerLocal) {
+                let isHead = ServerHandshake.isHead(head.startLine)
+                page.write(to: &context.output, withBody: !isHead, unixTime: context.unixTime)
                 input.removeAll()
                 ending = CloseReason(.user, text: "answered with the page \(page.path)")
                 phase = .ending
@@ -281,7 +282,7 @@ extension WebSocketCore {
             let accepted = try ServerHandshake.evaluate(
                 head,
                 configuration,
-                isPeerOnLoopback: isPeerOnLoopback,
+                isPeerLocal: isPeerLocal,
                 clientCertificate: clientCertificate
             )
             ServerHandshake.write(accepted, to: &context.output)
@@ -315,14 +316,15 @@ extension WebSocketCore {
     /// Writes an HTTP error response. Returns the error to throw.
     mutating func refuse(_ refusal: ServerHandshake.Refusal, _ context: inout CoreContext) -> TransportError {
         guard let foreign = refusal.foreign else {
-            ServerHandshake.write(refusal, to: &context.output)
+            ServerHandshake.write(refusal, to: &context.output, unixTime: context.unixTime)
             return end(refusal.error)
         }
         // A client of TLS can read an alert, and the others recognize HTTP.
         if foreign == .tls {
-            foreign.answer(expected: expected, isEncrypted: context.isEncrypted, to: &context.output)
+            let (isEncrypted, time) = (context.isEncrypted, context.unixTime)
+            foreign.answer(expected: expected, isEncrypted: isEncrypted, to: &context.output, unixTime: time)
         } else {
-            ServerHandshake.write(refusal, to: &context.output)
+            ServerHandshake.write(refusal, to: &context.output, unixTime: context.unixTime)
         }
         let isEncrypted = context.isEncrypted
         return end(foreign.error(insteadOf: refusal.error, expected: expected, by: .server, isEncrypted: isEncrypted))

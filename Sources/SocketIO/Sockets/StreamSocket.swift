@@ -23,6 +23,18 @@ package final class StreamSocket {
     /// The peer's address.
     package let peer: SocketAddress?
 
+    /// This socket's own address.
+    private var local: SocketAddress? {
+        guard let raw = descriptor?.raw else { return nil }
+        return SocketAddress.filled { csocketio_getsockname(raw, $0, $1) }
+    }
+
+    /// Whether the peer is on this machine: its address is a loopback address, or this socket's own.
+    package var isPeerLocal: Bool {
+        guard let peer else { return false }
+        return peer.isLoopback || peer.at(port: 0) == local?.at(port: 0)
+    }
+
     /// Takes the ownership of a connected, non-blocking socket.
     package init(_ descriptor: consuming Descriptor, on loop: EventLoop) {
         let raw = descriptor.raw

@@ -9,7 +9,7 @@ package struct BrokerOptions {
         @Sendable (Endpoint, (inout MQTTServerConfiguration) -> Void) throws(TransportError) -> BrokerOptions
 
     /// Makes the broker's side of each connection, given the client's address if it is known.
-    package var makeCore: @Sendable (SocketAddress?) -> any ProtocolCore
+    package var makeCore: @Sendable (AcceptedClient) -> any ProtocolCore
     package var connections: ConnectionLimits
     package var bounds: ServerLimits
     package var routing = BrokerCore.Limits()
@@ -19,7 +19,7 @@ package struct BrokerOptions {
     private let reader: OptionReader
 
     fileprivate init(
-        makeCore: @escaping @Sendable (SocketAddress?) -> any ProtocolCore,
+        makeCore: @escaping @Sendable (AcceptedClient) -> any ProtocolCore,
         _ security: StreamSecurity?,
         _ reader: OptionReader
     ) throws(TransportError) {
@@ -69,20 +69,20 @@ extension TransportDescriptor {
         _ configuration: MQTTServerConfiguration,
         _ endpoint: Endpoint,
         _ options: OptionReader?
-    ) throws(TransportError) -> @Sendable (SocketAddress?) -> any ProtocolCore {
+    ) throws(TransportError) -> @Sendable (AcceptedClient) -> any ProtocolCore {
         let inner = try MQTTCore(server: configuration)
         guard let options else {
-            return { peer in
+            return { client in
                 var core = inner
-                core.peer = peer?.description
+                core.peer = client.address?.description
                 return core
             }
         }
         let outer = try MQTTWebSocketCore(inner, over: webSocketServer(endpoint, options))
-        return { peer in
+        return { client in
             var core = outer
-            core.inner.peer = peer?.description
-            core.isPeerOnLoopback = peer?.isLoopback ?? false
+            core.inner.peer = client.address?.description
+            core.isPeerLocal = client.isLocal
             return core
         }
     }

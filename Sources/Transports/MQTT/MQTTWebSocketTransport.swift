@@ -35,7 +35,7 @@ extension TransportDescriptor {
                 let core = try MQTTWebSocketCore(inner, over: webSocketServer(endpoint, options))
                 return { client in
                     var core = core
-                    core.isPeerOnLoopback = client?.isLoopback ?? false
+                    core.isPeerLocal = client.isLocal
                     return core
                 }
             }

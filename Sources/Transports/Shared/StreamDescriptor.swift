@@ -10,7 +10,7 @@ extension TransportDescriptor {
     ///   - security: How its connections are encrypted; `nil` for a plain transport.
     ///   - encrypted: The encrypted transports to which a server may redirect, by their schemes. None by default.
     ///   - client: Reads an endpoint and returns a function that makes a client's core for each attempt.
-    ///   - server: Does the same for the core of each accepted connection, given the client's address.
+    ///   - server: Does the same for the core of each accepted connection, given the client.
     ///   - redirect: Returns the endpoint to try next when the server redirects. By default redirects are not followed.
     static func stream(
         _ name: String,
@@ -22,7 +22,7 @@ extension TransportDescriptor {
         client: @escaping @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore,
         server:
             @escaping @Sendable (Endpoint, OptionReader, Serving) throws(TransportError) ->
-            @Sendable (SocketAddress?) -> any ProtocolCore,
+            @Sendable (AcceptedClient) -> any ProtocolCore,
         redirect: @escaping StreamRecipes.Redirect = StreamRecipes.nowhere
     ) -> TransportDescriptor {
         let options = options + TransportOption.streamServer + (security == nil ? [] : TransportOption.tls)
@@ -68,7 +68,7 @@ extension TransportDescriptor {
             var served = endpoint
             (served.path, served.options) = ("", [])
             let makeServer = try server(served, OptionReader(served, allowed: options), Serving())
-            return { CorePairing(client: makeClient(), server: makeServer(nil)) }
+            return { CorePairing(client: makeClient(), server: makeServer(AcceptedClient())) }
         }
         return descriptor
     }

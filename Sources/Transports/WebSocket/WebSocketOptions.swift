@@ -91,8 +91,8 @@ extension TransportOption {
         ),
         TransportOption(
             "hosts",
-            "loopback, any, or hosts such as chat.example, separated by commas",
-            "which Host headers a server admits (loopback for clients on its machine, any for others)",
+            "loopback, address, any, or hosts such as chat.example, separated by commas",
+            "which Host headers a server admits (loopback,address for clients on its machine, any for others)",
             side: .server
         ),
     ]

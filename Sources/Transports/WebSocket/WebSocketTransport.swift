@@ -74,7 +74,7 @@ extension TransportDescriptor {
                 let core = try WebSocketCore(.server, configuration)
                 return { client in
                     var core = core
-                    core.isPeerOnLoopback = client?.isLoopback ?? false
+                    core.isPeerLocal = client.isLocal
                     return core
                 }
             },

@@ -6,7 +6,7 @@ import Codecs
 /// one has arrived. After a restart of the server the supervisor repeats some messages and the chat others, and later ones
 /// may arrive first.
 struct IncomingOrder: Sendable {
-    /// What is used of a message. Its other fields can be large, so they are not held.
+    /// The part of a message that is used. Its other fields can be large, so they are not held.
     struct Incoming: Sendable, Equatable {
         var id: String
         var after: String?
@@ -33,7 +33,7 @@ struct IncomingOrder: Sendable {
     static let identifierLimit = 256
     /// How many messages are held, and how many bytes. Further ones are shown out of order.
     static let heldLimit = 256
-    static let heldBytesLimit = 4 << 20
+    static let bufferedBytesLimit = 4 << 20
 
     /// The decision about a message.
     enum Verdict: Sendable, Equatable {
@@ -53,7 +53,7 @@ struct IncomingOrder: Sendable {
     /// How many messages were held so far.
     private(set) var heldCount: UInt64 = 0
     /// The bytes of the held messages.
-    private(set) var heldBytes = 0
+    private(set) var bufferedBytes = 0
 
     /// Takes a message.
     mutating func take(_ message: ChatMessage) -> Verdict {
@@ -66,12 +66,12 @@ struct IncomingOrder: Sendable {
         guard let predecessor = message.after, !seen.contains(UTF8Key(predecessor)) else {
             return .ready(release(message))
         }
-        guard held.count < Self.heldLimit, heldBytes + message.size <= Self.heldBytesLimit else {
+        guard held.count < Self.heldLimit, bufferedBytes + message.size <= Self.bufferedBytesLimit else {
             return .ready(release(message))
         }
         heldCount += 1
         held.append((heldCount, message))
-        heldBytes += message.size
+        bufferedBytes += message.size
         return .held
     }
 
@@ -83,7 +83,7 @@ struct IncomingOrder: Sendable {
         var ready: [Incoming] = []
         while let oldest = held.first, oldest.number <= count {
             held.removeFirst()
-            heldBytes -= oldest.message.size
+            bufferedBytes -= oldest.message.size
             ready += release(oldest.message)
         }
         return ready
@@ -93,7 +93,7 @@ struct IncomingOrder: Sendable {
         let taken = held.filter { condition($0.message) }.map(\.message)
         guard !taken.isEmpty else { return [] }
         held.removeAll { condition($0.message) }
-        for message in taken { heldBytes -= message.size }
+        for message in taken { bufferedBytes -= message.size }
         return taken
     }
 

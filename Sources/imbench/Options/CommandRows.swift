@@ -53,10 +53,10 @@ extension OptionTable {
         Row(
             "hosts",
             "LIST",
-            "Host headers that the WebSocket servers admit: loopback, any, or hosts",
+            "Host headers that the WebSocket servers admit: loopback, address, any, or hosts",
             .text(1...8192),
             optional: \.hosts
-        ).with(standard: "loopback for clients on this machine, any for others")
+        ).with(standard: "loopback,address for clients on this machine, any for others")
     )
 
     static let chat =

@@ -138,7 +138,7 @@ struct AcknowledgedDeliveriesTests {
         let port = try #require(broker.endpoint.port)
         let proxy = try await FaultProxy.start(to: Endpoint("mqtt://127.0.0.1:\(port)"), seed: 1)
         let proxied = try #require(proxy.endpoint.port)
-        let url = "mqtt://127.0.0.1:\(proxied)/?client-id=ben&clean-session=off&subscribe=t&qos=\(qos)"
+        let url = "mqtt://127.0.0.1:\(proxied)/?client-id=ben&clean-session=off&subscribe=t&publish=other&qos=\(qos)"
         var configuration = TransportConfiguration(endpoints: [try Endpoint(url)])
         configuration.supervisor.messageBuffer = 4
         configuration.supervisor.backoff = .fixed(.milliseconds(1))
@@ -154,8 +154,8 @@ struct AcknowledgedDeliveriesTests {
             await proxy.cut(.reset)
             while let state = await states.next(), state.isOpen {}
             while let state = await states.next(), !state.isOpen {}
-            // The broker has sent what the session holds by the time of this answer.
-            _ = await ben.roundTripTime()
+            // The broker has sent the messages of the session before this acknowledgement.
+            #expect(await ben.send(Payload(text: "on")) == .acknowledged)
         }
         for message in held { message.acknowledge() }
         var texts: [String] = []
@@ -164,7 +164,8 @@ struct AcknowledgedDeliveriesTests {
             texts.append(message.payload.string)
             message.acknowledge()
         }
-        #expect(texts == (1...20).map { "\($0)" })
+        // The messages that the first connection had given the app beside those that it holds, and then all of the last one.
+        #expect(texts.count <= 24 && texts.suffix(20) == (1...20).map { "\($0)" })
         await ben.close()
         await ann.close()
         await proxy.stop()

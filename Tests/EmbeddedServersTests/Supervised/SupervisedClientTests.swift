@@ -43,6 +43,20 @@ struct SupervisedClientTests {
         await rig.stop()
     }
 
+    @Test("A refused filter with many levels says that brokers limit them")
+    func tooManyLevels() async throws {
+        let rig = try await SubscriberRig("mqtt", "")
+        await rig.connect()
+        var grants = rig.client.grants.makeAsyncIterator()
+        let deep = Array(repeating: "a", count: 33).joined(separator: "/")
+        let error = await #expect(throws: TransportError.self) { try await rig.client.subscribe(deep) }
+        #expect(error?.code == .forbidden && error?.reason.contains("33 levels") == true)
+        let grant = try #require(await grants.next())
+        #expect(grant.filter == deep && grant.qos == nil)
+        #expect(grant.refusal?.contains("33 levels") == true && grant.refusal?.contains("max-filter-levels") == true)
+        await rig.stop()
+    }
+
     @Test(
         "The connection after a cut has the same subscriptions, in a clean session and in a kept one",
         arguments: schemes

@@ -42,7 +42,7 @@ struct ForeignProtocolTests {
                     #expect(!sentence.isEmpty && sentence.utf8.count < 250)
                 }
                 var output = ByteBuffer()
-                recognized(bytes).answer(expected: expected, isEncrypted: isEncrypted, to: &output)
+                recognized(bytes).answer(expected: expected, isEncrypted: isEncrypted, to: &output, unixTime: nil)
                 #expect(output.count < 400)
             }
         }

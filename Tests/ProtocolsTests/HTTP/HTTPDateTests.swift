@@ -20,6 +20,17 @@ struct HTTPDateTests {
         #expect(HTTPDate.seconds(text) == seconds)
     }
 
+    @Test("Dates are written as IMF-fixdate, and read back as the same second")
+    func writes() {
+        #expect(HTTPDate.text(784_111_777) == "Sun, 06 Nov 1994 08:49:37 GMT")
+        #expect(HTTPDate.text(-1) == "Thu, 01 Jan 1970 00:00:00 GMT")
+        #expect(HTTPDate.text(.max) == "Fri, 31 Dec 9999 23:59:59 GMT")
+        #expect(HTTPDate.text(951_782_400) == "Tue, 29 Feb 2000 00:00:00 GMT")
+        for seconds in stride(from: 0, to: 253_402_300_799, by: 8_640_007) {
+            #expect(HTTPDate.seconds(HTTPDate.text(Int64(seconds))) == Int64(seconds))
+        }
+    }
+
     @Test(
         "A text without a whole date is none",
         arguments: [

@@ -38,6 +38,31 @@ struct WebPageTests {
         #expect(server.core.deadline == nil)
     }
 
+    @Test("HEAD gets the same head without the body, and a refusal without its text")
+    func head() throws {
+        var whole = try server()
+        var head = try server()
+        var refusing = try server()
+        whole.feed(get())
+        head.feed(get("HEAD / HTTP/1.1"))
+        let answer = ServerHandshakeTests.answer(&head)
+        #expect(answer + "<p>Grüße</p>" == ServerHandshakeTests.answer(&whole))
+        #expect(head.failure == nil && !head.isOpen)
+        refusing.feed(get("HEAD / HTTP/1.1", ["Origin: http://evil.example"]))
+        let refusal = ServerHandshakeTests.answer(&refusing)
+        #expect(refusal.hasPrefix("HTTP/1.1 403 ") && refusal.hasSuffix("\r\n\r\n"))
+    }
+
+    @Test("Answers have the date of a server that knows it")
+    func date() throws {
+        for request in [get(), get("POST / HTTP/1.1"), get("BREW / HTTP/1.1"), get("GET /other HTTP/1.1")] {
+            var server = try server()
+            server.context.unixTime = 784_111_777
+            server.feed(request)
+            #expect(ServerHandshakeTests.answer(&server).contains("\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n"))
+        }
+    }
+
     @Test("A second request on the same connection gets no answer")
     func oneRequest() throws {
         var server = try server()
@@ -82,7 +107,8 @@ struct WebPageTests {
         "The rules for requests apply to pages",
         arguments: [
             (403, "GET / HTTP/1.1", ["Origin: http://evil.example"]), (405, "POST / HTTP/1.1", []),
-            (405, "HEAD / HTTP/1.1", []), (400, "GET / HTTP/1.1", ["Content-Length: 5"]),
+            (501, "BREW / HTTP/1.1", []), (405, "HEAD /other HTTP/1.1", []),
+            (400, "GET / HTTP/1.1", ["Content-Length: 5"]),
             (400, "GET / HTTP/1.1", ["Transfer-Encoding: chunked"]), (400, "GET / HTTP/1.1", ["Host: b"]),
             (400, "GET / HTTP/1.1", ["Origin: a", "Origin: b"]), (505, "GET / HTTP/1.0", []),
             (400, "GET /\u{e9} HTTP/1.1", []), (431, "GET / HTTP/1.1", ["X: " + String(repeating: "y", count: 20_000)]),
@@ -101,7 +127,7 @@ struct WebPageTests {
             var configuration = WebSocketConfiguration()
             configuration.pages = [try WebPage(body: Self.body)]
             var core = try WebSocketCore(.server, configuration)
-            core.isPeerOnLoopback = true
+            core.isPeerLocal = true
             var server = WebSocketHarness(core)
             server.start()
             server.feed(Array("GET / HTTP/1.1\r\nHost: \(host)\r\n\r\n".utf8))

@@ -152,8 +152,8 @@ import TransportAPI
         }
         #expect(waits == 1)
         // 64 KiB of each text are shown, so that the rest need not be stored.
-        let held = shown(run { ann.waited(&$0) })
-        #expect(held.count == IncomingOrder.heldBytesLimit / (1 << 16) - 1)
+        let held = shown(run { ann.waited(&$0) }) + shown(run { ann.waited(&$0) })
+        #expect(held.count == IncomingOrder.bufferedBytesLimit / (1 << 16) - 1)
         #expect(ann.history.reduce(0) { $0 + $1.utf8.count } < ChatConversation.historyBytesLimit + 4096)
         #expect(run { ann.waited(&$0) }.isEmpty)
     }

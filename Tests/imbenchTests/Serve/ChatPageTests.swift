@@ -36,7 +36,9 @@ struct ChatPageTests {
         for (path, escaped) in [("/", "/"), ("/a&\"<b", "/a&amp;&quot;&lt;b")] {
             let page = try ChatPage.page(socketPath: path)
             #expect(page.path == "/")
-            let text = String(decoding: page.response, as: UTF8.self)
+            var output = ByteBuffer()
+            page.write(to: &output, withBody: true, unixTime: nil)
+            let text = output.withUnsafeReadableBytes { String(decoding: $0, as: UTF8.self) }
             #expect(text.contains("<meta name=\"socket\" content=\"\(escaped)\">"))
             #expect(text.hasSuffix("</html>\n"))
             for place in ["{socket}", "{style}", "{script}"] { #expect(!text.contains(place), "\(place)") }

@@ -334,7 +334,7 @@ extension BrokerCore {
         /// The most levels of a filter, 1 to 128; 32 by default. Topics may have more levels, which only `#` matches.
         /// The number of nodes that one message may visit grows with the third power of this limit; see
         /// ``TopicTrie/match(_:)``.
-        package var maximumFilterLevels = 32
+        package var maximumFilterLevels = MQTTTopic.usualFilterLevels
         /// The allowed values of ``maximumFilterLevels``.
         package static let filterLevels = 1...128
         /// The most groups of shared subscriptions to one filter; 64 by default. One member of each group gets a message,

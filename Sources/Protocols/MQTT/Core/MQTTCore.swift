@@ -414,7 +414,7 @@ extension MQTTCore {
             throw TransportError(
                 .forbidden,
                 .handshake,
-                "the broker refuses the subscription to '\(filter)'",
+                MQTTTopic.refusal(of: filter),
                 detail: 0x80
             )
         }
@@ -730,7 +730,7 @@ extension MQTTCore {
         let other = input.withUnsafeReadableBytes { ForeignProtocol($0) }
         let isEncrypted = context.isEncrypted
         if !isClient, other.isForeign(to: .mqtt) {
-            other.answer(expected: .mqtt, isEncrypted: isEncrypted, to: &context.output)
+            other.answer(expected: .mqtt, isEncrypted: isEncrypted, to: &context.output, unixTime: context.unixTime)
         }
         let role = isClient ? CoreRole.client : .server
         return other.error(insteadOf: error, expected: .mqtt, by: role, isEncrypted: isEncrypted)

@@ -11,6 +11,20 @@ package enum MQTTTopic {
     /// The longest topic or filter, in bytes. Its length has 16 bits on the wire.
     static let maximumLength = 65_535
 
+    /// How many levels a filter may have at this package's broker by default, and at some others too.
+    package static let usualFilterLevels = 32
+
+    /// Returns the sentence about a filter that a broker has refused. SUBACK has no reason, so the sentence names the one
+    /// that can be seen from the filter.
+    package static func refusal(of filter: String) -> String {
+        let levels = filter.utf8.count { $0 == separator } + 1
+        let seen = "the broker refuses the subscription to '\(filter)'"
+        guard levels > usualFilterLevels else { return seen }
+        return
+            "\(seen), which has \(levels) levels; brokers limit them, this package's to \(usualFilterLevels) unless its "
+            + "option max-filter-levels allows more"
+    }
+
     /// Whether `bytes` may be published to: 1 to 65,535 bytes without wildcards and U+0000 (MQTT-3.3.2-2, MQTT-4.7.3).
     static func isName(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard !bytes.isEmpty, bytes.count <= maximumLength else { return false }

@@ -4,21 +4,22 @@ import TransportAPI
 ///
 /// A browser lets any page connect to any server. It names the page in the Origin header, which no page can change, and
 /// the server must check that header. Origin alone does not stop DNS rebinding: an attacker can give the name of a page
-/// the address of the server, and then the page's origin equals Host. Such a page can reach loopback addresses of its
-/// user's machine, so for these the name in Host is checked too.
+/// the address of the server, and then the page's origin equals Host. Such a page can reach all addresses of its user's
+/// machine, so for clients there the name in Host is checked too. An IP address in Host is no name, so that it cannot be
+/// given another address.
 package enum RequestAdmission {
     /// The words of ``WebSocketConfiguration/allowedOrigins`` and ``WebSocketConfiguration/allowedHosts``.
-    static let (same, null, everything, loopback) = ("same", "null", "any", "loopback")
+    static let (same, null, everything, loopback, address) = ("same", "null", "any", "loopback", "address")
 
     /// Throws a refusal with status 403 if the origin or the host of a request is not allowed.
     ///
     /// - Parameters:
     ///   - host: the value of Host, or the authority of an absolute target.
-    ///   - isPeerOnLoopback: whether the client is on this machine.
+    ///   - isPeerLocal: whether the client is on this machine.
     static func check(
         host: String,
         origin: String?,
-        isPeerOnLoopback: Bool,
+        isPeerLocal: Bool,
         _ configuration: WebSocketConfiguration
     ) throws(ServerHandshake.Refusal) {
         if let origin, !configuration.allowedOrigins.contains(where: { admits($0, origin: origin, host: host) }) {
@@ -27,9 +28,10 @@ package enum RequestAdmission {
             }
             throw refusal("Origin", origin, allowed, "origins")
         }
-        let hosts = configuration.allowedHosts ?? [isPeerOnLoopback ? loopback : everything]
+        let hosts = configuration.allowedHosts ?? (isPeerLocal ? [loopback, address] : [everything])
         if !hosts.contains(where: { admits($0, host: host) }) {
-            let allowed = hosts.map { $0 == loopback ? "loopback (localhost and loopback addresses)" : $0 }
+            let words = [loopback: "loopback (localhost and loopback addresses)", address: "address (IP addresses)"]
+            let allowed = hosts.map { words[$0] ?? $0 }
             throw refusal("Host", host, allowed, "hosts")
         }
     }
@@ -69,6 +71,7 @@ package enum RequestAdmission {
         if rule == everything { return true }
         guard let asked = Authority(host) else { return false }
         if rule == loopback { return asked.isLoopback }
+        if rule == address { return asked.isAddress }
         guard let allowed = Authority(rule) else { return false }
         return allowed.host == asked.host && (allowed.port == nil || allowed.port == asked.port)
     }
@@ -80,7 +83,7 @@ package enum RequestAdmission {
 
     /// Returns whether `text` can be an entry of ``WebSocketConfiguration/allowedHosts``.
     package static func isHostRule(_ text: String) -> Bool {
-        [loopback, everything].contains(text) || Authority(text) != nil
+        [loopback, address, everything].contains(text) || Authority(text) != nil
     }
 }
 
@@ -115,6 +118,9 @@ struct Authority: Sendable, Hashable {
         host = HTTPSyntax.lowercased(bytes[..<end])
     }
 
+    /// Whether the host is an IPv4 address of four decimal numbers, as browsers write it, or an IPv6 address.
+    var isAddress: Bool { host.hasPrefix("[") ? host.contains(":") : Self.ipv4(host) != nil }
+
     /// Whether the host is a loopback name (RFC 6761, section 6.3) or a loopback address.
     var isLoopback: Bool {
         let name = host.hasSuffix(".") ? String(host.dropLast()) : host
@@ -130,10 +136,16 @@ struct Authority: Sendable, Hashable {
         return address.contains(":") && address.last == "1" && address.dropLast().allSatisfy { $0 == "0" || $0 == ":" }
     }
 
-    private static func isLoopback(ipv4 text: some StringProtocol) -> Bool {
+    private static func isLoopback(ipv4 text: some StringProtocol) -> Bool { ipv4(text)?.first == 127 }
+
+    /// The numbers of an IPv4 address, each without leading zeros; `nil` for any other text.
+    private static func ipv4(_ text: some StringProtocol) -> [UInt8]? {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        return parts.count == 4 && parts[0].elementsEqual("127".utf8)
-            && parts.allSatisfy { UInt8(String(decoding: $0, as: UTF8.self)) != nil }
+        let numbers = parts.compactMap { part in
+            let digits = String(decoding: part, as: UTF8.self)
+            return UInt8(digits).flatMap { "\($0)" == digits ? $0 : nil }
+        }
+        return parts.count == 4 && numbers.count == 4 ? numbers : nil
     }
 }
 

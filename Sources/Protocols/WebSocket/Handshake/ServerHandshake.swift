@@ -25,15 +25,15 @@ enum ServerHandshake {
     /// Reads the head of a request and decides about it.
     ///
     /// - Parameters:
-    ///   - isPeerOnLoopback: whether the client is on this machine.
+    ///   - isPeerLocal: whether the client is on this machine.
     ///   - clientCertificate: the verified certificate of the client, if it has one.
     static func evaluate(
         _ head: HTTPHead,
         _ configuration: WebSocketConfiguration,
-        isPeerOnLoopback: Bool,
+        isPeerLocal: Bool,
         clientCertificate: TLSCertificate? = nil
     ) throws(Refusal) -> Accepted {
-        let target = try target(head.startLine)
+        let target = try target(head.startLine, ["GET"])
         var headers = head.headers
         guard let host = try single("Host", headers), HTTPSyntax.isHost(host) else {
             throw bad("there is no valid Host header")
@@ -73,7 +73,7 @@ enum ServerHandshake {
         try RequestAdmission.check(
             host: target.authority ?? host,
             origin: try single("Origin", headers),
-            isPeerOnLoopback: isPeerOnLoopback,
+            isPeerLocal: isPeerLocal,
             configuration
         )
         let identity = try decide(request, configuration)
@@ -88,23 +88,32 @@ enum ServerHandshake {
     static func page(
         for head: HTTPHead,
         _ configuration: WebSocketConfiguration,
-        isPeerOnLoopback: Bool
+        isPeerLocal: Bool
     ) throws(Refusal) -> WebPage? {
         guard !configuration.pages.isEmpty, head.headers.list("Upgrade", count: "websocket") == 0 else { return nil }
-        let target = try target(head.startLine)
+        let target = try target(head.startLine, ["GET", "HEAD"])
         guard let page = configuration.pages.first(where: { $0.path == target.path }) else { return nil }
         guard let host = try single("Host", head.headers), HTTPSyntax.isHost(host) else {
             throw bad("there is no valid Host header")
         }
         guard head.headers.announceNoBody else { throw bad("the request has a body") }
-        try RequestAdmission.check(
-            host: target.authority ?? host,
-            origin: try single("Origin", head.headers),
-            isPeerOnLoopback: isPeerOnLoopback,
-            configuration
-        )
+        do throws(Refusal) {
+            try RequestAdmission.check(
+                host: target.authority ?? host,
+                origin: try single("Origin", head.headers),
+                isPeerLocal: isPeerLocal,
+                configuration
+            )
+        } catch {
+            var refusal = error
+            if isHead(head.startLine) { refusal.body = "" }
+            throw refusal
+        }
         return page
     }
+
+    /// Whether a request asks for the head of the response only.
+    static func isHead(_ line: String) -> Bool { line.utf8.starts(with: "HEAD ".utf8) }
 
     private static func decide(
         _ request: WebSocketRequest,
@@ -119,7 +128,7 @@ enum ServerHandshake {
         case .refuse(let status, let headers):
             let status = WebSocketDecision.refusalStatus(status)
             // The server writes these headers itself, because they determine where the response ends.
-            let framing = ["connection", "content-length", "transfer-encoding"]
+            let framing = ["connection", "content-length", "date", "transfer-encoding"]
             let others = headers.filter { header in
                 !framing.contains { HTTPSyntax.equalIgnoringCase($0, header.name) }
             }
@@ -137,7 +146,10 @@ enum ServerHandshake {
 
     /// Parses the target in a request line (RFC 9112, section 3). It is a path with its query, or an absolute URI. The
     /// path of a URI may be empty, but not its host (RFC 9110, section 4.2.1).
-    private static func target(_ line: String) throws(Refusal) -> Target {
+    ///
+    /// - Parameter methods: The methods that are served. Other known ones get status 405, and unknown ones 501 (RFC 9110,
+    ///   section 15.6.2).
+    private static func target(_ line: String, _ methods: [String]) throws(Refusal) -> Target {
         guard line.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7f }) else { throw bad("the request line is not in ASCII") }
         let parts = line.utf8.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
         guard parts.count == 3, HTTPSyntax.isToken(parts[0]), !parts[1].isEmpty,
@@ -147,8 +159,14 @@ enum ServerHandshake {
         guard version.major == 1, version.minor >= 1 else {
             throw Refusal(status: 505, reason: "the request is not HTTP/1.1")
         }
-        guard parts[0].elementsEqual("GET".utf8) else {
-            throw Refusal(status: 405, reason: "the method is not GET", headers: [HTTPHeader(parsed: "Allow", "GET")])
+        let method = String(decoding: parts[0], as: UTF8.self)
+        guard methods.contains(method) else {
+            guard knownMethods.contains(method) else {
+                throw Refusal(status: 501, reason: "the method is unknown")
+            }
+            let allowed = methods.joined(separator: ", ")
+            let reason = "the method is not \(methods.joined(separator: " or "))"
+            throw Refusal(status: 405, reason: reason, headers: [HTTPHeader(parsed: "Allow", allowed)])
         }
         var target = Target()
         var rest = parts[1]
@@ -169,6 +187,11 @@ enum ServerHandshake {
         if pieces.count > 1 { target.query = String(decoding: pieces[1], as: UTF8.self) }
         return target
     }
+
+    /// The methods of RFC 9110, section 9, and of RFC 5789.
+    private static let knownMethods = [
+        "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH",
+    ]
 
     private static func single(_ name: String, _ headers: [HTTPHeader]) throws(Refusal) -> String? {
         let values = headers.values(name)
@@ -199,8 +222,11 @@ extension ServerHandshake {
     }
 
     /// Writes the response that refuses a request.
-    static func write(_ refusal: Refusal, to output: inout ByteBuffer) {
+    ///
+    /// - Parameter unixTime: the time of this machine in seconds since 1970; `nil` if it is not known.
+    static func write(_ refusal: Refusal, to output: inout ByteBuffer, unixTime: Int64?) {
         output.append(utf8: "HTTP/1.1 \(refusal.status) \(phrase(refusal.status))\r\n")
+        output.append(date: unixTime)
         for header in refusal.headers { output.append(header: header.name, header.value) }
         let connection = refusal.headers.values("Upgrade").isEmpty ? "close" : "Upgrade, close"
         if !refusal.body.isEmpty { output.append(header: "Content-Type", "text/plain; charset=us-ascii") }
@@ -220,6 +246,7 @@ extension ServerHandshake {
         case 429: "Too Many Requests"
         case 431: "Request Header Fields Too Large"
         case 500: "Internal Server Error"
+        case 501: "Not Implemented"
         case 503: "Service Unavailable"
         case 505: "HTTP Version Not Supported"
         default: "Refused"

@@ -287,7 +287,7 @@ final class MQTTSubscriber {
 
 extension TransportError {
     fileprivate static func refused(_ filter: String) -> TransportError {
-        TransportError(.forbidden, .open, "the broker refuses the subscription to '\(filter)'", detail: 0x80)
+        TransportError(.forbidden, .open, MQTTTopic.refusal(of: filter), detail: 0x80)
     }
 
     fileprivate static func closed(after filter: String) -> TransportError {

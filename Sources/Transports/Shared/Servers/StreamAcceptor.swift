@@ -13,7 +13,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
     private var limits: ConnectionLimits
     let bounds: ServerLimits
     private let tls: ServerTLS?
-    private let makeCore: (SocketAddress?) -> any ProtocolCore
+    private let makeCore: (AcceptedClient) -> any ProtocolCore
     private let handler: any ConnectionHandler
     private let queue: AcceptQueue
     var live: [UInt64: ConnectionDriver] = [:]
@@ -42,7 +42,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
         bounds: ServerLimits = ServerLimits(),
         tls: ServerTLS? = nil,
         handler: any ConnectionHandler,
-        makeCore: @escaping (SocketAddress?) -> any ProtocolCore
+        makeCore: @escaping (AcceptedClient) -> any ProtocolCore
     ) throws(SystemError) {
         socket = try ListeningSocket(boundTo: address, on: loop)
         self.loop = loop
@@ -118,7 +118,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
             leave(stream.peer)
             return queue.note(stream.peer, CloseReason(.noEngine), wasOpen: false)
         }
-        let driver = ConnectionDriver(makeCore(stream.peer), over: channel, on: loop, limits: limits)
+        let driver = ConnectionDriver(makeCore(AcceptedClient(stream)), over: channel, on: loop, limits: limits)
         driver.handler = handler
         driver.owner = self
         live[driver.number] = driver

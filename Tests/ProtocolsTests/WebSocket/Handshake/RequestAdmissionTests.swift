@@ -10,12 +10,12 @@ struct RequestAdmissionTests {
     private func status(
         host: String,
         origin: String,
-        onLoopback: Bool = false,
+        isLocal: Bool = false,
         target: String = "/chat",
         _ change: (inout WebSocketConfiguration) -> Void = { _ in }
     ) throws -> String {
         var harness = try ServerHandshakeTests.server(change)
-        harness.core.isPeerOnLoopback = onLoopback
+        harness.core.isPeerLocal = isLocal
         let lines = ["Host: \(host)"] + (origin.isEmpty ? [] : ["Origin: \(origin)"])
         harness.feed(request("GET \(target) HTTP/1.1", replacing: "Host", with: lines))
         return String(ServerHandshakeTests.answer(&harness).dropFirst("HTTP/1.1 ".count).prefix(3))
@@ -71,26 +71,27 @@ struct RequestAdmissionTests {
     }
 
     @Test(
-        "On loopback, a server admits only requests for loopback names and addresses, whatever the origin",
+        "On its own machine, a server admits only requests for loopback names and IP addresses, whatever the origin",
         arguments: [
             ("localhost", true), ("LOCALHOST:8080", true), ("localhost.", true), ("chat.localhost", true),
             ("127.0.0.1", true), ("127.8.9.10:80", true), ("[::1]", true), ("[::1]:80", true),
             ("[0:0:0:0:0:0:0:1]", true), ("[::ffff:127.0.0.1]", true), ("[::ffff:7f00:1]", true),
             ("evil.example", false), ("evil.example:8080", false), ("localhost.evil.example", false),
             ("notlocalhost", false), ("127.0.0.1.evil.example", false), ("127.0.0.1.", false), ("127.1", false),
-            ("128.0.0.1", false), ("10.0.0.1", false), ("[::]", false), ("[::2]", false), ("[::11]", false),
-            ("[fe80::1]", false), ("[::ffff:10.0.0.1]", false), ("127.0.0.256", false), ("2130706433", false),
+            ("128.0.0.1", true), ("10.0.0.1:80", true), ("[::]", true), ("[::2]", true), ("[::11]", true),
+            ("[fe80::1]", true), ("[::ffff:10.0.0.1]", true), ("127.0.0.256", false), ("2130706433", false),
+            ("10.0.0.1.evil.example", false), ("10.0.0.01", false), ("0x7f.0.0.1", false), ("10.0.0.1.", false),
         ]
     )
     func loopback(host: String, isAdmitted: Bool) throws {
         let expected = isAdmitted ? "101" : "403"
-        #expect(try status(host: host, origin: "", onLoopback: true) == expected)
-        #expect(try status(host: host, origin: "http://\(host)", onLoopback: true) == expected)
-        #expect(try status(host: host, origin: "", onLoopback: true) { $0.allowedOrigins = ["any"] } == expected)
-        #expect(try status(host: host, origin: "http://\(host)", onLoopback: false) == "101")
+        #expect(try status(host: host, origin: "", isLocal: true) == expected)
+        #expect(try status(host: host, origin: "http://\(host)", isLocal: true) == expected)
+        #expect(try status(host: host, origin: "", isLocal: true) { $0.allowedOrigins = ["any"] } == expected)
+        #expect(try status(host: host, origin: "http://\(host)", isLocal: false) == "101")
         // The host of an absolute URI replaces that of the header.
         let target = "http://\(host)/"
-        #expect(try status(host: "localhost", origin: "", onLoopback: true, target: target) == expected)
+        #expect(try status(host: "localhost", origin: "", isLocal: true, target: target) == expected)
     }
 
     @Test(
@@ -100,11 +101,13 @@ struct RequestAdmissionTests {
             (["chat.example:8080"], "chat.example:8080", "101"), (["chat.example:8080"], "chat.example", "403"),
             (["chat.example"], "localhost", "403"), (["chat.example", "loopback"], "localhost", "101"),
             (["loopback"], "chat.example", "403"), (["any"], "evil.example", "101"), ([], "localhost", "403"),
+            (["loopback"], "10.0.0.1", "403"), (["address"], "10.0.0.1", "101"), (["address"], "[fe80::1]:80", "101"),
+            (["address"], "localhost", "403"), (["address"], "evil.example", "403"),
         ]
     )
     func listedHosts(hosts: [String], host: String, expected: String) throws {
-        for onLoopback in [true, false] {
-            #expect(try status(host: host, origin: "", onLoopback: onLoopback) { $0.allowedHosts = hosts } == expected)
+        for isLocal in [true, false] {
+            #expect(try status(host: host, origin: "", isLocal: isLocal) { $0.allowedHosts = hosts } == expected)
         }
     }
 
@@ -115,7 +118,7 @@ struct RequestAdmissionTests {
             ("", "evil.example", ["Host", "'evil.example'", "loopback", "'hosts'"]),
         ] {
             var harness = try ServerHandshakeTests.server()
-            harness.core.isPeerOnLoopback = true
+            harness.core.isPeerLocal = true
             let lines = ["Host: \(host)"] + (origin.isEmpty ? [] : ["Origin: \(origin)"])
             harness.feed(request(replacing: "Host", with: lines))
             let answer = ServerHandshakeTests.answer(&harness)
