@@ -67,6 +67,9 @@ struct ChatPerson: Sendable {
     /// Enters the lobby of a server, with short pauses between attempts, and waits until the connection is open.
     init(_ name: String, at server: Endpoint, codec: WireFormat = .json) async throws {
         self.name = name
+        var server = server
+        // A session needs acknowledgements, and a configuration is checked before the chat adds its own options.
+        if TransportRegistry.hasBroker(server.scheme) { server.options.append(.init(name: "qos", value: "1")) }
         let file = """
             {"endpoints": ["\(server)"], "codec": "\(codec.name)", "delivery": {"mode": "session"},
              "backoff": {"policy": "fixed", "delay": "20ms"}, "keepalive": {"interval": "2s", "timeout": "2s"}}
