@@ -82,6 +82,11 @@ struct HonestClients: HonestParty {
             connections.append(try await descriptor.make(own, loop).connect(timeout: .seconds(10)))
         }
         (self.connections, self.loop) = (connections, loop)
+        // With TLS 1.3 a client is connected before the server has completed the handshake, and may still be refused in favor
+        // of attackers.
+        for number in 0..<Self.count {
+            if let failure = await trip(number) { throw TransportError(.connectionLost, .open, failure) }
+        }
     }
 
     func trip(_ number: Int) async -> String? {
