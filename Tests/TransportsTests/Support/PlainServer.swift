@@ -10,6 +10,8 @@ final class PlainServer: Sendable {
     private struct State: Sendable {
         var listener: (any Listener)?
         var connections: [any Connection] = []
+        /// The task that accepts connections.
+        var accepting: Task<Void, any Error>?
     }
 
     private let state = Locked(State())
@@ -39,13 +41,13 @@ final class PlainServer: Sendable {
     }
 
     private func take(_ listener: any Listener) {
-        state.withLock { $0.listener = listener }
-        Task {
+        let accepting = Task {
             while let connection = try await listener.accept() {
                 state.withLock { $0.connections.append(connection) }
                 Task { while let payload = try await connection.receive() { self.texts.note(payload) } }
             }
         }
+        state.withLock { ($0.listener, $0.accepting) = (listener, accepting) }
     }
 
     /// Waits until `count` messages have arrived in total.
@@ -67,9 +69,10 @@ final class PlainServer: Sendable {
         for connection in connections { await connection.close() }
     }
 
-    /// Stops listening and closes all connections.
+    /// Stops listening and closes all connections, also one that was about to be accepted.
     func stop() async {
         await state.withLock { $0.listener.take() }?.close()
+        _ = await state.withLock { $0.accepting.take() }?.result
         await dropConnections()
     }
 }
