@@ -145,9 +145,11 @@ package final class TLSStream: ByteStream {
     package func advance() -> StreamProgress {
         guard state == .handshake else { return failure == nil && state != .failed ? .ready : failed() }
         if !innerIsReady {
-            let progress = inner.advance()
-            guard progress == .ready else { return progress }
-            innerIsReady = true
+            switch inner.advance() {
+            case .ready: innerIsReady = true
+            case .failed(let result): return broke(result)
+            case let progress: return progress
+            }
         }
         guard flush() || writeError != nil else { return failure == nil ? .waiting : failed() }
         var record = 0
@@ -161,7 +163,7 @@ package final class TLSStream: ByteStream {
             case .end where writeError == nil:
                 fail(.truncated, "the \(peerName) ended the connection during the TLS handshake")
                 return failed()
-            case let other: return .failed(writeError.map { .failed($0) } ?? other)
+            case let other: return broke(writeError.map { .failed($0) } ?? other)
             }
         }
         if !hasReceivedRecord, isAlertOfPlainServer(input.bytes(record)) {
@@ -230,6 +232,13 @@ package final class TLSStream: ByteStream {
             // Decrypted bytes that were not read are in these buffers.
             if isEngineUsed || hasPending { waitForRest() } else { engine.rest() }
         }
+    }
+
+    /// Ends the handshake, because the inner stream is broken. From now on, a read finds its end there.
+    private func broke(_ result: IOResult) -> StreamProgress {
+        state = .failed
+        input.removeAll()
+        return .failed(result)
     }
 
     private func failed() -> StreamProgress {

@@ -398,6 +398,18 @@ struct TLSStreamTests {
         #expect(user.systemError == SystemError("send", 32))
     }
 
+    /// A caller that waits for the end of a failed stream has to see that the end has come already.
+    @Test("A stream that breaks within the handshake does not look like one whose peer is silent")
+    func brokenStreamWithinHandshake() {
+        let user = TLSUser(LinkedStream(), FakeEngine(.client), .client, on: loop)
+        user.below.arrive(FakeEngine.record(.part))
+        user.below.readFailure = SystemError("recv", 104)
+        user.ready([.read, .hangUp])
+        #expect(user.systemError == SystemError("recv", 104))
+        var buffer = [UInt8](repeating: 0, count: 100)
+        #expect(buffer.withUnsafeMutableBytes { user.stream.read(into: $0) } == .failed(SystemError("recv", 104)))
+    }
+
     // MARK: Floods
 
     @Test("More than 32 records without data in a row end the connection", arguments: [1, 10_000])

@@ -156,6 +156,8 @@ final class OperationRun: Sendable {
         let sockets = plan.isAlone ? await OpenDescriptors.untilNone(of: log.ports, on: watch) : 0
         if sockets > 0 { report.problems.append("\(sockets) sockets of the run are open") }
         if let before, rounds > OperationPlan.modes.count {
+            // A connection whose TLS has failed stays open until the alert has left.
+            await OpenDescriptors.untilAtMost(before.descriptors, on: watch)
             let after = (heap: HeapInUse.bytes, descriptors: OpenDescriptors.count)
             report.heap = (before.heap, after.heap)
             report.descriptors = (before.descriptors, after.descriptors)
@@ -280,6 +282,11 @@ enum HeapInUse {
 enum OpenDescriptors {
     static var count: Int {
         (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count) ?? 0
+    }
+
+    /// Waits for up to a minute until at most `limit` descriptors are open.
+    static func untilAtMost(_ limit: Int, on loop: EventLoop) async {
+        for _ in 0..<600 where count > limit { await loop.wait(.milliseconds(100)) }
     }
 
     /// Waits for up to a minute until no socket of this process has one of these ports on either side. Returns the

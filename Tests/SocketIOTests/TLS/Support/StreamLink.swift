@@ -18,6 +18,8 @@ final class LinkedStream: ByteStream {
     private(set) var isClosed = false
     private(set) var bytesSent: UInt64 = 0
     private(set) var bytesReceived: UInt64 = 0
+    /// The error of all reads after the bytes that have arrived.
+    var readFailure: SystemError?
     /// The error of all further writes.
     var writeFailure: SystemError?
     /// Whether all further writes return the end, as over TLS that has failed.
@@ -35,7 +37,7 @@ final class LinkedStream: ByteStream {
     }
 
     func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
-        guard !arrived.isEmpty else { return hasEnd ? .end : .wouldBlock }
+        guard !arrived.isEmpty else { return readFailure.map { .failed($0) } ?? (hasEnd ? .end : .wouldBlock) }
         let count = min(arrived.count, buffer.count)
         buffer.copyBytes(from: arrived.prefix(count))
         arrived = arrived.dropFirst(count)
@@ -45,7 +47,7 @@ final class LinkedStream: ByteStream {
 
     func isDrained(afterReading count: Int, of capacity: Int) -> Bool {
         // An end that has come with the bytes is reported by the hang-up.
-        count < capacity && !hasEnd
+        count < capacity && !hasEnd && readFailure == nil
     }
 
     func write(_ bytes: UnsafeRawBufferPointer) -> IOResult {
