@@ -137,9 +137,11 @@ struct CrowdPlacement: Sendable {
         #endif
     }
 
-    /// Places the calling thread, which is that of hostile clients. It runs while its core is otherwise idle (SCHED_IDLE).
-    func placeHostile() {
+    /// Places the calling thread, which is that of hostile clients. It runs while its core is otherwise idle (SCHED_IDLE),
+    /// unless its clients connect at a fixed rate, for which they need little time and must have it.
+    func placeHostile(isPaced: Bool) {
         CoreMask(only: hostile).applyToThisThread()
+        guard !isPaced else { return }
         #if os(Linux)
         _ = csocketio_set_idle_priority()
         #endif

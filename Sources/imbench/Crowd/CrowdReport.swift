@@ -58,6 +58,12 @@ struct CrowdRow: Sendable, AssertableRow {
         .number(nil, "endings"),
         .number("heap B", "heap_peak_bytes", "growth of the server's peak heap per hostile client, in bytes"),
         .number("allowed", "heap_bound_bytes", "heap that the limits allow for each, in bytes"),
+        .number(nil, "usual_step_us"),
+        .number(
+            "step µs",
+            "longest_step_us",
+            "longest step of a TLS handshake at the server, in µs of its processor time"
+        ),
         .number("least", "ratio_p99_least", "smallest ×p99 of all repeats"),
         .number("most", "ratio_p99_most", "largest ×p99 of all repeats"), .number(nil, "repeats"),
     ]
@@ -125,7 +131,9 @@ struct CrowdResults: Sendable {
                     Report.Section(
                         heading: "The server",
                         question: "How much memory does an attack take from the server?",
-                        table: table.withoutNotes.selecting(["trips", "opened", "heap B", "allowed", "least", "most"])
+                        table: table.withoutNotes.selecting([
+                            "trips", "opened", "heap B", "allowed", "step µs", "least", "most",
+                        ])
                     ),
                     Report.Section(
                         heading: "Endings",
@@ -245,6 +253,7 @@ struct CrowdResults: Sendable {
 
     private var table: Table {
         let isRepeated = rows.contains { ($0.value(of: "repeats") ?? 1) > 1 }
+        let isEncrypted = rows.contains { $0.value(of: "longest_step_us") != nil }
         let hasTransfer = rows.contains { $0.value(of: "server_used_bytes") != nil }
         let metrics = isHostile ? CrowdRow.attackColumns : CrowdRow.idleColumns
         var columns: [Table.Column] = [
@@ -255,6 +264,7 @@ struct CrowdResults: Sendable {
             var column = column
             // One measurement has no extremes.
             if !isRepeated, ["least", "most"].contains(column.title) { column.title = nil }
+            if !isEncrypted, column.name == "longest_step_us" { column.title = nil }
             if !hasTransfer, column.name?.hasSuffix("_used_bytes") == true { column.title = nil }
             return column
         }

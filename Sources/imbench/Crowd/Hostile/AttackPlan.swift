@@ -6,6 +6,16 @@ enum HostileKind: String, Sendable, Hashable, CaseIterable {
     case halfOpen = "half-open"
     /// Begins TLS handshakes continuously, and leaves each at the server's answer.
     case handshakeFlood = "handshake-flood"
+    /// Replays ClientHellos with groups that a server may offer.
+    case helloOffered = "hello-offered"
+    /// Replays ClientHellos with larger elliptic curves.
+    case helloCurves = "hello-curves"
+    /// Replays ClientHellos with groups of finite fields.
+    case helloFields = "hello-fields"
+    /// Sends long chains of certificates of an authority that the server does not trust.
+    case fatChains = "fat-chains"
+    /// Begins ClientHellos that announce 128 KiB.
+    case unfinishedHellos = "unfinished-hellos"
     case neverReading = "never-reading"
     case giantLength = "giant-length"
     case pingFlood = "ping-flood"
@@ -56,6 +66,14 @@ enum HostileKind: String, Sendable, Hashable, CaseIterable {
     /// Acknowledges none of the reliable messages that it receives.
     case neverAcknowledging = "never-acknowledging"
 
+    /// Whether it attacks the TLS handshake only.
+    var isOfHandshakes: Bool {
+        switch self {
+        case .handshakeFlood, .helloOffered, .helloCurves, .helloFields, .fatChains, .unfinishedHellos: true
+        default: false
+        }
+    }
+
     /// Whether it attacks the sessions of a chat room, and not the connections of a server.
     var isOfSessions: Bool {
         switch self {
@@ -84,18 +102,24 @@ struct AttackPlan: Sendable {
     let kind: HostileKind
     /// The scripts between which the clients alternate; empty over UDP, where the kind determines the behaviour.
     let scripts: [HostileScript]
+    /// The scripts of clients at the same rate to which the attack is compared; empty if it is compared to none.
+    private(set) var control: [HostileScript] = []
+    /// Whether the server requests certificates of clients.
+    private(set) var requestsCertificates = false
     /// The options of the server. They lower limits whose defaults the attack would not reach.
     private(set) var options: [String] = []
     /// The endings that must occur at least once; empty if no client is ended.
     private(set) var expected: [String] = []
     /// How many sessions the attacked chat room may have; `nil` if no room is attacked.
     private(set) var roomSessions: Int?
-    /// The heap limit of each hostile client in bytes, in addition to ``heapOfAll``.
+    /// The heap limit of each hostile client in bytes, in addition to `heapOfAll`.
     private(set) var heapEach = usualHeap
+    /// The heap limit for all clients together: buffers of the loop, and other work of this process.
+    private var heapOfAll = 4 << 20
     /// A queued read of 64 KiB, as much of answers, and the connection itself.
     private static let usualHeap = 160 << 10
-    /// The heap limit for all clients together: buffers of the loop, and other work of this process.
-    static let heapOfAll = 4 << 20
+    /// The memory that a server counts for an unfinished ClientHello, in bytes.
+    private static let memoryOfHello = 192 << 10
 
     /// The plan for this number of attackers, besides honest clients and idle connections; `nil` if the protocol makes such
     /// an attack impossible.
@@ -110,6 +134,7 @@ struct AttackPlan: Sendable {
         // Half of the attackers exceed the limit. Other clients do not, although some connect at the same time.
         let room = max(attackers / 2, min(connections, CrowdClients.atOnce))
         limit(to: room, beside: HonestClients.count + connections)
+        if scripts.contains(where: { $0.rate != nil }) { control = [HostileScript.usualHandshakes] }
         if kind == .halfOpen || kind == .addressFlood, attackers <= room { expected = [] }
     }
 
@@ -129,6 +154,22 @@ struct AttackPlan: Sendable {
             expect("connectionLost")
             // A handshake that is being processed.
             heapEach = 128 << 10
+        case .helloOffered:
+            expect("connectionLost")
+            heapEach = 128 << 10
+        case .helloCurves, .helloFields:
+            expect("secureHandshakeFailed")
+            heapEach = 128 << 10
+        case .fatChains:
+            // Of chains that are refused before they are read, TLS knows only that a message is too long.
+            expected = ["certificateRejected", "connectionLost"]
+            requestsCertificates = true
+            // Both ends of a handshake with a chain.
+            heapEach = 512 << 10
+        case .unfinishedHellos:
+            expect("resourcesExhausted", "max-buffered=\(room * Self.memoryOfHello)")
+            // What OpenSSL uses for a handshake besides is not in that limit.
+            (heapEach, heapOfAll) = (Self.memoryOfHello, 64 << 20)
         case .neverReading:
             expect(isBroker ? "timedOut" : "bufferFull", "write-buffer=65536")
             if isBroker { options.append("stall-timeout=1s") }
@@ -197,7 +238,7 @@ struct AttackPlan: Sendable {
     var url: String { "\(transport)://127.0.0.1:0/?" + options.joined(separator: "&") }
 
     /// The limit of the bytes of heap of each attacker.
-    func heapBound(_ attackers: Int) -> Int { heapEach + Self.heapOfAll / attackers }
+    func heapBound(_ attackers: Int) -> Int { heapEach + heapOfAll / attackers }
 
     /// The breach if each attacker has this many bytes of heap; `nil` if there is none.
     func breach(heap: Double, _ attackers: Int) -> String? {

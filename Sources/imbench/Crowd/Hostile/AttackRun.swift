@@ -31,6 +31,9 @@ struct AttackRun {
     /// The longest uninterrupted measurement of honest clients, in nanoseconds.
     private static let slice: Int64 = 100_000_000
 
+    /// The longest step of a TLS handshake that a peer may cause, in nanoseconds of processor time.
+    private static let longestStep: Int64 = 5_000_000
+
     /// Measures the attack. It blocks, so do not call it on a loop.
     func measure() -> CrowdRow {
         var row = CrowdRow(transport: plan.transport, attack: plan.kind)
@@ -44,7 +47,13 @@ struct AttackRun {
     }
 
     private func measure(_ row: inout CrowdRow) throws(SystemFailure) {
-        let victim = try step { () async throws(TransportError) in try await AttackedServer(plan, on: serverLoop) }
+        let meter =
+            HostileScript.isEncrypted(plan.transport)
+            ? MeasuredTLS(requestsCertificates: plan.requestsCertificates) : nil
+        let registry = meter?.registry ?? .trial
+        let victim = try step { () async throws(TransportError) in
+            try await AttackedServer(plan, registry, on: serverLoop)
+        }
         defer { runBlocking(on: serverLoop) { await victim.stop() } }
         let endpoint = victim.endpoint
         let idle = connections > 0 ? try ClientsProcess(program, answerTimeout: .seconds(60)) : nil
@@ -54,13 +63,18 @@ struct AttackRun {
         let honest = try step { () async throws(TransportError) in try await victim.honest(on: clientLoop) }
         // Half of the quiet time is before the attack and half after it, so that a machine that becomes slower or faster
         // affects both phases.
-        var quiet = runBlocking(on: clientLoop) { await calm(honest, after: pauses.first) }
-        let attack = try storm(victim, honest)
+        // The first handshake of a process loads algorithms, and that of an honest client is over.
+        _ = meter?.takeLongestStep()
+        var quiet = try calm(victim, honest, after: pauses.first)
+        let usualStep = meter?.takeLongestStep()
+        var attack = try storm(victim, honest)
+        attack.longestStep = meter?.takeLongestStep()
         if attack.failure == nil {
-            let after = runBlocking(on: clientLoop) { await calm(honest, after: pauses.afterwards) }
+            let after = try calm(victim, honest, after: pauses.afterwards)
             quiet.rtt.merge(after.rtt)
             quiet.failure = quiet.failure ?? after.failure
         }
+        quiet.longestStep = plan.control.isEmpty ? nil : usualStep
         row.endings = attack.endings.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
         fill(&row, quiet, attack)
         row.breaches += breaches(quiet, attack)
@@ -76,26 +90,49 @@ struct AttackRun {
         var heap: Int?
         var endings: [String: Int] = [:]
         var counts = HostileCrowd.Counts()
+        /// The longest step of a TLS handshake at the server, in nanoseconds of processor time.
+        var longestStep: Int64?
     }
 
-    /// Half of the time without hostile clients, after a pause.
-    private func calm(_ honest: any HonestParty, after pause: Duration) async -> Phase {
-        _ = await measure(honest, for: pause, 0)
-        return await measure(honest, for: hold / 2, enough / 2)
+    /// Half of the time without hostile clients, or with those of the control, after a pause.
+    private func calm(
+        _ victim: AttackedServer,
+        _ honest: any HonestParty,
+        after pause: Duration
+    ) throws(SystemFailure) -> Phase {
+        let phase = { @Sendable () async -> Phase in
+            _ = await measure(honest, for: pause, 0)
+            return await measure(honest, for: hold / 2, enough / 2)
+        }
+        guard !plan.control.isEmpty else { return runBlocking(on: clientLoop, phase) }
+        return try beside(plan.control, victim) { _ in runBlocking(on: clientLoop, phase) }
     }
 
-    private func storm(_ victim: AttackedServer, _ honest: any HonestParty) throws(SystemFailure) -> Phase {
+    /// Measures while hostile clients with these scripts run.
+    private func beside(
+        _ scripts: [HostileScript],
+        _ victim: AttackedServer,
+        _ measured: (HostileCrowd) -> Phase
+    ) throws(SystemFailure) -> Phase {
         let crowd = HostileCrowd()
         let (plan, attackers, port) = (plan, attackers, victim.endpoint.port ?? 0)
         let thread = try WorkerThread { [placement, rest] in
-            placement?.placeHostile()
-            crowd.run(plan, clients: attackers, port: port, rest: rest)
+            placement?.placeHostile(isPaced: !plan.control.isEmpty)
+            crowd.run(plan, scripts: scripts, clients: attackers, port: port, rest: rest)
         }
         defer {
             crowd.stop()
             thread.join()
         }
-        return runBlocking(on: clientLoop) {
+        return measured(crowd)
+    }
+
+    private func storm(_ victim: AttackedServer, _ honest: any HonestParty) throws(SystemFailure) -> Phase {
+        try beside(plan.scripts, victim) { crowd in storm(victim, honest, crowd) }
+    }
+
+    private func storm(_ victim: AttackedServer, _ honest: any HonestParty, _ crowd: HostileCrowd) -> Phase {
+        runBlocking(on: clientLoop) {
             var phase = await measure(honest, for: hold, enough)
             phase.endings = await victim.endings(crowd)
             if plan.kind == .sessionSquatting, phase.failure == nil { phase.failure = await connectNewClient(victim) }
@@ -171,6 +208,8 @@ struct AttackRun {
             ("connections", Double(attack.counts.connections)),
             ("endings", Double(attack.endings.values.reduce(0, +))),
             ("heap_peak_bytes", heapEach(quiet, attack)), ("heap_bound_bytes", Double(plan.heapBound(attackers))),
+            ("usual_step_us", quiet.longestStep.map { Double($0) / 1000 }),
+            ("longest_step_us", attack.longestStep.map { Double($0) / 1000 }),
         ]
     }
 
@@ -182,6 +221,12 @@ struct AttackRun {
         }
         if let breach = heapEach(quiet, attack).flatMap({ plan.breach(heap: $0, attackers) }) {
             breaches.append(breach)
+        }
+        if let step = attack.longestStep, step > Self.longestStep {
+            breaches.append(
+                "a step of a TLS handshake took \(fixed(Double(step) / 1000, 0)) µs of the processor; "
+                    + "at most \(Self.longestStep / 1000) are allowed"
+            )
         }
         if attack.counts.wasAmplified {
             breaches.append("an address that was not validated was sent more than three times as much as it had sent")
@@ -208,7 +253,7 @@ struct AttackedServer: Sendable {
     private let hasMembers: Bool
     private let reported: Locked<[String: Int]>
 
-    init(_ plan: AttackPlan, on loop: EventLoop) async throws(TransportError) {
+    init(_ plan: AttackPlan, _ registry: TransportRegistry, on loop: EventLoop) async throws(TransportError) {
         let reported = Locked<[String: Int]>([:])
         hasMembers = plan.kind.isOfSessions || plan.kind == .poisonedIdentity
         let observer: ServerObserver = { note in
@@ -220,11 +265,11 @@ struct AttackedServer: Sendable {
             var limits = ChatRoom.Limits()
             limits.sessions = sessions
             let room = ChatRoom(limits, on: loop)
-            let server = try await ChatServer.start(plan.url, room: room, registry: .trial, observer: observer)
+            let server = try await ChatServer.start(plan.url, room: room, registry: registry, observer: observer)
             kind = .room(server)
             endpoint = server.endpoint
         } else {
-            let server = try await EmbeddedServer.start(plan.url, on: loop, registry: .trial, observer: observer)
+            let server = try await EmbeddedServer.start(plan.url, on: loop, registry: registry, observer: observer)
             kind = .plain(server)
             endpoint = server.endpoint
         }

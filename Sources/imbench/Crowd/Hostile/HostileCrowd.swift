@@ -28,11 +28,14 @@ final class HostileCrowd: Sendable {
     }
 
     /// Attacks until it is stopped, with a pause in milliseconds after each round of all clients.
-    func run(_ plan: AttackPlan, clients: Int, port: UInt16, rest: Int32 = 0) {
+    ///
+    /// - Parameter scripts: the scripts in place of those of the plan.
+    func run(_ plan: AttackPlan, scripts: [HostileScript]? = nil, clients: Int, port: UInt16, rest: Int32 = 0) {
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
         defer { buffer.deallocate() }
-        guard !plan.scripts.isEmpty else { return flood(plan.kind, clients, port, rest, buffer) }
-        var attackers = (0..<clients).map { HostileClient(plan.scripts[$0 % plan.scripts.count], number: $0) }
+        let scripts = scripts ?? plan.scripts
+        guard !scripts.isEmpty else { return flood(plan.kind, clients, port, rest, buffer) }
+        var attackers = (0..<clients).map { HostileClient(scripts[$0 % scripts.count], number: $0, of: clients) }
         var polled: [pollfd] = []
         while !isStopped.withLock({ $0 }) {
             let now = Clocks.monotonic()
@@ -99,28 +102,38 @@ struct HostileClient {
     private var visits = 0
     private var refusals = 0
     private var learned: [UInt8]?
+    private var handshake: HostileHandshake?
+    /// At a fixed rate, when it connects next, and the time between two connections, in nanoseconds.
+    private var visit: (next: Int64, period: Int64)?
 
-    init(_ script: HostileScript, number: Int) {
+    init(_ script: HostileScript, number: Int, of clients: Int) {
         (self.script, self.number) = (script, number)
+        guard let rate = script.rate else { return }
+        let period = Int64(clients) * 1_000_000_000 / Int64(rate)
+        // The clients connect one after the other.
+        due = Clocks.monotonic() + period * Int64(number) / Int64(clients)
+        visit = (due, period)
     }
 
-    /// Connects if it has no connection and the pause is over. Returns whether it did.
+    /// Connects if it has no connection, and the pause is over or the time of a fixed rate has come. Returns whether it did.
     mutating func connectIfDue(_ port: UInt16, _ now: Int64) -> Bool {
         guard connection == nil, due <= now else { return false }
+        if let (next, period) = visit { visit = (max(next + period, now), period) }
         do throws(SystemFailure) {
             connection = try RawConnection(port: port, reads: script.reads)
         } catch {
             due = now + 50_000_000
             return false
         }
-        bytes = script.freshOpening?(number, visits) ?? script.opening
+        handshake = script.handshake?()
+        bytes = handshake?.answer([]) ?? script.freshOpening?(number, visits) ?? script.opening
         (sent, isOpened, loadNumber, visits) = (0, false, 0, visits + 1)
         return true
     }
 
     mutating func disconnect(until time: Int64) {
         connection?.close()
-        (connection, bytes, due) = (nil, [], time)
+        (connection, handshake, bytes, due) = (nil, nil, [], visit?.next ?? time)
     }
 
     /// The events that it waits for.
@@ -143,6 +156,10 @@ struct HostileClient {
             guard count >= 0 else { return false }
             if let learns = script.learns { learned = learns(Array(buffer[..<count])) ?? learned }
             if count > 0, script.leaves?(visits - 1) == true { return false }
+            if let handshake, count > 0 {
+                bytes = bytes[sent...] + handshake.answer(buffer[..<count])
+                sent = 0
+            }
             if script.countsRefusals { refusals += buffer[..<count].count { $0 == 0x80 } }
         }
         guard events & Int16(POLLOUT) != 0 else { return true }

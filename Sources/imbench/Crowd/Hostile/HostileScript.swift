@@ -20,6 +20,11 @@ struct HostileScript: Sendable {
     var learns: (@Sendable (_ received: [UInt8]) -> [UInt8]?)?
     /// Whether a client disconnects at the server's first bytes, by the number of its earlier connections.
     var leaves: (@Sendable (_ visit: Int) -> Bool)?
+    /// Makes the TLS handshake whose records are the output, in place of ``opening``.
+    var handshake: (@Sendable () -> HostileHandshake?)?
+    /// How many connections all clients together open in a second, as long as their earlier ones end in time; `nil` if they
+    /// connect whenever they have no connection.
+    var rate: Int?
     /// Nanoseconds between two loads.
     var pace: Int64 = 0
     /// Whether the client reads.
@@ -32,7 +37,7 @@ struct HostileScript: Sendable {
 
     /// The scripts of a kind for a transport, between which its clients alternate; empty if the protocol has no such attack.
     static func all(_ kind: HostileKind, _ transport: String) -> [HostileScript] {
-        byTransport[transport]?(kind) ?? (isEncrypted(transport) ? [encrypted(kind)].compactMap { $0 } : [])
+        byTransport[transport]?(kind) ?? (isEncrypted(transport) ? encrypted(kind) : [])
     }
 
     /// Whether the transport is encrypted, over a stream. Its hostile clients attack the TLS handshake.
@@ -40,13 +45,39 @@ struct HostileScript: Sendable {
         TransportRegistry.available.transports.contains { $0.name == transport && $0.isEncrypted && !$0.isDatagram }
     }
 
-    private static func encrypted(_ kind: HostileKind) -> HostileScript? {
+    private static func encrypted(_ kind: HostileKind) -> [HostileScript] {
         switch kind {
-        case .halfOpen: HostileScript()
-        case .handshakeFlood: HostileScript(opening: clientHello, leaves: { _ in true })
-        default: nil
+        case .halfOpen: [HostileScript()]
+        case .handshakeFlood: [HostileScript(opening: clientHello, leaves: { _ in true })]
+        case .helloOffered: ReplayedHello.offered.map(replaying)
+        case .helloCurves: ReplayedHello.curves.map(replaying)
+        case .helloFields: ReplayedHello.fields.map(replaying)
+        case .fatChains:
+            chains.map { context in
+                HostileScript(handshake: { HostileHandshake(context) }, rate: handshakeRate)
+            }
+        case .unfinishedHellos: [HostileScript(opening: unfinishedHello, rate: handshakeRate)]
+        default: []
         }
     }
+
+    /// As many certificates as are accepted, and more.
+    private static let chains = [10, 200].map(HostileHandshake.withChain)
+
+    /// The handshakes in a second of attacks at a fixed rate.
+    private static let handshakeRate = 200
+
+    /// Sends the ClientHello at a fixed rate, and leaves each handshake at the server's answer.
+    private static func replaying(_ hello: ReplayedHello) -> HostileScript {
+        HostileScript(opening: hello.record, leaves: { _ in true }, rate: handshakeRate)
+    }
+
+    /// The same number of handshakes with the usual group, to which attacks at a fixed rate are compared.
+    static let usualHandshakes = replaying(.x25519)
+
+    /// The first record of the longest ClientHello that OpenSSL accepts.
+    private static let unfinishedHello: [UInt8] =
+        [22, 3, 1, 0x40, 0, 1, 2, 0, 0] + [UInt8](repeating: 3, count: 16_380)
 
     /// The first message of a TLS client. The server's answer to it takes most of the server's work for a handshake.
     private static let clientHello: [UInt8] = {
