@@ -168,7 +168,7 @@ struct AttackPlan: Sendable {
             heapEach = 512 << 10
         case .unfinishedHellos:
             expect("resourcesExhausted", "max-buffered=\(room * Self.memoryOfHello)")
-            // What OpenSSL uses for a handshake besides is not in that limit.
+            // OpenSSL also needs memory for a handshake, which is not in that limit.
             (heapEach, heapOfAll) = (Self.memoryOfHello, 64 << 20)
         case .neverReading:
             expect(isBroker ? "timedOut" : "bufferFull", "write-buffer=65536")
