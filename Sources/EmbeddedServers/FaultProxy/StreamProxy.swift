@@ -39,18 +39,25 @@ final class StreamProxy: PollHandler, ProxyEngine {
         acceptWhilePossible()
     }
 
+    /// Accepts for the time of one step: many clients that connect at once would otherwise keep the loop here.
     private func acceptWhilePossible() {
+        let end = path.loop.budgetEnd
         while let listener, connections.count < FaultProxy.maximumClients {
             do throws(SystemError) {
                 guard let client = try listener.accept() else { return }
                 adopt(client)
             } catch {
                 // Probably no descriptors are left. The poller does not report the queued connection again.
-                return retry.set(path.loop.now + 100_000_000, on: path.loop) { [self] in
-                    retry.rang()
-                    acceptWhilePossible()
-                }
+                return acceptAgain(at: path.loop.now + 100_000_000)
             }
+            guard MonotonicClock.now() < end else { return acceptAgain(at: path.loop.now) }
+        }
+    }
+
+    private func acceptAgain(at time: Int64) {
+        retry.set(time, on: path.loop) { [self] in
+            retry.rang()
+            acceptWhilePossible()
         }
     }
 

@@ -1,4 +1,6 @@
+import Dispatch
 import EmbeddedServers
+import SocketIO
 import TestSupport
 import Testing
 import TransportAPI
@@ -53,6 +55,35 @@ struct FaultProxyTests {
         }
         #expect(error?.code == .invalidConfiguration && error?.reason.contains("such as tcp://127.0.0.1") == true)
     }
+
+    @Test("Clients that connect all at once do not keep the loop of a proxy from other work")
+    func manyAtOnce() async throws {
+        let (own, others) = (try EventLoop(name: "proxy"), try EventLoop(name: "clients"))
+        let server = try await EmbeddedServer.start("tcp://127.0.0.1:0", on: others)
+        let proxy = try await FaultProxy.start(to: server.endpoint, on: own, seed: 1)
+        let port = try #require(proxy.endpoint.port)
+        // The kernel accepts the clients while the loop is busy.
+        let mayContinue = DispatchSemaphore(value: 0)
+        own.execute { mayContinue.wait() }
+        var clients: [LoopBound<StreamSocket>] = []
+        for _ in 0..<Self.crowd {
+            let deadline = MonotonicClock.now() + 60_000_000_000
+            clients.append(try await StreamSocket.connect(to: "127.0.0.1", port: port, on: others, deadline: deadline))
+        }
+        mayContinue.signal()
+        // On the loop itself, no step is missed.
+        let counts = await withTaskExecutorPreference(own) {
+            var counts: [UInt64] = []
+            while counts.last ?? 0 < Self.crowd { counts.append(await proxy.statistics().connections) }
+            return counts
+        }
+        #expect(counts.contains { $0 > 0 && $0 < Self.crowd })
+        for client in clients { others.execute { client.value.close(abort: true) } }
+        await proxy.stop()
+        await server.stop()
+    }
+
+    private static let crowd: UInt64 = 100
 
     // MARK: Cuts
 
