@@ -136,8 +136,9 @@ class OpenSSLConnection {
 
     // MARK: The peer's certificates
 
-    /// How many certificates a peer may send. To decode one takes up to 0.3 ms, whether or not it belongs to the chain.
-    private static let mostCertificates = 10
+    /// How many certificates a peer may send. To decode one takes up to 0.3 ms, whether or not it belongs to the chain. A server
+    /// has many clients, which could delay each other, and authorities for clients need few intermediate certificates.
+    private var mostCertificates: Int { context.settings.side == .client ? 10 : 4 }
     /// The number of a Certificate message (RFC 8446, section 4).
     private static let certificateMessage: UInt8 = 11
 
@@ -151,11 +152,11 @@ class OpenSSLConnection {
         let header = context.settings.isDatagram ? 12 : 4
         guard message.count > header, message[0] == Self.certificateMessage else { return }
         let count = Self.certificates(of: message.dropFirst(header), isTLS13: version == 0x0304)
-        guard count > Self.mostCertificates else { return }
+        guard count > mostCertificates else { return }
         let peer = context.settings.side == .client ? "server" : "client"
         rejection = TLSFailure(
             .invalidCertificate,
-            "the \(peer) has sent \(count) certificates; at most \(Self.mostCertificates) are accepted: its chain must "
+            "the \(peer) has sent \(count) certificates; at most \(mostCertificates) are accepted: its chain must "
                 + "contain only those between its own certificate and the authority"
         )
         // A callback cannot refuse a message. With this first length, OpenSSL refuses it before it decodes a certificate.

@@ -61,8 +61,8 @@ struct HostileScript: Sendable {
         }
     }
 
-    /// As many certificates as are accepted, and more.
-    private static let chains = [10, 200].map(HostileHandshake.withChain)
+    /// As many certificates as are decoded, more, and more than are read.
+    private static let chains = [4, 10, 200].map(HostileHandshake.withChain)
 
     /// The handshakes in a second of attacks at a fixed rate.
     private static let handshakeRate = 200
