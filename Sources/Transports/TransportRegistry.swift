@@ -30,6 +30,8 @@ public struct TransportDescriptor: Sendable {
     /// supervisor's configuration sets another one. The default is 60 s. Connections report it in
     /// ``/TransportAPI/Capabilities/keepaliveInterval``.
     public var keepaliveInterval: Duration = .seconds(60)
+    /// Whether a URL of it can have a path. The registry refuses a path that would have no effect. Default `true`.
+    public var hasPath = true
     /// Whether its connections are encrypted.
     package var isEncrypted = false
     /// The name of the same transport over TLS; `nil` if there is none.
@@ -93,6 +95,13 @@ public struct TransportDescriptor: Sendable {
         self.make = make
         self.serve = serve ?? Self.withoutServer
         self.loopback = loopback
+    }
+
+    fileprivate func checkPath(of endpoint: Endpoint) throws(TransportError) {
+        guard !hasPath, !["", "/"].contains(endpoint.path) else { return }
+        let advice =
+            options.contains { $0.name == "publish" } ? "; to publish to a topic, write publish=TOPIC after a '?'" : ""
+        throw .configuration("path", "has no meaning for \(endpoint.scheme)://\(advice)")
     }
 
     private static let withoutServer: Serve = {
@@ -192,7 +201,9 @@ public struct TransportRegistry: Sendable {
         for endpoint: Endpoint,
         on loop: EventLoop = .shared
     ) throws(TransportError) -> any Transport {
-        try transport(named: endpoint.scheme).make(endpoint, loop)
+        let transport = try transport(named: endpoint.scheme)
+        try transport.checkPath(of: endpoint)
+        return try transport.make(endpoint, loop)
     }
 
     /// Connects to a URL: `tcp://`, `ws://`, `mqtt://`, `mqtt+ws://`, `udp://`, `memory://`, or encrypted `tls://`,
@@ -257,6 +268,7 @@ public struct TransportRegistry: Sendable {
         _ serving: Serving
     ) async throws(TransportError) -> any Listener {
         let transport = try transport(named: endpoint.scheme)
+        try transport.checkPath(of: endpoint)
         guard serving.decide == nil || transport.decidesHandshakes else {
             let others = transports.filter(\.decidesHandshakes).map { "\($0.name)://" }.joined(separator: ", ")
             let sentence = "\(endpoint.scheme):// has no handshakes to decide about; allowed with 'decide' is \(others)"

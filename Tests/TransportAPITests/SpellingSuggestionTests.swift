@@ -17,4 +17,14 @@ import TransportAPI
         #expect(spellingSuggestion(for: "banana", in: ["json", "protobuf"]) == nil)
         #expect(spellingSuggestion(for: String(repeating: "a", count: 100_000), in: ["json"]) == nil)
     }
+
+    @Test("No word of yes or no suggests its opposite")
+    func opposites() {
+        let flag = ["on", "off", "true", "false"]
+        for word in ["no", "n", "NO", "none", "never", "disabled"] {
+            #expect(spellingSuggestion(for: word, in: flag) == "off")
+        }
+        for word in ["yes", "y", "enabled"] { #expect(spellingSuggestion(for: word, in: flag) == "on") }
+        #expect(spellingSuggestion(for: "onn", in: flag) == "on")
+    }
 }

@@ -149,7 +149,11 @@ package struct FramedTCPCore: NamedCore {
         }
         let size = payload.bytes.count
         guard size <= limit else {
-            throw TransportError(.messageTooLarge, .open, "\(size) bytes are more than the limit of \(limit)")
+            throw TransportError(
+                .messageTooLarge,
+                .open,
+                "\(size) bytes are more than the limit of \(limit): raise max-message on both sides"
+            )
         }
         context.output.reserve(size &+ 5)
         if case .plain(let plain) = configuration.framing {

@@ -516,7 +516,8 @@ extension WebSocketCore {
             throw TransportError(
                 .messageTooLarge,
                 .open,
-                "a message of \(payload.bytes.count) bytes is larger than the limit of \(configuration.maximumMessageSize)"
+                "a message of \(payload.bytes.count) bytes is larger than the limit of \(configuration.maximumMessageSize): "
+                    + "raise max-message on both sides"
             )
         }
         guard payload.kind == .binary || payload.bytes.withUnsafeBytes({ UTF8Validator.isValid($0) }) else {

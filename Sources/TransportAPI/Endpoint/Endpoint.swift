@@ -57,8 +57,8 @@ public struct Endpoint: Sendable, Hashable {
 }
 
 extension Endpoint: CustomStringConvertible {
-    /// The URL without user name and password, without those of a proxy, without the values of headers,
-    /// and without keys and certificates.
+    /// The URL without user name and password, without those of a proxy, without the values of headers and of the query for the
+    /// server, and without keys and certificates.
     public var description: String {
         let literal =
             host.utf8.contains(UInt8(ascii: ":"))
@@ -88,6 +88,12 @@ extension Endpoint.Option: CustomStringConvertible, CustomReflectable {
             // Without a colon, it can be a value alone.
             guard let colon = value.utf8.firstIndex(of: UInt8(ascii: ":")) else { return "" }
             return String(value[..<colon])
+        case "query":
+            // A server's query often has a token. Its names are enough to recognize it.
+            let pairs = value.split(separator: "&").map { pair in
+                pair.utf8.firstIndex(of: UInt8(ascii: "=")).map { pair[...$0] } ?? ""
+            }
+            return pairs.filter { !$0.isEmpty }.joined(separator: "&")
         case "ca", "certificate", "key", "crl", "proxy-ca":
             // A private key can be the value itself.
             return PEM.canBeSecret(value) ? "PEM" : value
@@ -144,6 +150,7 @@ extension Endpoint {
         let slash = rest.utf8.firstIndex(of: UInt8(ascii: "/")) ?? rest.endIndex
         path = String(rest[slash...])
         var authority = rest[..<slash]
+        try Self.checkPath(path, behind: authority)
 
         if let at = authority.utf8.lastIndex(of: UInt8(ascii: "@")) {
             let (name, secret) = Self.split(authority[..<at], at: ":")
@@ -203,6 +210,17 @@ extension Endpoint {
         }
     }
 
+    /// A password with an unescaped '/' would end in the path, which is printed, and the client would go to another host.
+    private static func checkPath(_ path: String, behind authority: Substring) throws(TransportError) {
+        guard path.utf8.contains(UInt8(ascii: "@")), authority.utf8.contains(where: { $0 == 0x3a || $0 == 0x40 }),
+            authority.utf8.first != UInt8(ascii: "[")
+        else { return }
+        throw .configuration(
+            "path",
+            "contains an '@'; in a user name or a password, write / as %2F and @ as %40, and in a path, write @ as %40"
+        )
+    }
+
     private static func hostAndPort(_ authority: Substring) throws(TransportError) -> (String, UInt16?) {
         let host: String
         let digits: Substring?
@@ -232,6 +250,13 @@ extension Endpoint {
         }
         guard !host.isEmpty else { throw .configuration("host", "is missing") }
         guard !host.utf8.contains(0x20) else { throw .configuration("host", "contains a space") }
+        // The system would take it for an IPv4 address in an old form.
+        guard !host.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }) else {
+            throw .configuration(
+                "host",
+                "is a number; if that is the port, write it after a host, as in 127.0.0.1:8080"
+            )
+        }
         guard let digits, !digits.isEmpty else { return (host, nil) }
         guard digits.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }), let port = UInt16(digits) else {
             throw .configuration("port", "is not a number from 0 to 65535")

@@ -100,9 +100,16 @@ package struct ConfigurationValue: Sendable {
     /// - Parameters:
     ///   - allowed: The allowed values.
     ///   - words: The words among them. The nearest one is suggested.
+    ///   - advice: A sentence about this value.
     ///   - isSecret: Whether the value is not quoted.
-    package func wrong(_ allowed: String, words: [String] = [], isSecret: Bool = false) -> TransportError {
-        failure("is \(isSecret ? kind : found);\(Self.suggestion(string, words)) allowed is \(allowed)")
+    package func wrong(
+        _ allowed: String,
+        words: [String] = [],
+        advice: String? = nil,
+        isSecret: Bool = false
+    ) -> TransportError {
+        let advice = advice.map { " \($0);" } ?? Self.suggestion(string, words)
+        return failure("is \(isSecret ? kind : found);\(advice) allowed is \(allowed)")
     }
 
     /// Returns the error of a member that is not among `names`.

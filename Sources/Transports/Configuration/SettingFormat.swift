@@ -9,6 +9,8 @@ package struct SettingFormat<Value>: Sendable {
     package var allowed: String
     /// The allowed words, if the value is one of a few. An error suggests the nearest one.
     package var words: [String] = []
+    /// Returns a sentence about the text of a value that is not allowed, such as its wrong unit; `nil` for most.
+    package var advice: @Sendable (String) -> String? = { _ in nil }
     /// Whether errors do not quote the value, because it may contain a password.
     package var isSecret = false
     /// Whether a file writes the value as a string.
@@ -24,7 +26,10 @@ package struct SettingFormat<Value>: Sendable {
     ///
     /// - Throws: `.invalidConfiguration` with the place, what was found, and what is allowed.
     package func read(_ value: ConfigurationValue) throws(TransportError) -> Value {
-        guard let read = try parse(value) else { throw value.wrong(allowed, words: words, isSecret: isSecret) }
+        guard let read = try parse(value) else {
+            let text = value.string ?? value.integer.map { "\($0)" }
+            throw value.wrong(allowed, words: words, advice: isSecret ? nil : text.flatMap(advice), isSecret: isSecret)
+        }
         return read
     }
 
@@ -64,6 +69,7 @@ package struct SettingFormat<Value>: Sendable {
         SettingFormat<Value?>(
             allowed: alternative.map { "\(allowed), or \($0)" } ?? allowed,
             words: words,
+            advice: advice,
             isSecret: isSecret,
             isString: isString,
             absent: alternative ?? "none"
@@ -80,7 +86,7 @@ package struct SettingFormat<Value>: Sendable {
         _ convert: @escaping @Sendable (Value) -> Other?,
         back: @escaping @Sendable (Other) -> Value
     ) -> SettingFormat<Other> {
-        SettingFormat<Other>(allowed: allowed, words: words, isSecret: isSecret, isString: isString) {
+        SettingFormat<Other>(allowed: allowed, words: words, advice: advice, isSecret: isSecret, isString: isString) {
             (value) throws(TransportError) in
             try parse(value).flatMap(convert)
         } text: {
@@ -104,7 +110,7 @@ extension SettingFormat where Value == Int {
     /// Returns the format of a number of bytes, plain or with a unit: `65536`, `64KiB`, `1.5MB`.
     package static func bytes(_ range: ClosedRange<Int>) -> Self {
         let allowed = "\(range.lowerBound) to \(range.upperBound), or with a unit (\"64KiB\")"
-        return SettingFormat(allowed: allowed) { value in
+        return SettingFormat(allowed: allowed, advice: { unitAdvice($0, byteUnits) }) { value in
             let plain = value.integer ?? value.string.flatMap { Int($0) }
             guard let bytes = plain ?? value.string.flatMap({ quantity($0, byteUnits).flatMap(Int.init(exactly:)) }),
                 range.contains(bytes)
@@ -161,7 +167,11 @@ extension SettingFormat where Value == Duration {
     /// Returns the format of a duration with its unit: `50us`, `250ms`, `1.5s`, `2m`, `1h`.
     package static func duration(_ range: ClosedRange<Duration>) -> Self {
         let (least, most) = (range.lowerBound.settingText, range.upperBound.settingText)
-        return SettingFormat(allowed: "\"\(least)\" to \"\(most)\"", isString: true) { value in
+        let advice: @Sendable (String) -> String? = { text in
+            if decimal(text[...]) != nil { return "its unit is missing (\"\(text)s\" are seconds)" }
+            return unitAdvice(text, Duration.units)
+        }
+        return SettingFormat(allowed: "\"\(least)\" to \"\(most)\"", advice: advice, isString: true) { value in
             value.string.flatMap { Duration(setting: $0) }.flatMap { range.contains($0) ? $0 : nil }
         } text: {
             $0.settingText
@@ -170,7 +180,7 @@ extension SettingFormat where Value == Duration {
 }
 
 extension Duration {
-    private static let units: [(suffix: String, size: Double)] = [
+    fileprivate static let units: [(suffix: String, size: Double)] = [
         ("ns", 1), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 6e10), ("h", 3.6e12),
     ]
 
@@ -203,6 +213,15 @@ private func quantity(_ text: String, _ units: [(suffix: String, size: Double)])
         let number = decimal(text.dropLast(unit.suffix.count)), (number * unit.size).magnitude <= 0x1p53
     else { return nil }
     return number * unit.size
+}
+
+/// Returns the units, if the text is a number with a unit that is none of them.
+private func unitAdvice(_ text: String, _ units: [(suffix: String, size: Double)]) -> String? {
+    let unit = text.drop { $0.isASCII && ($0.isNumber || "+-.".contains($0)) }
+    guard !unit.isEmpty, unit.count < text.count, unit.count <= 10, unit.allSatisfy({ $0.isASCII && $0.isLetter }),
+        !units.contains(where: { $0.suffix == unit })
+    else { return nil }
+    return "\"\(unit)\" is no unit; the units are \(units.map(\.suffix).joined(separator: ", "))"
 }
 
 /// Reads a decimal number of digits, a sign, a decimal point, and the characters of `others`. Infinity is not allowed.

@@ -35,6 +35,7 @@ extension TransportDescriptor {
             try brokerOptions(endpoint, allowed: options, isOverWebSocket: false, security, change)
         }
         descriptor.annotate = annotatePublish
+        descriptor.hasPath = false
         descriptor.encryptedName = security == nil ? "mqtts" : nil
         return descriptor
     }

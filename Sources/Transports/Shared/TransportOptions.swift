@@ -144,8 +144,16 @@ public struct OptionReader: Sendable {
         let offered = options.filter { $0.isUsed(by: side) }.map(\.name).sorted().joined(separator: ", ")
         let isForServer = side != .server && allowed.contains(.query)
         let advice = isForServer ? " to send it to the server, write \(Self.query(of: unknown));" : ""
-        let others = TransportRegistry.standard.transports.filter { $0.options.contains { $0.name == first.name } }
+        let known = TransportRegistry.standard.transports
+        let others = known.filter { $0.options.contains { $0.name == first.name } }
         guard others.isEmpty else {
+            let encrypted = known.first { $0.name == endpoint.scheme }?.encryptedName
+            if let encrypted, others.contains(where: { $0.name == encrypted }) {
+                throw .configuration(
+                    first.name,
+                    "needs an encrypted connection: write \(encrypted):// for \(endpoint.scheme)://"
+                )
+            }
             let owners = others.map { "\($0.name)://" }.joined(separator: ", ")
             let problem = "is an option of \(owners);\(advice) allowed for \(endpoint.scheme):// are \(offered)"
             throw .configuration(first.name, problem)

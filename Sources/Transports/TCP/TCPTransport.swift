@@ -35,6 +35,7 @@ extension TransportDescriptor {
             }
         )
         descriptor.annotate = annotateFrame
+        descriptor.hasPath = false
         descriptor.encryptedName = security == nil ? "tls" : nil
         return descriptor
     }

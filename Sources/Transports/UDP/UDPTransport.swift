@@ -17,6 +17,7 @@ extension TransportDescriptor {
         let options = isEncrypted ? udpOptions + [handshakesOption] + TransportOption.tls : udpOptions
         var descriptor = datagrams(security, options)
         descriptor.answersClients = true
+        descriptor.hasPath = false
         descriptor.isEncrypted = isEncrypted
         descriptor.encryptedName = isEncrypted ? nil : "dtls"
         descriptor.annotate = { reader in

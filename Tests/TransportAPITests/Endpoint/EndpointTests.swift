@@ -107,7 +107,10 @@ struct EndpointTests {
             ("tcp://ann:s#t@host:1", "url"), ("ws://host/#\u{301}f", "url"),
             ("1tcp://host", "scheme"), ("t_p://host", "scheme"), ("tçp://host", "scheme"), ("+://host", "scheme"),
             ("tcp://", "host"), ("tcp://:80", "host"), ("tcp:///path", "host"), ("tcp://ann@", "host"),
-            ("tcp://::1:80", "host"), ("tcp://[::1", "host"), ("tcp://[host]:80", "host"), ("tcp://[]", "host"),
+            ("tcp://8080", "host"), ("ws://ann@8080/x", "host"),
+            ("mqtt://ann:12/ab@127.0.0.1:1883", "path"), ("mqtt://ann:p@ss/w@host", "path"),
+            ("mqtt://ann:pass/w@host", "path"), ("tcp://::1:80", "host"), ("tcp://[::1", "host"),
+            ("tcp://[host]:80", "host"), ("tcp://[]", "host"),
             ("tcp://a%3Ab:80", "host"), ("tcp://a%20b", "host"), ("tcp://a%zz", "host"), ("tcp://a%0ab", "host"),
             ("tcp://host:x", "port"), ("tcp://host:-1", "port"), ("tcp://host:+1", "port"),
             ("tcp://host:65536", "port"),
@@ -128,7 +131,7 @@ struct EndpointTests {
         arguments: [
             "//ann:hunter2@host:80", "ann:hunter2@host", "ann:hunter2@host/?next=http://x", "tcp://ann:hunter2/3@host",
             "tcp://ann:hun?hunter2%zz@host", "tcp://ann:x:hunter2/@host", "tcp://[hunter2/@host",
-            "tcp://ann:hunter2%@h",
+            "tcp://ann:hunter2%@h", "mqtt://ann:12/hunter2@host:1", "mqtt://ann:a@b/hunter2@host",
             "tcp://ann:hunter2@", "tcp://ann:hunter2@host:port", "tcp://ann:hunter2@[host]", "tcp://ann:hunter2 @host",
             "tcp://ann:#hunter2@host", "wss://h/?proxy=http://ann:se&hunter2@p:3128",
         ]
@@ -176,6 +179,19 @@ struct EndpointTests {
     func roundTrip(url: String) throws {
         let endpoint = try Endpoint(url)
         #expect(try Endpoint(endpoint.description) == endpoint)
+    }
+
+    @Test("A path may contain an '@' if no password can be meant, and an escaped one anywhere")
+    func pathWithAt() throws {
+        #expect(try Endpoint("wss://chat.example/users/@me").path == "/users/@me")
+        #expect(try Endpoint("ws://[::1]:80/@me").path == "/@me")
+        #expect(try Endpoint("ws://127.0.0.1:80/%40me").path == "/%40me")
+    }
+
+    @Test("The description has the names of a server's query, and no values")
+    func query() throws {
+        let endpoint = try Endpoint(server: "wss://chat.example/socket?token=hunter2&room=5&hunter2")
+        #expect(endpoint.description == "wss://chat.example/socket?query=token%3D%26room%3D")
     }
 
     @Test("A combining mark behind a delimiter does not hide the delimiter")

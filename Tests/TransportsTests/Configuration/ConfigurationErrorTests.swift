@@ -2,6 +2,7 @@ import Testing
 import TransportAPI
 import Transports
 
+private let attempt = #"allowed is "10ms" to "1h""#
 private let intervals = #"allowed is "1s" to "24h", "automatic", or "off""#
 private let jitters = #"allowed is "none", "equal", "full""#
 private let policies = #"allowed is "wait", "refuse-newest", "drop-oldest""#
@@ -50,8 +51,18 @@ struct ConfigurationErrorTests {
                     + "a session has its own probe"
             ),
             (#""codec": null"#, #""codec" is null; allowed is "json", "protobuf""#),
-            (#""connect-timeout": 10"#, #""connect-timeout" is 10; allowed is "10ms" to "1h""#),
-            (#""connect-timeout": "10""#, #""connect-timeout" is "10"; allowed is "10ms" to "1h""#),
+            (
+                #""connect-timeout": 10"#,
+                #""connect-timeout" is 10; its unit is missing ("10s" are seconds); "# + attempt
+            ),
+            (
+                #""connect-timeout": "10""#,
+                #""connect-timeout" is "10"; its unit is missing ("10s" are seconds); "# + attempt
+            ),
+            (
+                #""connect-timeout": "2sec""#,
+                #""connect-timeout" is "2sec"; "sec" is no unit; the units are ns, us, ms, s, m, h; "# + attempt
+            ),
             (#""connect-timeout": "0s""#, #""connect-timeout" is "0s"; allowed is "10ms" to "1h""#),
             (#""stable-after": "-1s""#, #""stable-after" is "-1s"; allowed is "0s" to "24h""#),
             (#""maximum-attempts": 0"#, #""maximum-attempts" is 0; allowed is 1 to 1000000, or null"#),
@@ -63,6 +74,10 @@ struct ConfigurationErrorTests {
             (#""keepalive": {"interval": null}"#, #""keepalive.interval" is null; "# + intervals),
             (#""keepalive": {"timeout": "0s"}"#, #""keepalive.timeout" is "0s"; allowed is "100ms" to "10m""#),
             (#""keepalive": {"idle-only": 1}"#, #""keepalive.idle-only" is 1; allowed is true, false, "on" or "off""#),
+            (
+                #""keepalive": {"idle-only": "no"}"#,
+                #""keepalive.idle-only" is "no"; did you mean "off"? allowed is true, false, "on" or "off""#
+            ),
             (#""keepalive": {"payload": ""}"#, #""keepalive.payload" is ""; allowed is a text of 1 to 4096 bytes"#),
             (
                 #""keepalive": {"adaptive": "maybe"}"#,
@@ -73,6 +88,11 @@ struct ConfigurationErrorTests {
             (#""backoff": {"multiplier": 10.01}"#, #""backoff.multiplier" is 10.01; allowed is 1 to 10"#),
             (#""outbox": {"count": 1048577}"#, #""outbox.count" is 1048577; allowed is 1 to 1048576"#),
             (#""outbox": {"bytes": 0}"#, #""outbox.bytes" is 0; allowed is 1 to 1073741824, or with a unit ("64KiB")"#),
+            (
+                #""outbox": {"bytes": "4KB"}"#,
+                #""outbox.bytes" is "4KB"; "KB" is no unit; the units are KiB, MiB, GiB, TiB, kB, MB, GB, TB, B; "#
+                    + #"allowed is 1 to 1073741824, or with a unit ("64KiB")"#
+            ),
             (#""outbox": {"when-full": []}"#, #""outbox.when-full" is an array; "# + policies),
             (#""delivery": {"window": 1025}"#, #""delivery.window" is 1025; allowed is 1 to 1024"#),
             (#""delivery": {"mode": {}}"#, #""delivery.mode" is an object; allowed is "plain", "session""#),
@@ -114,7 +134,7 @@ struct ConfigurationErrorTests {
             ),
             (
                 #"{"policy": "schedule", "delays": ["1s", 2]}"#,
-                #""backoff.delays[1]" is 2; allowed is "0s" to "24h""#
+                #""backoff.delays[1]" is 2; its unit is missing ("2s" are seconds); allowed is "0s" to "24h""#
             ),
             (
                 #"{"initial": "30s"}"#,

@@ -36,7 +36,7 @@ struct RadioModelTests {
         "A wrong radio names what is allowed",
         arguments: [
             ("lt", "--radio: unknown radio 'lt'; did you mean 'lte'? allowed is lte, 3g, wifi, tail=TIME,wake=TIME"),
-            ("tail=10", #"--radio: tail is "10"; allowed is "0s" to "1h""#),
+            ("tail=10", #"--radio: tail is "10"; its unit is missing ("10s" are seconds); allowed is "0s" to "1h""#),
             ("tail=10s,tail=1s", "--radio: tail is given twice"),
             ("wake=1s", #"--radio "wake=1s": tail is missing; allowed is tail=TIME, as in tail=10s"#),
             (

@@ -165,7 +165,7 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
             ("--repeat 99999999999999999999", #"--repeat is "99999999999999999999"; allowed is 1 to 1000"#),
             ("--rate 0", #"--rate is "0"; allowed is 0.001 to 10000000"#),
             ("--rate inf", #"--rate is "inf"; allowed is 0.001 to 10000000"#),
-            ("--duration 5", #"--duration is "5"; allowed is "1ms" to "24h""#),
+            ("--duration 5", #"--duration is "5"; its unit is missing ("5s" are seconds); allowed is "1ms" to "24h""#),
             ("--duration 0s", #"--duration is "0s"; allowed is "1ms" to "24h""#),
             ("--output", "--output needs a value: --output FILE"),
             ("--output --quiet", "--output needs a value: --output FILE"),

@@ -48,7 +48,10 @@ import Testing
                 #"--throttle is "0"; allowed is 1 to 1000000000000, or with a unit ("64KiB")"#
             ),
             ("serve --proxy ws://a:1 --delay 2h", #"--delay is "2h"; allowed is "0s" to "1h""#),
-            ("serve --proxy ws://a:1 --jitter 5", #"--jitter is "5"; allowed is "0s" to "1h""#),
+            (
+                "serve --proxy ws://a:1 --jitter 5",
+                #"--jitter is "5"; its unit is missing ("5s" are seconds); allowed is "0s" to "1h""#
+            ),
             (
                 "serve --proxy memory://a:1",
                 #"--proxy "memory://a:1": scheme is "memory"; allowed is "tcp", "ws", "mqtt", "udp""#

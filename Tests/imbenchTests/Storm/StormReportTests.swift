@@ -162,7 +162,7 @@ private func text(_ results: StormResults, _ format: Format, isUnicode: Bool = f
             ("--clients many", #"--clients is "many"; allowed is 1 to 1000000"#),
             ("--handshakes 0", #"--handshakes is "0"; allowed is 1 to 1000000"#),
             ("--backlog -1", #"--backlog is "-1"; allowed is 0 to 1000000"#),
-            ("--outage 10", #"--outage is "10"; allowed is "0s" to "1h""#),
+            ("--outage 10", #"--outage is "10"; its unit is missing ("10s" are seconds); allowed is "0s" to "1h""#),
             ("--connect-timeout 50ms", #"--connect-timeout is "50ms"; allowed is "100ms" to "1h""#),
             ("--limit 2h", #"--limit is "2h"; allowed is "1s" to "1h""#),
             (

@@ -174,7 +174,11 @@ package struct UDPCore: RoamingCore, ExplainingCore {
         if reliable != nil { return try sendReliably(payload.bytes, id, &context) }
         guard size <= configuration.maximumPayloadSize else {
             let limit = configuration.maximumPayloadSize
-            throw TransportError(.messageTooLarge, .open, "\(size) bytes are more than the limit of \(limit)")
+            throw TransportError(
+                .messageTooLarge,
+                .open,
+                "\(size) bytes are more than the limit of \(limit): set reliable=ordered, or send smaller messages"
+            )
         }
         if configuration.isPlain {
             guard size > 0 else { throw TransportError(.unsupported, .open, "a plain datagram cannot be empty") }
@@ -631,7 +635,11 @@ extension UDPCore {
                 : TransportError(.closedByPeer, .closing, "the peer has closed the session")
         }
         guard bytes.count <= limit else {
-            throw TransportError(.messageTooLarge, .open, "\(bytes.count) bytes are more than the limit of \(limit)")
+            throw TransportError(
+                .messageTooLarge,
+                .open,
+                "\(bytes.count) bytes are more than the limit of \(limit): raise max-message on both sides"
+            )
         }
         let status = reliable?.send(bytes, id: id) ?? .blocked
         reliable?.transmit(connectionID, &context)
