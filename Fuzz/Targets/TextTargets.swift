@@ -25,7 +25,7 @@ private func checkSame(_ endpoint: Endpoint, _ url: String) throws(TransportErro
     let again: Endpoint
     do throws(TransportError) { again = try Endpoint(url) } catch { throw fail("\(error)") }
     // The printed form has no secrets.
-    let hidden = ["header", "proxy", "ca", "certificate", "key", "crl", "proxy-ca"]
+    let hidden = ["header", "query", "proxy", "ca", "certificate", "key", "crl", "proxy-ca"]
     let hidesSomething = endpoint.options.contains { hidden.contains($0.name) }
     // A header is printed without its colon, and one without a colon is not printed.
     func withoutHeaders(_ endpoint: Endpoint) -> String {
