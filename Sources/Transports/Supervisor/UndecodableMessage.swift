@@ -11,15 +11,51 @@ public struct UndecodableMessage: Error, Sendable, Hashable {
     /// The error of the codec.
     public let error: CodecError
 
-    /// The most likely format of the bytes, judged by their beginning. `nil` if neither format fits.
+    /// The most likely format of the bytes, judged by their beginning. `nil` if neither format fits, as for text that is not
+    /// JSON.
     public var likelyFormat: WireFormat? {
         let bytes = payload.bytes
         if let first = bytes.first(where: { ![0x20, 0x09, 0x0a, 0x0d].contains($0) }), first == UInt8(ascii: "{") {
             return .json
         }
+        guard text == nil else { return nil }
         // The tag of a field: a number of at least 1 and one of the types that proto3 writes.
         guard let first = bytes.first, first >= 8, [0, 1, 2, 5].contains(first & 7) else { return nil }
         return .protobuf
+    }
+
+    /// The beginning of a message that is text: it was sent as text, or has printable characters only. Otherwise `nil`.
+    private var text: Substring.UnicodeScalarView? {
+        var beginning = payload.bytes.prefix(Self.judged)
+        if beginning.count < payload.bytes.count {
+            // The last character may be incomplete.
+            while let last = beginning.last, last & 0xc0 == 0x80 { beginning.removeLast() }
+            if let last = beginning.last, last >= 0xc0 { beginning.removeLast() }
+        }
+        let scalars = String(decoding: beginning, as: UTF8.self).unicodeScalars
+        guard payload.kind == .text || isPrintable(scalars) else { return nil }
+        return scalars.prefix(Self.quoted)
+    }
+
+    /// Whether all characters are printable. A message of protobuf often begins with a line feed, which is the tag of a text in
+    /// its first field.
+    private func isPrintable(_ scalars: String.UnicodeScalarView) -> Bool {
+        guard let first = scalars.first, first.isPrintable else { return false }
+        return scalars.allSatisfy { $0.isPrintable || $0 == "\t" || $0 == "\n" || $0 == "\r" }
+    }
+
+    /// How many bytes are judged, and how many characters of a text are shown.
+    private static let (judged, quoted) = (1024, 32)
+}
+
+extension Unicode.Scalar {
+    /// Whether the character can be shown anywhere. Marks of text direction cannot, and U+FFFD stands for bytes that are not
+    /// UTF-8.
+    fileprivate var isPrintable: Bool {
+        switch value {
+        case 0..<0x20, 0x7f..<0xa0, 0x2028...0x202e, 0x2066...0x2069, 0xfffd: false
+        default: true
+        }
     }
 }
 
@@ -31,16 +67,26 @@ extension UndecodableMessage: CustomStringConvertible {
 
     private var found: String {
         guard let first = payload.bytes.first else { return "the message is empty" }
+        if likelyFormat == nil, let text {
+            let shown = String(String.UnicodeScalarView(text.map { $0.isPrintable ? $0 : "?" }))
+            return "the message is text that begins with \(shown.debugDescription)"
+                + (isOtherJSON ? "" : ", and not \(expected.title)")
+        }
         let digits = String(first, radix: 16)
         return "the first byte is 0x\(digits.utf8.count == 1 ? "0" : "")\(digits)"
     }
 
+    /// Whether JSON was expected, and the message is JSON of another type.
+    private var isOtherJSON: Bool { expected == .json && error.code == .wrongType }
+
     private var hint: String {
         if case .hello? = try? SessionFrame(payload) {
-            return "it is the hello of a client in session mode; set the delivery mode of both sides; "
+            return "it is the hello of a client in session mode; set the delivery mode of both sides. "
         }
         guard let likely = likelyFormat, likely != expected else { return "" }
-        return "the sender may use \(likely.title); set codec; "
+        return
+            "the sender may use \(likely.title); both sides need the same codec: the key codec of a client's configuration, "
+            + "and the codec that a server gives to its channel. "
     }
 }
 

@@ -46,9 +46,12 @@ struct WrongFormatTests {
         arguments: [
             (
                 WireFormat.protobuf, WireFormat.json,
-                "expected JSON, the first byte is 0x0a: the sender may use protobuf; set codec"
+                "expected JSON, the first byte is 0x0a: the sender may use protobuf; both sides need the same codec: "
             ),
-            (.json, .protobuf, "expected protobuf, the first byte is 0x7b: the sender may use JSON; set codec"),
+            (
+                .json, .protobuf,
+                "expected protobuf, the first byte is 0x7b: the sender may use JSON; both sides need the same codec: "
+            ),
         ]
     )
     func crossed(sent: WireFormat, read: WireFormat, sentence: String) async throws {
@@ -112,7 +115,53 @@ struct WrongFormatTests {
         try await serving.value
         await server.close()
         let written = lines.withLock { $0 }
-        #expect(written.count == 1 && written.first?.contains("the sender may use protobuf; set codec") == true)
+        #expect(written.count == 1 && written.first?.contains("the sender may use protobuf; both sides need") == true)
+    }
+
+    /// The description of a message that a codec cannot read.
+    private func described(_ payload: Payload, _ expected: WireFormat = .json) throws -> String {
+        let error = try #require(throws: CodecError.self) {
+            _ = try expected.codec().decode(ChatMessage.self, from: payload.bytes)
+        }
+        let message = UndecodableMessage(payload: payload, expected: expected, error: error)
+        #expect(message.likelyFormat == nil)
+        return "\(message)"
+    }
+
+    @Test(
+        "Text that is no JSON is quoted, and never taken for protobuf",
+        arguments: [.text, .binary] as [Payload.Kind]
+    )
+    func text(kind: Payload.Kind) throws {
+        for text in ["hello", "HELLO", "(x)", "你好", "hello\n", "* a\tb\r\n"] {
+            let sentence = try described(Payload(Array(text.utf8), kind: kind))
+            let shown = String(String.UnicodeScalarView(text.unicodeScalars.map { $0.value < 0x20 ? "?" : $0 }))
+            #expect(
+                sentence.hasPrefix("expected JSON, the message is text that begins with \"\(shown)\", and not JSON: ")
+            )
+        }
+        let other = try described(Payload(Array("[1]".utf8), kind: kind))
+        #expect(other.hasPrefix("expected JSON, the message is text that begins with \"[1]\": "))
+        let greeting = try described(Payload(Array("hello".utf8), kind: kind), .protobuf)
+        #expect(
+            greeting.hasPrefix("expected protobuf, the message is text that begins with \"hello\", and not protobuf: ")
+        )
+        let long = try described(Payload(Array(("x" + String(repeating: "界", count: 5000)).utf8), kind: kind))
+        #expect(long.contains("begins with \"x界") && long.count < 300)
+    }
+
+    @Test("Marks of text direction and control characters are not shown")
+    func harmless() throws {
+        let sentence = try described(Payload(Array("a\u{1b}[2J\u{202e}b".utf8), kind: .text))
+        #expect(sentence.contains(#"begins with "a?[2J?b""#))
+    }
+
+    @Test("The advice and the error of the codec are sentences of their own")
+    func sentences() throws {
+        let bytes = try WireFormat.protobuf.codec().encode(message)
+        let error = try #require(throws: CodecError.self) { try JSONCodec().decode(ChatMessage.self, from: bytes) }
+        let text = "\(UndecodableMessage(payload: Payload(bytes), expected: .json, error: error))"
+        #expect(text.hasSuffix("that a server gives to its channel. \(error)"))
     }
 
     @Test("The error names the hello of a client in session mode")
