@@ -274,15 +274,16 @@ extension Broker {
 
 // Clients, sessions and subscriptions.
 extension Broker {
-    private static let takenOver = CloseReason(
-        TransportError(.closedByPeer, .open, "another client took over this client identifier")
-    )
+    private static func takenOver(_ name: some Collection<UInt8>) -> CloseReason {
+        let sentence = "another client took over this client identifier, '\(String(excerptOf: name))'"
+        return CloseReason(TransportError(.closedByPeer, .open, sentence))
+    }
 
     /// Assigns its session to an accepted client. An earlier connection of that session is closed (MQTT-3.1.4-2).
     func add(_ driver: ConnectionDriver, _ connect: MQTTConnect) {
         endForgotten()
-        guard let session = driver.liveSession else { return driver.endNow(Self.takenOver) }
-        if let former = clients[session.id] { takeOver(session.id, former) }
+        guard let session = driver.liveSession else { return driver.endNow(Self.takenOver(connect.clientID.utf8)) }
+        if let former = clients[session.id] { takeOver(session.id, former, session.name) }
         if sessions[session.id] == nil {
             do throws(TransportError) {
                 if let former = try core.connect(session.id, clientID: session.name) { end(former) }
@@ -311,7 +312,7 @@ extension Broker {
     /// Handles the end of a connection that the broker has not added, or that was taken over.
     func leaveUnknown(_ driver: ConnectionDriver) {
         guard let session = driver.liveSession else { return }
-        if let former = clients[session.id] { takeOver(session.id, former) }
+        if let former = clients[session.id] { takeOver(session.id, former, session.name) }
         kept.left(session, now: now)
     }
 
@@ -329,16 +330,17 @@ extension Broker {
 
     /// Ends a session and its connection.
     private func end(_ identifier: UInt64) {
+        let name = sessions[identifier]?.name ?? []
         forget(identifier)
-        if let client = clients[identifier] { takeOver(identifier, client) }
+        if let client = clients[identifier] { takeOver(identifier, client, name) }
     }
 
     /// Ends the connection of a client whose identifier another client uses. It does so without DISCONNECT, so the will
     /// is published.
-    private func takeOver(_ identifier: UInt64, _ client: Client) {
+    private func takeOver(_ identifier: UInt64, _ client: Client, _ name: [UInt8]) {
         clients[identifier] = nil
         identifiers[ObjectIdentifier(client.driver)] = nil
-        client.driver.endNow(Self.takenOver)
+        client.driver.endNow(Self.takenOver(name))
         if let will = client.will { publish(will) }
     }
 

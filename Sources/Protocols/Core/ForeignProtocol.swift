@@ -72,7 +72,7 @@ package enum ForeignProtocol: Sendable, Hashable {
         guard bytes.count >= 2 else { return nil }
         // An alert or a handshake, of SSL 3.0 to TLS 1.3.
         if bytes[0] == 0x15 || bytes[0] == 0x16, bytes[1] == 3, bytes.count < 3 || bytes[2] <= 4 { return .tls }
-        if bytes.starts(with: "HTTP/".utf8) { return .httpResponse(Self.printable(bytes.prefix { $0 != 0x0d })) }
+        if bytes.starts(with: "HTTP/".utf8) { return .httpResponse(String(excerptOf: bytes.prefix { $0 != 0x0d })) }
         if methods.contains(where: { bytes.starts(with: $0.utf8) }) { return .httpRequest }
         if isMQTT(bytes) { return .mqtt }
         guard bytes.count >= 4 else { return nil }
@@ -87,10 +87,6 @@ package enum ForeignProtocol: Sendable, Hashable {
         guard bytes[0] == 0x10 else { return false }
         let name = bytes.dropFirst().drop { $0 & 0x80 != 0 }.dropFirst()
         return name.starts(with: [0, 4] + "MQTT".utf8) || name.starts(with: [0, 6] + "MQIsdp".utf8)
-    }
-
-    private static func printable(_ bytes: some Sequence<UInt8>) -> String {
-        String(decoding: bytes.map { $0 >= 0x20 && $0 < 0x7f ? $0 : UInt8(ascii: "?") }, as: UTF8.self)
     }
 
     /// How sure it is that the bytes are not of the expected protocol.

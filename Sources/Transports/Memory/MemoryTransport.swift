@@ -165,7 +165,12 @@ private struct MemoryTransport: Transport {
             let retryAfter = headers.retryAfter(at: WallClock.unixTime())
             let status = WebSocketDecision.refusalStatus(status)
             entry.acceptor.loop.execute { [acceptor = entry.acceptor] in acceptor.value.noteRefusal(status) }
-            throw .httpStatus(status, retryAfter: retryAfter)
+            throw .refusedRequest(
+                status: status,
+                retryAfter: retryAfter,
+                path: request.path,
+                headers: request.headers
+            )
         }
     }
 }

@@ -28,10 +28,14 @@ struct BrokerTests {
 
     @Test("A broker ends the connection of a client whose identifier another client takes over (MQTT-3.1.4-2)")
     func takeover() async throws {
-        let server = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let (events, continuation) = AsyncStream.makeStream(of: ServerEvent.self)
+        let server = try await EmbeddedServer.startBroker("mqtt://127.0.0.1:0", observer: { continuation.yield($0) })
         let first = try await connect(server, "client-id=ann")
         let second = try await connect(server, "client-id=ann&subscribe=t&publish=t")
-        #expect(await first.closed().initiator == .peer)
+        let reason = await first.closed()
+        #expect(reason.initiator == .peer && reason.text.hasSuffix("another client may use the same client-id 'ann'"))
+        let event = await events.first { _ in true }
+        #expect(event?.reason.text == "another client took over this client identifier, 'ann'")
         #expect(await second.send(Payload(text: "still here")).isSuccess)
         #expect(try await second.receive()?.bytes == Array("still here".utf8))
         await second.close()

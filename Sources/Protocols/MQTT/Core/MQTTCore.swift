@@ -359,7 +359,7 @@ extension MQTTCore {
         _ context: inout CoreContext
     ) throws(TransportError) -> CoreEvent? {
         guard case .client(let configuration) = side else { throw violation("CONNACK came to a server") }
-        guard code == 0 else { return try refused(.connack(code)) }
+        guard code == 0 else { return try refused(.connack(code, to: configuration)) }
         guard !(sessionPresent && configuration.cleanSession) else {
             throw violation("CONNACK says that a session is present, but a clean one was requested (MQTT-3.2.2-1)")
         }
@@ -753,8 +753,17 @@ extension MQTTCore {
                 throw TransportError(.connectionLost, .open, "the peer closed the connection \(missing)")
             }
             state = .closed
-            return .closed(CloseReason(.peer, text: "the broker closed the connection"))
+            return .closed(CloseReason(.peer, text: "the broker closed the connection\(rivalHint)"))
         }
+    }
+
+    /// The advice after a close by the broker, which has no reason: another client with this identifier may have connected
+    /// (MQTT-3.1.4-2). A random identifier belongs to this client alone.
+    private var rivalHint: String {
+        guard case .client(let configuration) = side, let name = configuration.clientID, !name.isEmpty else {
+            return ""
+        }
+        return "; if this repeats, another client may use the same client-id '\(String(excerptOf: name.utf8))'"
     }
 
     package mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {
@@ -790,5 +799,18 @@ extension MQTTCore {
 
     func violation(_ sentence: String) -> TransportError {
         TransportError(.protocolViolation, state == .open ? .open : .handshake, sentence)
+    }
+}
+
+extension TransportError {
+    /// The error for a CONNACK that refuses a client. It says which credentials the client has not sent.
+    fileprivate static func connack(_ returnCode: UInt8, to configuration: MQTTConfiguration) -> TransportError {
+        var error = TransportError.connack(returnCode)
+        let isAboutCredentials = error.code == .authenticationFailed || error.code == .forbidden
+        guard isAboutCredentials, configuration.password == nil else { return error }
+        error.reason +=
+            "; no \(configuration.user == nil ? "user name" : "password") was sent: write it into the URL, as in "
+            + "mqtt://USER:PASSWORD@host, or return it from the preparation"
+        return error
     }
 }

@@ -55,7 +55,12 @@ enum ClientHandshake {
         let status = try status(head.startLine)
         guard status == 101 else {
             if status < 200 { return .interim }
-            var error = TransportError.httpStatus(status, retryAfter: head.headers.retryAfter(at: unixTime))
+            var error = TransportError.refusedRequest(
+                status: status,
+                retryAfter: head.headers.retryAfter(at: unixTime),
+                path: configuration.path,
+                headers: configuration.headers
+            )
             if let hint = hint(status, head, isEncrypted: isEncrypted) { error.reason += hint }
             throw error
         }
@@ -119,10 +124,7 @@ enum ClientHandshake {
         return ", \(excerpt(String(Substring(phrase))))"
     }
 
-    /// A part of untrusted text that can be shown anywhere.
-    private static func excerpt(_ text: String) -> String {
-        String(decoding: text.utf8.prefix(80).map { $0 >= 0x20 && $0 < 0x7f ? $0 : UInt8(ascii: "?") }, as: UTF8.self)
-    }
+    private static func excerpt(_ text: String) -> String { String(excerptOf: text.utf8) }
 
     private static func single(_ name: String, _ head: HTTPHead) throws(TransportError) -> String? {
         let values = head.headers.values(name)
@@ -136,6 +138,30 @@ enum ClientHandshake {
 }
 
 extension TransportError {
+    /// Returns the error for the status with which a server has refused a request. It says what the request shows about the
+    /// cause.
+    ///
+    /// - Parameter path: the path of the request. A query, which may be secret, is not shown.
+    package static func refusedRequest(
+        status: Int,
+        retryAfter: Duration?,
+        path: String,
+        headers: [HTTPHeader]
+    ) -> TransportError {
+        var error = TransportError.httpStatus(status, retryAfter: retryAfter)
+        switch status {
+        case 401 where headers.values("Authorization").isEmpty:
+            error.reason +=
+                "; no Authorization header was sent: set it in headers or in the preparation, or write "
+                + "USER:PASSWORD@ before the host of the URL"
+        case 404, 410:
+            error.reason +=
+                "; the path of the request is '\(String(excerptOf: path.utf8.prefix { $0 != UInt8(ascii: "?") }))'"
+        default: break
+        }
+        return error
+    }
+
     /// Creates the error of a client for a response whose head cannot be read.
     init(response error: HTTPHeadError) {
         self =

@@ -50,8 +50,7 @@ package enum RequestAdmission {
 
     /// Returns the part of a header's value that can be shown safely.
     private static func excerpt(_ text: String) -> String {
-        let bytes = text.utf8.prefix(200).map { $0 >= 0x20 && $0 < 0x7f ? $0 : UInt8(ascii: "?") }
-        return String(decoding: bytes, as: UTF8.self) + (text.utf8.count > bytes.count ? "..." : "")
+        String(excerptOf: text.utf8, limit: 200)
     }
 
     // MARK: Rules

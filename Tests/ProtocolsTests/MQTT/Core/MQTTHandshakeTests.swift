@@ -102,9 +102,29 @@ struct MQTTHandshakeTests {
         var client = try mqttClient()
         client.start()
         client.feed([0x20, 2, 0, returnCode])
-        #expect(client.failure == .connack(returnCode))
-        #expect(client.failure?.code == code)
+        #expect(client.failure?.reason.hasPrefix(TransportError.connack(returnCode).reason) == true)
+        #expect(client.failure?.detail == Int(returnCode) && client.failure?.code == code)
         #expect(client.events.isEmpty)
+    }
+
+    @Test("The error of a refused CONNECT says which credentials it did not have", arguments: [4, 5] as [UInt8])
+    func missingCredentials(returnCode: UInt8) throws {
+        func reason(_ change: (inout MQTTConfiguration) -> Void) throws -> String {
+            var client = try mqttClient(change)
+            client.start()
+            client.feed([0x20, 2, 0, returnCode])
+            return try #require(client.failure?.reason)
+        }
+        let advice =
+            "was sent: write it into the URL, as in mqtt://USER:PASSWORD@host, or return it from the preparation"
+        let general = TransportError.connack(returnCode).reason
+        #expect(try reason { _ in } == "\(general); no user name \(advice)")
+        #expect(try reason { $0.user = "ann" } == "\(general); no password \(advice)")
+        let both = try reason {
+            $0.user = "ann"
+            $0.password = Array("secret".utf8)
+        }
+        #expect(both == general)
     }
 
     @Test("The decision of a server reaches its client", arguments: MQTTConnackCode.allCases)

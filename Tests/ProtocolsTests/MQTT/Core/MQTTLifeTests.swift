@@ -210,6 +210,20 @@ struct MQTTLifeTests {
         #expect(client.closeReason?.initiator == .peer)
     }
 
+    @Test("After a close by the broker, a client with an identifier of its own learns that another one may use it")
+    func rival() throws {
+        func text(_ name: String?) throws -> String? {
+            var client = try mqttClient { $0.clientID = name }
+            client.openByHand()
+            client.endInput()
+            return client.closeReason?.text
+        }
+        let closed = "the broker closed the connection"
+        #expect(try text(nil) == closed && text("") == closed)
+        #expect(try text("ann\u{1b}") == "\(closed); if this repeats, another client may use the same client-id 'ann?'")
+        #expect(try text(String(repeating: "x", count: 1000))?.hasSuffix("x...'") == true)
+    }
+
     @Test("A connection that ends within a packet or without DISCONNECT is lost")
     func lost() throws {
         var client = try mqttClient()

@@ -163,8 +163,32 @@ struct ClientHandshakeTests {
     func status(status: Int, code: TransportError.Code) throws {
         var client = try Self.client()
         client.feed(text("HTTP/1.1 \(status) Whatever\r\nRetry-After: 30\r\nContent-Length: 4\r\n\r\nbody"))
-        #expect(client.failure == .httpStatus(status, retryAfter: .seconds(30)))
+        let expected = TransportError.httpStatus(status, retryAfter: .seconds(30))
+        #expect(client.failure?.reason.hasPrefix(expected.reason) == true)
+        #expect(client.failure?.detail == status && client.failure?.retryAfter == .seconds(30))
         #expect(client.failure?.code == code)
+    }
+
+    @Test("A refusal for credentials says whether the request had any")
+    func missingCredentials() throws {
+        var without = try Self.client()
+        without.feed(text("HTTP/1.1 401 Unauthorized\r\n\r\n"))
+        let missing = try #require(without.failure?.reason)
+        #expect(missing.contains("no Authorization header was sent: set it in headers or in the preparation"))
+        #expect(missing.contains("USER:PASSWORD@"))
+        var with = try Self.client { $0.headers = [try HTTPHeader("authorization", "Bearer secret")] }
+        with.feed(text("HTTP/1.1 401 Unauthorized\r\n\r\n"))
+        #expect(with.failure == .httpStatus(401))
+    }
+
+    @Test("A refusal of a path quotes it without its query, and shortens it", arguments: [404, 410])
+    func unknownPath(status: Int) throws {
+        var client = try Self.client()
+        client.feed(text("HTTP/1.1 \(status) Gone\r\n\r\n"))
+        #expect(client.failure?.reason.hasSuffix("HTTP \(status); the path of the request is '/chat'") == true)
+        var long = try Self.client { $0.path = "/" + String(repeating: "x", count: 500) + "?token=secret" }
+        long.feed(text("HTTP/1.1 \(status) Gone\r\n\r\n"))
+        #expect(long.failure?.reason.hasSuffix("xxx...'") == true && (long.failure?.reason.count ?? 500) < 200)
     }
 
     @Test(
