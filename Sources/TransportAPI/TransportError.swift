@@ -5,6 +5,8 @@ public struct TransportError: Error, Sendable, Hashable {
     public enum Phase: String, Sendable, Hashable, CaseIterable {
         /// Reading the URL or the options.
         case configure
+        /// Opening the socket of a server.
+        case listen
         /// Resolving the name.
         case resolve
         /// Opening the connection.

@@ -300,7 +300,11 @@ public struct TransportRegistry: Sendable {
         } catch {
             guard error.phase == .connect, error.detail != nil else { throw error }
             var named = error
+            named.phase = .listen
             named.reason = "cannot listen at \(endpoint): \(error.reason)"
+            if error.code == .addressInUse {
+                named.reason += ": another process uses the port; choose another one, or port 0"
+            }
             throw named
         }
     }

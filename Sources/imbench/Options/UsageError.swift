@@ -63,6 +63,8 @@ func refusePlain(_ endpoints: [Endpoint], _ options: Options) throws(UsageError)
 func failure(_ error: TransportError, at url: String, _ option: String) -> any Error {
     let address = (try? Endpoint(url).address) ?? url
     if error.code == .invalidConfiguration { return UsageError("\(option) \(address): \(error.reason)") }
+    // Such an error names the URL.
+    if error.phase == .listen { return SystemFailure(error.reason) }
     return SystemFailure("\(address): \(error.sentence)")
 }
 
