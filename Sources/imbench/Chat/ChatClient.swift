@@ -25,6 +25,10 @@ final class ChatClient {
     private var conversation: ChatConversation
     private var channel: Channel<ChatMessage>?
     private(set) var state = SupervisorState.idle
+    /// Whether there was a connection.
+    private(set) var hasOpened = false
+    /// Why the last attempt has failed, or the last connection has ended.
+    private(set) var lastReason: String?
     private var waiters: [UnsafeContinuation<Void, Never>] = []
 
     private init(_ setup: ChatSetup, _ display: any ChatDisplay, on loop: EventLoop) {
@@ -97,6 +101,11 @@ final class ChatClient {
         case .state(let state):
             self.state = state
             display.show(.status(state.words))
+            switch state {
+            case .open: hasOpened = true
+            case .waiting(_, let reason): lastReason = reason.words
+            default: break
+            }
             if case .open(_, isResumed: false) = state { run(client) { $0.began(&$1) } }
             wake()
         case .sessionLost: display.show(.status("the server has lost the session; unconfirmed messages are sent again"))
@@ -168,11 +177,16 @@ extension SupervisorState {
         case .open(_, let isResumed): return isResumed ? "open, session resumed" : "open, new session"
         case .waiting(let delay, let reason):
             let seconds = fixed(Double(delay.wholeNanoseconds) / 1e9, 1)
-            return "\(reason.error?.sentence ?? "\(reason)"); next attempt in \(seconds) s"
+            return "\(reason.words); next attempt in \(seconds) s"
         case .offline: return "offline"
         case .suspended: return "suspended"
         case .closed(let reason):
-            return reason.initiator == .user ? "closed" : "closed: \(reason.error?.sentence ?? "\(reason)")"
+            return reason.initiator == .user ? "closed" : "closed: \(reason.words)"
         }
     }
+}
+
+extension CloseReason {
+    /// The sentence of the error, or what the peer has said.
+    fileprivate var words: String { error?.sentence ?? "\(self)" }
 }

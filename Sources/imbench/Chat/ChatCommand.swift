@@ -18,7 +18,11 @@ func chat(_ options: Options) throws -> Int32 {
             try tryBlocking(on: .shared) { () async throws(TransportError) in try await ChatClient.start(setup, display)
             }
         }
-        return ChatSession(client: client, display: display)
+        return ChatSession(
+            client: client,
+            display: display,
+            connectTimeout: setup.configuration.supervisor.connectTimeout
+        )
     }
     let style = Style(isOn: Terminal.allowsColour(STDOUT_FILENO))
     if var screen = ChatScreen(style: style) {
@@ -44,10 +48,12 @@ private struct ChatSession {
 
     let client: LoopBound<ChatClient>
     let display: any ChatDisplay
+    /// How long the end of the input waits for the first connection.
+    let connectTimeout: Duration
 
     /// Sends the lines of `input` until it ends, and waits for acknowledgements.
     func run(_ input: inout some LineSource & ~Copyable) -> Int32 {
-        var wasFull = false
+        var (wasFull, isUnconnected) = (false, false)
         reading: while !Interruption.isRequested, !isFinal {
             // While too many messages are in flight, no input is read.
             let isFull = inFlight >= ChatClient.inFlightLimit
@@ -64,6 +70,10 @@ private struct ChatSession {
             case .tooLong: display.show(.status("a line of more than \(LineInput.longestLine) bytes was not sent"))
             case .end:
                 input.close()
+                if inFlight == 0, !waitForConnection() {
+                    isUnconnected = true
+                    break reading
+                }
                 if inFlight > 0 {
                     let count = inFlight == 1 ? "a message is" : "\(inFlight) messages are"
                     display.show(.status("waiting until \(count) acknowledged; Ctrl-C gives up"))
@@ -86,9 +96,29 @@ private struct ChatSession {
             return left
         }
         if left > 0 { display.show(.status("\(left) messages were not acknowledged")) }
-        return left == 0 && !hasFailed ? ExitStatus.good : ExitStatus.failed
+        return left == 0 && !hasFailed && !isUnconnected ? ExitStatus.good : ExitStatus.failed
     }
 
+    /// Waits for the first connection until the connect timeout is over, or the chat has ended by an error. Without one, shows
+    /// the last reason and returns `false`.
+    private func waitForConnection() -> Bool {
+        let deadline = Clocks.monotonic() + connectTimeout.wholeNanoseconds
+        // An attempt that takes the whole time gets a reason right after it.
+        while !Interruption.isRequested, !isFinal, !hasOpened,
+            Clocks.monotonic() < deadline + (lastReason == nil ? 1_000_000_000 : 0)
+        {
+            _ = poll(nil, 0, 20)
+        }
+        // The state has shown a final error.
+        guard !hasOpened, !isFinal, !Interruption.isRequested else { return hasOpened }
+        display.show(
+            .status("no connection within \(connectTimeout.settingText)" + (lastReason.map { ": \($0)" } ?? ""))
+        )
+        return false
+    }
+
+    private var lastReason: String? { runBlocking(on: .shared) { [client] in client.value.lastReason } }
+    private var hasOpened: Bool { runBlocking(on: .shared) { [client] in client.value.hasOpened } }
     private var isFinal: Bool { runBlocking(on: .shared) { [client] in client.value.state.isFinal } }
     private var isOpen: Bool { runBlocking(on: .shared) { [client] in client.value.state.isOpen } }
 

@@ -90,6 +90,7 @@ func runOverNetworks(_ options: Options) throws -> Int32 {
     spinners?.stop()
     results.wasCutShort = Interruption.isRequested
     try target.write(results.report, options)
+    results.writeFailures()
     stage.close()
     return options.status(of: results.rows, hasFailed: results.hasFailed)
 }

@@ -72,7 +72,7 @@ final class EchoBench {
     /// Bytes a day, by transport; they are the same for all codecs and sizes.
     private var keepalive: [String: Double?] = [:]
     /// Why no row of a transport can be measured. Its first row fails with this.
-    private var failures: [String: String] = [:]
+    private var failures: [String: (sentence: String, error: TransportError?)] = [:]
     /// The descriptors that this process may have, and how many of them are left for connections.
     private let descriptors: Int
     private var descriptorsLeft: Int
@@ -109,9 +109,10 @@ final class EchoBench {
             let message = Payload(bytes, kind: format.isText ? .text : .binary)
             let probe = EchoProbe(message: message, limits: limits, loop: stage.clientLoop)
             let failure = runInterruptibly(on: stage.clientLoop) { await probe.failure(of: transport) }
-            if let failure { failures[endpoint.scheme] = stage.failure(failure, of: endpoint.scheme) }
+            if let failure { failures[endpoint.scheme] = (stage.failure(failure, of: endpoint.scheme), failure) }
         } catch {
-            if !Interruption.isRequested { failures[endpoint.scheme] = stage.failure(error, of: endpoint.scheme) }
+            guard !Interruption.isRequested else { return }
+            failures[endpoint.scheme] = (stage.failure(error, of: endpoint.scheme), error as? TransportError)
         }
     }
 
@@ -177,7 +178,7 @@ final class EchoBench {
                 return entry
             }
             if let failure = failures[key.transport] {
-                entry.row.outcome = .failed(failure)
+                entry.row.fail(failure.sentence, failure.error)
                 return entry
             }
             let loop = stage.clientLoop
@@ -229,9 +230,9 @@ final class EchoBench {
             }
         } catch {
             guard !Interruption.isRequested else { return entry }
-            let failure = stage.failure(error, of: key.transport)
+            let failure = (sentence: stage.failure(error, of: key.transport), error: error as? TransportError)
             failures[key.transport] = failure
-            entry.row.outcome = .failed(failure)
+            entry.row.fail(failure.sentence, failure.error)
         }
         return entry
     }
@@ -270,7 +271,7 @@ final class EchoBench {
         if options.warmup > .zero {
             slice.end = Clocks.now().advanced(by: options.warmup).nanoseconds
             _ = run(entry.clients.map { ($0, slice) })
-            entry.row.outcome = outcome(entry.clients)
+            noteFailure(of: entry.clients, in: &entry.row)
             guard entry.row.outcome == .measured, !Interruption.isRequested else { return }
         }
         slice.end = Clocks.now().advanced(by: duration).nanoseconds
@@ -285,7 +286,7 @@ final class EchoBench {
         )
         // Beside a picture, bytes and CPU time are not those of the messages alone.
         if !slice.hasPicture { entry.costs.add(from: before, to: statistics(entry.clients)) }
-        entry.row.outcome = outcome(entry.clients)
+        noteFailure(of: entry.clients, in: &entry.row)
 
         var (rtt, pictures) = (Histogram(), Histogram())
         for outcome in outcomes {
@@ -338,10 +339,12 @@ final class EchoBench {
         }
     }
 
-    /// The outcome of the clients, which is a failure as soon as one has failed.
-    private func outcome(_ clients: [EchoClient]) -> ResultRow.Outcome {
-        let failure = runBlocking(on: stage.clientLoop) { clients.lazy.compactMap { $0.summary.failure }.first }
-        return failure.map { .failed($0) } ?? .measured
+    /// A row has failed as soon as one of its clients has.
+    private func noteFailure(of clients: [EchoClient], in row: inout ResultRow) {
+        let first = runBlocking(on: stage.clientLoop) {
+            clients.lazy.compactMap { client in client.summary.failure.map { ($0, client.error) } }.first
+        }
+        if let (sentence, error) = first { row.fail(sentence, error) }
     }
 
     private func statistics(_ clients: [EchoClient]) -> [ConnectionStatistics] {

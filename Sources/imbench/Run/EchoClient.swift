@@ -173,6 +173,9 @@ final class EchoClient: Sendable {
         let held = state.value
         return (held.tracker.accounts, held.errors + (held.picture?.errors ?? 0), held.failure)
     }
+
+    /// The error of the connection, if it was the first error. Call it on the loop.
+    var error: TransportError? { state.value.ownError }
 }
 
 /// The state of an ``EchoClient`` on the loop.
@@ -211,6 +214,8 @@ final class EchoState {
     private var isSilent = false
     private(set) var errors = 0
     private var ownFailure: String?
+    /// The error of which ``ownFailure`` is the sentence, if there is one.
+    private(set) var ownError: TransportError?
     let picture: PictureSender?
 
     /// The first error of the messages, or that of the picture.
@@ -381,7 +386,7 @@ final class EchoState {
         case .written, .acknowledged: return true
         case .rejected(let error), .unknown(let error):
             // A cancelled message counts as in flight, and `settle` counts it as lost.
-            return error.code == .cancelled ? false : fail(error.sentence, number)
+            return error.code == .cancelled ? false : fail(error, number)
         case .expired: return fail("a message expired", number)
         }
     }
@@ -399,7 +404,7 @@ final class EchoState {
                 }
                 payload = received
             } catch {
-                if error.code != .cancelled { _ = fail(error.sentence, nil) }
+                if error.code != .cancelled { _ = fail(error, nil) }
                 return nil
             }
             if let picture, picture.isShared, PictureSender.isPiece(payload.bytes) {
@@ -439,6 +444,11 @@ final class EchoState {
         outcome?.rtt.record(now - (isOpenLoop ? intended[slot] : sent[slot]))
         outcome?.service.record(now - sent[slot])
         return now
+    }
+
+    private func fail(_ error: TransportError, _ number: UInt64?) -> Bool {
+        if ownFailure == nil { ownError = error }
+        return fail(error.sentence, number)
     }
 
     private func fail(_ sentence: String, _ number: UInt64?) -> Bool {

@@ -1,3 +1,5 @@
+import TransportAPI
+
 /// The measurements of one run.
 struct RunResults: Sendable {
     var environment: Environment
@@ -18,6 +20,21 @@ struct RunResults: Sendable {
     var networks: [NetworkUse] = []
     /// The size of the picture beside the messages; `nil` without one.
     var pictureBytes: Int?
+
+    /// A line for each error, with the first row that has failed with it. In a table, errors are broken into lines.
+    var failures: [String] {
+        var known: Set<String> = []
+        return rows.compactMap { row in
+            guard let failure = row.failure, known.insert(failure).inserted else { return nil }
+            let place = [row.network, row.transport, row.codec, "\(row.size)"].compactMap { $0 }
+            return "\(place.joined(separator: ", ")): \(failure)"
+        }
+    }
+
+    /// Writes the errors to standard error.
+    func writeFailures() {
+        for failure in failures { remark(failure) }
+    }
 
     /// Whether any row failed, or its accounts do not close.
     var hasFailed: Bool { rows.contains(where: \.hasFailed) }
@@ -61,6 +78,8 @@ struct ResultRow: Sendable {
     var size: Int
     var loop = Loop.closed
     var outcome = Outcome.measured
+    /// The error of a row that has failed, if it is one of a transport.
+    var error: TransportError?
     /// Round-trip times; in the open loop from the intended send time.
     var rtt: Latency?
     /// The distribution of ``rtt``, for the chart.
@@ -100,11 +119,23 @@ struct ResultRow: Sendable {
         return !accountsClose
     }
 
+    /// Notes that the row has failed.
+    mutating func fail(_ sentence: String, _ error: TransportError?) {
+        outcome = .failed(sentence)
+        self.error = error
+    }
+
     /// The pictures, unless the row is the one without.
     var sentPicture: PictureFigures? { picture.flatMap { $0.place == .none ? nil : $0 } }
 
     /// Whether the accounts of the messages close, and those of the pieces of pictures.
     var accountsClose: Bool { accounts.closes && picture?.pieces.closes != false }
+
+    /// The whole error of a row that has failed.
+    var failure: String? {
+        guard case .failed(let reason) = outcome else { return nil }
+        return error.map { "\($0)" } ?? reason
+    }
 
     /// Why there are no numbers.
     var reason: String? {

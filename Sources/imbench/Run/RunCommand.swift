@@ -46,6 +46,7 @@ func runComparison(_ given: Options) throws -> Int32 {
         )
     }
     try target.write(results.report, options)
+    results.writeFailures()
     rows.close()
     stage.close()
     return options.status(of: results.rows, hasFailed: results.hasFailed)
