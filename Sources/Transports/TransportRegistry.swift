@@ -131,8 +131,9 @@ public struct TransportRegistry: Sendable {
     ])
 
     /// Other names for transports, with the scheme that this package uses.
-    private static let otherNames = [
-        "http": "ws", "https": "wss", "ssl": "tls", "tcps": "tls", "tcp+tls": "tls", "mqtt+tls": "mqtts",
+    static let otherNames = [
+        "http": "ws", "https": "wss", "websocket": "ws", "ssl": "tls", "tcps": "tls", "tcp+tls": "tls",
+        "mqtt+tls": "mqtts",
         "mqtt+ssl": "mqtts", "mqtt+https": "mqtt+wss", "udps": "dtls", "udp+dtls": "dtls",
     ]
 

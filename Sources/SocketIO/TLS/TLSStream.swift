@@ -169,7 +169,7 @@ package final class TLSStream: ByteStream {
         if !hasReceivedRecord, isAlertOfPlainServer(input.bytes(record)) {
             fail(
                 .plainText,
-                "the server refused the TLS handshake by the alert that plain servers send: use the URL's plain scheme, or the port where the server speaks TLS"
+                "the server refused the TLS handshake by the alert that plain servers send: use the URL's plain scheme, such as ws:// instead of wss://, or the port where the server speaks TLS"
             )
             return failed()
         }
@@ -403,7 +403,7 @@ package final class TLSStream: ByteStream {
         let seen = bytes.prefix(16).prefix { $0 >= 0x20 && $0 < 0x7f }
         let quoted = seen.count < 4 ? "" : " (\"\(String(decoding: seen, as: UTF8.self))\")"
         return side == .client
-            ? "the server sent plain text\(quoted) where TLS was expected: use the URL's plain scheme, or the port where the server speaks TLS"
+            ? "the server sent plain text\(quoted) where TLS was expected: use the URL's plain scheme, such as ws:// instead of wss://, or the port where the server speaks TLS"
             : "the client sent plain text\(quoted) where TLS was expected: it must use an encrypted scheme, such as wss:// instead of ws://"
     }
 

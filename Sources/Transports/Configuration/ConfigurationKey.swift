@@ -8,6 +8,8 @@ struct ConfigurationKey<Target>: Sendable {
     var name: String
     /// The allowed values.
     var allowed: String
+    /// The allowed words, if its value is one of a few.
+    var words: [String]
     /// Its meaning, in one line.
     var meaning: String
     /// The text of the value in `target`, as in the file. Empty for an object.
@@ -28,6 +30,7 @@ struct ConfigurationKey<Target>: Sendable {
         self.meaning = meaning
         self.inner = inner
         allowed = format.allowed
+        words = format.words
         shown = { format.shown($0[keyPath: property]) }
         apply = { (target, value) throws(TransportError) in target[keyPath: property] = try format.read(value) }
     }
@@ -42,7 +45,7 @@ struct ConfigurationObject<Target>: Sendable {
 
     /// Reads an object into `target`, whose properties are the defaults.
     func read(_ value: ConfigurationValue, into target: inout Target) throws(TransportError) {
-        guard let members = value.members else { throw value.wrong("an object") }
+        guard let members = value.members else { throw value.wrong("an object\(example(for: value))") }
         for member in members {
             guard let key = keys.first(where: { $0.name.hasSameUTF8(as: member.name) }) else {
                 throw value.unknown(member, allowed: keys.map(\.name))
@@ -50,6 +53,12 @@ struct ConfigurationObject<Target>: Sendable {
             try key.apply(&target, value.value(of: member))
         }
         try check(target, value)
+    }
+
+    /// Returns the object that is meant by a word for one of its keys: `, such as {"mode": "session"}`.
+    private func example(for value: ConfigurationValue) -> String {
+        guard let word = value.string, let key = keys.first(where: { $0.words.contains(word) }) else { return "" }
+        return ", such as {\(key.name.debugDescription): \(word.debugDescription)}"
     }
 
     /// Returns one row for each key, including the keys of inner objects.

@@ -131,9 +131,12 @@ package struct ConfigurationValue: Sendable {
         document?.failure(at: offset ?? node.range.lowerBound, path, problem) ?? .configuration(path, problem)
     }
 
-    /// Returns the question for the nearest of `words`; empty if none is near.
+    /// Returns the question for the nearest of `words`, or for the transport that `typed` is another name of; empty if there is
+    /// none.
     static func suggestion(_ typed: String?, _ words: [String]) -> String {
-        guard let typed, let near = spellingSuggestion(for: typed, in: words) else { return "" }
+        guard let typed else { return "" }
+        let transport = TransportRegistry.otherNames[typed].flatMap { words.contains($0) ? $0 : nil }
+        guard let near = transport ?? spellingSuggestion(for: typed, in: words) else { return "" }
         return " did you mean \(near.debugDescription)?"
     }
 

@@ -118,7 +118,7 @@ extension JSONDocument {
     /// Describes the problem for a person who wrote the text by hand.
     private static func sentence(for error: CodecError, in bytes: [UInt8]) -> String {
         switch error.code {
-        case .truncated: return "the text ends before its last value does"
+        case .truncated: return ended(bytes)
         case .tooDeep: return "objects and arrays are nested deeper than \(maximumDepth) levels"
         case .tooManyElements: return "an object or array has too many elements"
         case .numberOutOfRange: return "the number is too large"
@@ -129,8 +129,13 @@ extension JSONDocument {
         }
     }
 
+    private static func ended(_ bytes: [UInt8]) -> String {
+        bytes.allSatisfy { $0 == 0x20 || $0 == 0x09 || $0 == 0x0A || $0 == 0x0D }
+            ? "the text is empty; an object in braces is expected" : "the text ends before its last value does"
+    }
+
     private static func unexpected(at offset: Int, in bytes: [UInt8]) -> String {
-        guard offset < bytes.count else { return "the text ends before its last value does" }
+        guard offset < bytes.count else { return ended(bytes) }
         let before = bytes[..<offset].last { $0 != 0x20 && $0 != 0x09 && $0 != 0x0A && $0 != 0x0D }
         switch bytes[offset] {
         case UInt8(ascii: "}"), UInt8(ascii: "]"):

@@ -69,6 +69,15 @@ struct ConfigurationErrorTests {
             (#""maximum-attempts": 1.5"#, #""maximum-attempts" is 1.5; allowed is 1 to 1000000, or null"#),
             (#""maximum-attempts": -1e300"#, #""maximum-attempts" is -1e300; allowed is 1 to 1000000, or null"#),
             (#""maximum-elapsed": "off""#, #""maximum-elapsed" is "off"; allowed is "10ms" to "1000h", or null"#),
+            (
+                #""delivery": "session""#,
+                #""delivery" is "session"; allowed is an object, such as {"mode": "session"}"#
+            ),
+            (#""delivery": "sesame""#, #""delivery" is "sesame"; allowed is an object"#),
+            (
+                #""outbox": "drop-oldest""#,
+                #""outbox" is "drop-oldest"; allowed is an object, such as {"when-full": "drop-oldest"}"#
+            ),
             (#""keepalive": 3"#, #""keepalive" is 3; allowed is an object"#),
             (#""keepalive": {"interval": "of"}"#, #""keepalive.interval" is "of"; did you mean "off"? "# + intervals),
             (#""keepalive": {"interval": null}"#, #""keepalive.interval" is null; "# + intervals),

@@ -8,8 +8,9 @@ struct JSONDocumentTests {
     @Test(
         "The error of invalid JSON has line and column",
         arguments: [
-            ("", "1:1: the text ends before its last value does"),
-            (" \n", "2:1: the text ends before its last value does"),
+            ("", "1:1: the text is empty; an object in braces is expected"),
+            (" \n", "2:1: the text is empty; an object in braces is expected"),
+            (" {\n", "2:1: the text ends before its last value does"),
             ("{\n  \"a\": 1,\n}", "3:1: a comma before a closing bracket is not allowed"),
             ("[1,]", "1:4: a comma before a closing bracket is not allowed"),
             ("{\r\n// x\r\n}", "2:1: JSON has no comments"),
@@ -96,7 +97,8 @@ struct JSONDocumentTests {
             let error = #expect(throws: TransportError.self) {
                 try TransportConfiguration(json: bytes[..<count], label: "x")
             }
-            #expect(error?.reason.contains("the text ends before its last value does") == true)
+            let problem = count == 0 ? "the text is empty" : "the text ends before its last value does"
+            #expect(error?.reason.contains(problem) == true)
         }
     }
 

@@ -118,7 +118,7 @@ struct SpellingTests {
     @Test(
         "Another name of a transport gets the right scheme",
         arguments: [
-            ("http", "ws"), ("https", "wss"), ("ssl", "tls"), ("tcps", "tls"), ("tcp+tls", "tls"),
+            ("http", "ws"), ("websocket", "ws"), ("https", "wss"), ("ssl", "tls"), ("tcps", "tls"), ("tcp+tls", "tls"),
             ("mqtt+ssl", "mqtts"), ("udps", "dtls"),
         ]
     )

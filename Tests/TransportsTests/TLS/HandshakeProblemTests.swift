@@ -181,7 +181,7 @@ struct HandshakeProblemTests {
         let error = await #expect(throws: TransportError.self) {
             try await TransportRegistry.standard.connect(endpoint)
         }
-        expect(try #require(error), .plainText, .secureHandshakeFailed, "use the URL's plain scheme")
+        expect(try #require(error), .plainText, .secureHandshakeFailed, "plain scheme, such as ws:// instead of wss://")
         let seen = try await events.firstError()
         #expect(seen.reason == "the client speaks TLS; this listener is plain: use \(server)://")
         #expect(seen.tlsProblem == .unexpectedTLS)

@@ -118,8 +118,7 @@ struct TLSConfigurationTests {
         expect(
             try await server(["certificate": certificate]),
             "key",
-            certificate,
-            "contains no private key in PEM format"
+            "is not set, and '\(certificate)' of certificate contains no private key in PEM format"
         )
         expect(try await client(["ca": missing]), "ca", missing, "No such file or directory")
         expect(try await client(["ca": text]), "ca", "contains no certificate in PEM format")

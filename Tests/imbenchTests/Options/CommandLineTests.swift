@@ -1,6 +1,9 @@
 import Foundation
+import SocketIO
 import TestSupport
 import Testing
+import TransportAPI
+import Transports
 
 @testable import imbench
 
@@ -22,6 +25,7 @@ struct CommandLineTests {
             ("run --assert wx.lost<1", ["--assert 'wx.lost<1': unknown transport 'wx'", "did you mean 'ws'?"]),
             ("run --assert ws.rtt.p98_us<1", ["unknown metric 'rtt.p98_us'", "allowed is rtt.min_us"]),
             ("run --url ws://127.0.0.1:1?frob=1", ["--url ws://127.0.0.1:1: ", "frob", "deflate"]),
+            ("run --transport websocket", [#"--transport is "websocket"; did you mean "ws"?"#]),
             ("run --url xs://h", [#"--url "xs://h""#, #"did you mean "ws"?"#]),
             ("run --url https://h", [#"--url "https://h""#, #"scheme is "https"; here it is wss://"#]),
             ("chat http://127.0.0.1:1 --name ann", ["'chat': URL", #"scheme is "http"; here it is ws://"#]),
@@ -51,6 +55,40 @@ struct CommandLineTests {
         #expect(outcome.status == ExitStatus.usage && !outcome.wasKilled && outcome.output.isEmpty)
         #expect(outcome.errorLines.count == 1 && outcome.errors.hasPrefix("imbench: "), "\(outcome.errors)")
         for part in parts { #expect(outcome.errors.contains(part), "\(outcome.errors)") }
+    }
+
+    @Test("A chat that never connects says why at the end of its input, and ends with status 1")
+    func unconnected() async throws {
+        let folder = try Folder()
+        let port = try ReservedPort(isDatagram: false)
+        try folder.write("chat.json", #"{"endpoints": ["ws://\#(port.address)"], "connect-timeout": "50ms"}"#)
+        let outcome = try await run("chat --name ann --config \(folder.path)/chat.json")
+        #expect(outcome.status == ExitStatus.failed && !outcome.wasKilled)
+        #expect(outcome.output.contains("· no connection within 50ms: connection refused at \(port.address)"))
+        folder.remove()
+    }
+
+    @Test("The error of rows that have failed is one line on standard error, with its phase and code")
+    func failedRows() async throws {
+        let port = try ReservedPort(isDatagram: false)
+        let outcome = try await run("run --url tcp://\(port.address) --transport tcp --codec json --quiet")
+        #expect(outcome.status == ExitStatus.failed)
+        let lines = outcome.errorLines.filter { $0.contains("refused") }
+        #expect(lines.count == 1, "\(outcome.errors)")
+        let line =
+            "imbench: tcp, json, 32: connect: connection refused at \(port.address): nothing listens there (refused "
+        #expect(lines.first?.hasPrefix(line) == true, "\(outcome.errors)")
+    }
+
+    @Test("A port in use is one line on standard error, with the URL once and advice")
+    func portInUse() async throws {
+        let listener = try await TransportRegistry.standard.listen("tcp://127.0.0.1:0")
+        let url = "tcp://127.0.0.1:\(listener.endpoint.port ?? 0)"
+        let outcome = try await run("serve --listen \(url)")
+        #expect(outcome.status == ExitStatus.failed && outcome.errorLines.count == 1)
+        #expect(outcome.errors.hasPrefix("imbench: cannot listen at \(url): bind: "), "\(outcome.errors)")
+        #expect(outcome.errors.hasSuffix(": another process uses the port; choose another one, or port 0\n"))
+        await listener.close()
     }
 
     @Test("Help and version are printed for each way to request them")

@@ -307,15 +307,17 @@ package final class OpenSSLContext: TLSContext, @unchecked Sendable {
             isFirst = false
         }
         if let problem { throw .setting("certificate", "has \(source), which cannot be used: \(problem)") }
-        try loadKey(settings.key ?? source, of: source, password)
+        try loadKey(settings.key, of: source, password)
     }
 
+    /// Loads the private key. Without a file of its own, it is in that of the certificate.
     private func loadKey(
-        _ source: TLSFile,
+        _ file: TLSFile?,
         of certificate: TLSFile,
         _ password: (@Sendable (String) -> String?)?
     ) throws(TLSSetupError) {
         let functions = library.functions.pointee
+        let source = file ?? certificate
         let question = PasswordQuestion(file: source.isText ? source.description : source.text, answer: password)
         let key = try withStream("key", source) { stream in
             functions.PEM_read_bio_PrivateKey_ex(
@@ -332,7 +334,15 @@ package final class OpenSSLContext: TLSContext, @unchecked Sendable {
             )
         }
         guard let key else {
-            guard question.wasAsked else { throw wrong("key", source) }
+            guard question.wasAsked else {
+                if file == nil, isMissing("key") {
+                    throw .setting(
+                        "key",
+                        "is not set, and \(certificate) of certificate contains no private key in PEM format"
+                    )
+                }
+                throw wrong("key", source)
+            }
             let reason =
                 password == nil
                 ? "is encrypted, and no password was given in code" : "cannot be decrypted with the given password"
@@ -401,12 +411,16 @@ package final class OpenSSLContext: TLSContext, @unchecked Sendable {
         return withExtendedLifetime(text) { body(stream) }
     }
 
-    private func wrong(_ setting: String, _ source: TLSFile) -> TLSSetupError {
+    /// Whether the last error is that a text has no object of the kind of this setting.
+    private func isMissing(_ setting: String) -> Bool {
         let problem = library.functions.pointee.ERR_peek_last_error() & 0x7f_ffff
-        let isEmpty = problem == noStartLine || setting == "key" && problem == unsupported
+        return problem == noStartLine || setting == "key" && problem == unsupported
+    }
+
+    private func wrong(_ setting: String, _ source: TLSFile) -> TLSSetupError {
         let kinds = ["ca": "certificate", "crl": "revocation list", "key": "private key"]
         let reason =
-            isEmpty
+            isMissing(setting)
             ? "contains no \(kinds[setting] ?? "certificate") in PEM format"
             : "cannot be used: \(library.errorText(last: true))"
         return .setting(setting, "has \(source), which \(reason)")
