@@ -121,7 +121,8 @@ async (seed, rounds) => {
         if (random(3) === 0) return damaged(protobuf(made))
         for (let count = random(3); count > 0; count--) {
             const holder = random(4) === 0 && isPlain(made.attributes) ? made.attributes : made
-            Object.defineProperty(holder, pick(names), { value: pick(values), enumerable: true, configurable: true, writable: true })
+            // A copy, because a value that is also changed could come to hold itself, which JSON cannot write.
+            Object.defineProperty(holder, pick(names), { value: structuredClone(pick(values)), enumerable: true, configurable: true, writable: true })
         }
         const bytes = [...encoder.encode(JSON.stringify(made))]
         return random(4) === 0 ? damaged(bytes) : bytes
