@@ -128,7 +128,7 @@ public struct TransportError: Error, Sendable, Hashable {
     /// The side that must change something to avoid the error.
     public var fault: Fault { code.row.fault }
     /// Whether another attempt, with nothing changed, can succeed.
-    public var isRetryable: Bool { code.row.retryable || tlsProblem == .notYetValid }
+    public var isRetryable: Bool { prospectOfAttempt == .again }
     /// The problem with the encryption; `nil` if the error has another cause.
     public var tlsProblem: TLSProblem? { detail.flatMap(TLSProblem.init) }
 }
@@ -246,38 +246,44 @@ extension TransportError {
 
 extension TransportError.Code {
     /// One row of the table that defines the meaning of each code.
-    package struct Row {
+    package struct Row: Sendable, Hashable {
         /// The side that must change something to avoid the error.
         package let fault: TransportError.Fault
-        /// Whether another attempt, with nothing changed, can succeed.
-        package let retryable: Bool
+        /// The prospect if an attempt has failed with it.
+        package let attempt: RetryPolicy.Prospect
+        /// The prospect if an open connection has ended with it.
+        package let open: RetryPolicy.Prospect
+        /// The prospect of a message that a connection has not taken because of it.
+        package let message: RetryPolicy.Prospect
+
+        fileprivate init(
+            _ fault: TransportError.Fault,
+            attempt: RetryPolicy.Prospect = .again,
+            open: RetryPolicy.Prospect = .again,
+            message: RetryPolicy.Prospect = .again
+        ) {
+            (self.fault, self.attempt, self.open, self.message) = (fault, attempt, open, message)
+        }
     }
 
     /// The row of this code.
     package var row: Row {
         switch self {
-        case .invalidConfiguration, .unsupported: Row(fault: .local, retryable: false)
-        case .nameNotFound: Row(fault: .network, retryable: true)
-        case .resolverFailed: Row(fault: .network, retryable: true)
-        case .refused: Row(fault: .peer, retryable: true)
-        case .unreachable, .networkDown: Row(fault: .network, retryable: true)
-        case .addressInUse, .permissionDenied: Row(fault: .local, retryable: false)
-        case .resourcesExhausted: Row(fault: .local, retryable: true)
-        case .timedOut: Row(fault: .network, retryable: true)
-        case .certificateRejected: Row(fault: .peer, retryable: false)
-        case .secureHandshakeFailed: Row(fault: .peer, retryable: false)
-        case .handshakeFailed: Row(fault: .peer, retryable: false)
-        case .authenticationFailed, .forbidden: Row(fault: .local, retryable: false)
-        case .notFound: Row(fault: .local, retryable: false)
-        case .serverUnavailable, .tooManyRequests: Row(fault: .peer, retryable: true)
-        case .closedByPeer: Row(fault: .peer, retryable: true)
-        case .connectionReset, .connectionLost, .keepaliveTimeout: Row(fault: .network, retryable: true)
-        case .protocolViolation, .invalidText: Row(fault: .peer, retryable: false)
-        case .messageTooLarge: Row(fault: .local, retryable: false)
-        case .bufferFull, .wouldBlock: Row(fault: .local, retryable: true)
-        case .acknowledgementTimeout: Row(fault: .peer, retryable: true)
-        case .closedByUser, .cancelled, .busy: Row(fault: .local, retryable: false)
-        case .systemError: Row(fault: .local, retryable: true)
+        case .nameNotFound, .resolverFailed, .unreachable, .networkDown, .timedOut, .connectionReset, .connectionLost,
+            .keepaliveTimeout:
+            Row(.network)
+        case .refused, .serverUnavailable, .tooManyRequests, .closedByPeer, .acknowledgementTimeout: Row(.peer)
+        case .resourcesExhausted, .bufferFull, .wouldBlock, .systemError: Row(.local)
+        case .authenticationFailed: Row(.local, attempt: .never, open: .never, message: .never)
+        case .invalidConfiguration, .forbidden: Row(.local, attempt: .elsewhere, open: .never, message: .never)
+        case .certificateRejected: Row(.peer, attempt: .elsewhere, open: .never)
+        case .unsupported: Row(.local, attempt: .elsewhere, open: .elsewhere, message: .never)
+        case .handshakeFailed: Row(.peer, attempt: .elsewhere, open: .elsewhere)
+        case .addressInUse, .permissionDenied, .notFound, .messageTooLarge, .cancelled, .busy:
+            Row(.local, attempt: .elsewhere, message: .never)
+        case .secureHandshakeFailed, .protocolViolation, .invalidText: Row(.peer, attempt: .elsewhere)
+        // A connection that this program has closed did not take the message, and the next one can.
+        case .closedByUser: Row(.local, attempt: .elsewhere)
         }
     }
 }

@@ -484,13 +484,13 @@ extension Delivery {
         if outcome == .acknowledged { blame.acknowledged() }
         if let position, position < outbox.sentCount {
             switch (style, outcome) {
-            case (.session, .rejected(let error)) where error.isFinal:
+            case (.session, .rejected(let error)) where error.refusesMessage:
                 // The message may have left over an earlier connection.
                 giveUp(position, outbox[position].isUnsent ? outcome : .unknown(error), at: now, &actions)
             case (.session, _):
                 // Only the peer's acknowledgement counts, whether the message was written or not.
                 break
-            case (_, .rejected(let error)) where !error.isFinal:
+            case (_, .rejected(let error)) where !error.refusesMessage:
                 // The connection has ended, and no part of the message has left, unless over an earlier connection. The
                 // message waits for the next connection, unless its caller has an outcome already.
                 if outbox[position].isReported, outbox[position].isUnsent { outbox.remove(at: position) }
@@ -610,7 +610,7 @@ extension Delivery {
         let entry = outbox.remove(at: position)
         switch outcome {
         case .rejected where !entry.isUnsent: finish(entry, .unknown(error), &actions)
-        case .rejected(let own) where !own.isFinal: finish(entry, .rejected(error), &actions)
+        case .rejected(let own) where !own.refusesMessage: finish(entry, .rejected(error), &actions)
         case .rejected, .expired: finish(entry, outcome, &actions)
         // In a session, only the peer's acknowledgement counts, and none can come any more.
         case .acknowledged where style != .session, .written where style == .plain: finish(entry, outcome, &actions)
@@ -736,13 +736,6 @@ extension Delivery {
 }
 
 extension TransportError {
-    /// Whether another connection would refuse the message too.
-    var isFinal: Bool {
-        // The end of the connection is no property of a message that came too late for it.
-        guard phase != .closing else { return false }
-        return fault == .local && code != .closedByUser && !isRetryable || code == .invalidText && detail == nil
-    }
-
     static let tooMuchEarly = TransportError(
         .resourcesExhausted,
         .open,

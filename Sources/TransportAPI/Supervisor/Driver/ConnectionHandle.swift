@@ -174,7 +174,7 @@ final class ConnectionHandle {
 
     private func settled(_ id: MessageID?, _ outcome: SendOutcome) {
         // The connection is unusable, and the message waits for the next one.
-        if case .rejected(let error) = outcome, !error.isFinal { giveUp(error) }
+        if case .rejected(let error) = outcome, !error.refusesMessage { giveUp(error) }
         if let id { owner.happened(.settled(id, outcome), on: number) }
     }
 

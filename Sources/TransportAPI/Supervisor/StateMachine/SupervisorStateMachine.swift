@@ -51,7 +51,7 @@ package struct SupervisorStateMachine: Sendable {
     /// The endpoint of the last connection that opened.
     var goodEndpoint = 0
     /// The endpoints that are not tried, and until when.
-    var setAside: [Int: RetryDecision.SetAside] = [:]
+    var setAside: [Int: RetryPolicy.SetAside] = [:]
     /// The endpoints that have accepted a connection.
     var worked: Set<Int> = []
     /// The time before which an endpoint must not be tried.
@@ -585,16 +585,16 @@ extension SupervisorStateMachine {
         carryOut(decision(error, .attempt), CloseReason(error), .attempt, at: now, using: &random, &actions)
     }
 
-    private func decision(_ error: TransportError?, _ stage: RetryDecision.Stage) -> RetryDecision {
-        let history: RetryDecision.History = worked.isEmpty ? .none : worked.contains(endpoint) ? .this : .others
-        return RetryDecision(error, stage, history, hasRefreshed: hasRefreshed)
+    private func decision(_ error: TransportError?, _ stage: RetryPolicy.Stage) -> RetryPolicy.Decision {
+        let history: RetryPolicy.History = worked.isEmpty ? .none : worked.contains(endpoint) ? .this : .others
+        return RetryPolicy.decide(error, stage, history, hasRefreshed: hasRefreshed)
     }
 
     /// Carries out the decision about ``endpoint``.
     private mutating func carryOut(
-        _ decision: RetryDecision,
+        _ decision: RetryPolicy.Decision,
         _ reason: CloseReason,
-        _ stage: RetryDecision.Stage,
+        _ stage: RetryPolicy.Stage,
         at now: Instant,
         using random: inout RandomSource,
         _ actions: inout [SupervisorAction]
@@ -698,12 +698,14 @@ extension SupervisorStateMachine {
         leaveConnection(evidence, at: now, &actions)
         endpoint = goodEndpoint
         failures += 1
-        // A connection can open before the peer has accepted it (MQTT with `early-publish=on`).
-        let stage = reason.error?.phase == .handshake ? RetryDecision.Stage.early : .open
-        if stage == .open { accepted(hasRefused: reason.error?.code == .authenticationFailed) }
-        // The peer has refused a message, and not this client.
-        let decision = evidence.namesMessage && hasWorked ? .retry : decision(reason.error, stage)
-        if stage == .open { judgeStability(at: now, keepsSetAside: decision == .setAside(.untilAnotherIsStable)) }
+        let stage: RetryPolicy.Stage =
+            if evidence.namesMessage && hasWorked { .refusedMessage } else {
+                // A connection can open before the peer has accepted it (MQTT with `early-publish=on`).
+                reason.error?.phase == .handshake ? .early : .open
+            }
+        if stage != .early { accepted(hasRefused: reason.error?.code == .authenticationFailed) }
+        let decision = decision(reason.error, stage)
+        if stage != .early { judgeStability(at: now, keepsSetAside: decision == .setAside(.untilAnotherIsStable)) }
         if let error = reason.error { noteRetryAfter(of: error, at: now) }
         carryOut(decision, reason, stage, at: now, using: &random, &actions)
     }

@@ -1,17 +1,18 @@
+import Foundation
 import Primitives
 import Testing
 
 @testable import TransportAPI
 
 @Suite("The table of retries")
-struct RetryDecisionTests {
+struct RetryPolicyTests {
     private func decide(
         _ error: TransportError?,
-        _ stage: RetryDecision.Stage = .attempt,
-        _ history: RetryDecision.History = .none,
+        _ stage: RetryPolicy.Stage = .attempt,
+        _ history: RetryPolicy.History = .none,
         hasRefreshed: Bool = true
-    ) -> RetryDecision {
-        RetryDecision(error, stage, history, hasRefreshed: hasRefreshed)
+    ) -> RetryPolicy.Decision {
+        RetryPolicy.decide(error, stage, history, hasRefreshed: hasRefreshed)
     }
 
     private static func certificate(_ problem: TLSProblem) -> TransportError {
@@ -59,15 +60,15 @@ struct RetryDecisionTests {
         var error = error
         error.origin = origin
         let isAboutCredentials = error.code == .authenticationFailed
-        for history in RetryDecision.History.allCases {
-            let expected: RetryDecision = isAboutCredentials ? .giveUp : .setAside(.untilAnotherOpens)
+        for history in RetryPolicy.History.allCases {
+            let expected: RetryPolicy.Decision = isAboutCredentials ? .giveUp : .setAside(.untilAnotherOpens)
             #expect(decide(error, .attempt, history) == expected)
         }
     }
 
-    @Test("Fresh credentials are requested first, whatever has worked", arguments: RetryDecision.History.allCases)
-    func credentials(history: RetryDecision.History) {
-        for stage in RetryDecision.Stage.allCases {
+    @Test("Fresh credentials are requested first, whatever has worked", arguments: RetryPolicy.History.allCases)
+    func credentials(history: RetryPolicy.History) {
+        for stage in [RetryPolicy.Stage.attempt, .early, .open] {
             #expect(decide(.httpStatus(401), stage, history, hasRefreshed: false) == .refresh)
         }
     }
@@ -89,8 +90,8 @@ struct RetryDecisionTests {
         #expect(decide(SessionFrame.Refusal.otherIdentity.error, .attempt, .this) == .setAside(.untilAnotherOpens))
     }
 
-    @Test("An open connection's end follows the close code", arguments: RetryDecision.History.allCases)
-    func open(history: RetryDecision.History) {
+    @Test("An open connection's end follows the close code", arguments: RetryPolicy.History.allCases)
+    func open(history: RetryPolicy.History) {
         #expect(decide(nil, .open, history) == .retry)
         #expect(decide(.webSocketClose(1011), .open, history) == .retry)
         #expect(decide(.webSocketClose(1002), .open, history) == .retry)
@@ -101,15 +102,89 @@ struct RetryDecisionTests {
         #expect(decide(.webSocketClose(3003), .open, history) == .giveUp)
     }
 
-    @Test("Whatever a retry can fix is retried", arguments: TransportError.Code.allCases.filter(\.row.retryable))
+    @Test(
+        "A peer that has ended the connection because of a message is tried again",
+        arguments: [1003, 1007, 1008, 1009]
+    )
+    func refusedMessage(closeCode: UInt16) {
+        #expect(decide(.webSocketClose(closeCode), .refusedMessage, .this) == .retry)
+    }
+
+    @Test("The sender of a message gets the error that each connection would give it")
+    func message() {
+        for code in [TransportError.Code.messageTooLarge, .unsupported, .invalidConfiguration, .cancelled, .busy] {
+            #expect(decide(TransportError(code, .open, "no"), .message) == .giveUp)
+            // A connection that is closing takes no message at all.
+            #expect(decide(TransportError(code, .closing, "no"), .message) == .retry)
+        }
+        for code in [TransportError.Code.connectionLost, .closedByPeer, .closedByUser, .bufferFull, .wouldBlock] {
+            #expect(decide(TransportError(code, .open, "no"), .message) == .retry)
+        }
+        // This side refuses the text, and then the peer does.
+        #expect(decide(TransportError(.invalidText, .open, "no UTF-8"), .message) == .giveUp)
+        #expect(decide(.webSocketClose(1007), .message) == .retry)
+    }
+
+    @Test("The documented table is that of the code")
+    func documented() throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../../..")
+        let text = try String(contentsOf: root.appending(path: "Docs/reference/supervisor.md"), encoding: .utf8)
+        let lines = Set(text.split(separator: "\n").map(String.init))
+        let rows = Self.table
+        print("| error | an attempt | an open connection | a message |\n|---|---|---|---|")
+        for row in rows {
+            print(row)
+            #expect(lines.contains(row), "Docs/reference/supervisor.md lacks: \(row)")
+        }
+        let ends = ["| to its sender |", "| waits |"]
+        #expect(lines.count { line in ends.contains { line.hasSuffix($0) } } == rows.count)
+    }
+
+    /// One line for all codes of a row, in the order of the codes.
+    private static var table: [String] {
+        var rows: [TransportError.Code.Row] = []
+        for code in TransportError.Code.allCases where !rows.contains(where: { $0.isLike(code.row) }) {
+            rows.append(code.row)
+        }
+        return rows.map { row in
+            let codes = TransportError.Code.allCases.filter { $0.row.isLike(row) }.map { "`\($0)`" }
+            let open =
+                row.open.phrase + (row.open == .elsewhere ? ", until a connection to another endpoint was stable" : "")
+            return "| \(codes.joined(separator: ", ")) | \(row.attempt.phrase) | \(open) "
+                + "| \(row.message == .never ? "to its sender" : "waits") |"
+        }
+    }
+
+    @Test(
+        "Whatever a retry can fix is retried",
+        arguments: TransportError.Code.allCases.filter { $0.row.attempt == .again }
+    )
     func retryable(code: TransportError.Code) {
         for phase in TransportError.Phase.allCases where phase != .secure {
             let error = TransportError(code, phase, "no")
-            for history in RetryDecision.History.allCases {
+            for history in RetryPolicy.History.allCases {
                 #expect(decide(error, .attempt, history) == .tryNext)
                 #expect(decide(error, .early, history) == .tryNext)
                 #expect(decide(error, .open, history) == .retry)
             }
+        }
+    }
+}
+
+extension TransportError.Code.Row {
+    /// Whether the same decisions follow.
+    fileprivate func isLike(_ other: Self) -> Bool {
+        (attempt, open, message) == (other.attempt, other.open, other.message)
+    }
+}
+
+extension RetryPolicy.Prospect {
+    /// The word of the documented table.
+    fileprivate var phrase: String {
+        switch self {
+        case .again: "next attempt"
+        case .elsewhere: "hopeless"
+        case .never: "**closed**"
         }
     }
 }
