@@ -7,13 +7,26 @@ package struct SupervisorStateMachine: Sendable {
         case idle
         /// An attempt is in progress, until the deadline.
         case connecting(Instant)
-        /// The connection is open, and the peer has not answered the hello yet. The deadline limits this phase.
-        case awaitingWelcome(Instant)
+        /// The connection is open, and the peer has not answered the hello yet.
+        case awaitingWelcome(AwaitedWelcome)
         case open
         /// The next attempt starts at this time.
         case waiting(Instant)
         case offline, suspended
         case closed
+    }
+
+    /// The wait for the answer to the hello.
+    struct AwaitedWelcome: Sendable, Hashable {
+        /// The limit of this phase.
+        let deadline: Instant
+        /// When the hello is repeated, over a connection that can lose it.
+        var helloRetry: Instant?
+        /// The time of the ping that tests the peer. A peer that answers pings but not the hello probably has no sessions. It
+        /// can also be overloaded, so this never ends the supervisor.
+        var ping: Instant?
+        /// Whether the peer has answered a ping.
+        var isAlive = false
     }
 
     /// The report that a message waits although the app has not called `connect`.
@@ -46,35 +59,10 @@ package struct SupervisorStateMachine: Sendable {
     var attemptStep = AttemptStep.transport
     /// The number of the current attempt or connection.
     package internal(set) var connection = 0
-    /// The endpoint of the current attempt or connection.
-    var endpoint = 0
-    /// The endpoint of the last connection that opened.
-    var goodEndpoint = 0
-    /// The endpoints that are not tried, and until when.
-    var setAside: [Int: RetryPolicy.SetAside] = [:]
-    /// The endpoints that have accepted a connection.
-    var worked: Set<Int> = []
-    /// The time before which an endpoint must not be tried.
-    var notBefore: [Int: Instant] = [:]
-    /// The endpoints that have failed in the current round.
-    var failedInRound: Set<Int> = []
-    /// Those of them whose answers may come from the path.
-    var disturbedInRound: Set<Int> = []
-    /// Attempts that have failed since the last stable connection.
-    var failures = 0
-    /// How many of them may have failed because of the path. No limit counts these.
-    var disturbances = 0
-    var backoff: Backoff
-    /// The pauses while the path is disturbed.
-    var disturbedBackoff: Backoff
-    /// The time since which there has been no stable connection.
-    var lostAt: Instant?
+    var rotation: EndpointRotation
+    var budget: RetryBudget
+    var credentials = Credentials.usual
     var openedAt = Instant.zero
-    /// Whether the credentials were refused, and fresh ones were requested since. No connection was open since then.
-    var hasRefreshed = false
-    /// Whether fresh credentials must still be requested. An attempt that requested them may have ended before they
-    /// came.
-    var mustRefresh = false
     var path = NetworkPath(isUsable: true)
     var capabilities = Capabilities(maximumMessageSize: 0)
     var keepalive: Keepalive?
@@ -91,12 +79,6 @@ package struct SupervisorStateMachine: Sendable {
     var incarnation: UInt64 = 0
     /// The number of launches of the session's client.
     let launch: UInt16
-    var helloRetry: Instant?
-    /// The time of the ping that tests a peer that has not answered the hello. A peer that answers pings but not the
-    /// hello probably has no sessions. It can also be overloaded, so this never ends the supervisor.
-    var pingBeforeWelcome: Instant?
-    /// Whether the peer has answered a ping but not the hello.
-    var isAliveWithoutWelcome = false
     /// In plain style: whether the only message of the connection was a session server's refusal.
     var wasRefusedAsPlain = false
     /// Whether the certificate of the connection's peer was verified.
@@ -126,8 +108,8 @@ package struct SupervisorStateMachine: Sendable {
     ) {
         self.configuration = configuration
         self.endpoints = endpoints
-        backoff = Backoff(configuration.backoff)
-        disturbedBackoff = Backoff(configuration.backoff.whileDisturbed)
+        rotation = EndpointRotation(count: endpoints.count)
+        budget = RetryBudget(configuration)
         delivery = Delivery(configuration, identity: client?.id ?? SessionID(using: &random))
         launch = client?.launch ?? 0
         if configuration.keepalive.interval != .off, let adaptive = configuration.keepalive.adaptive {
@@ -143,6 +125,9 @@ package struct SupervisorStateMachine: Sendable {
 
     /// Whether an acknowledgement of the message of this key still has an effect.
     func isUnprocessed(_ key: UInt64) -> Bool { delivery.unprocessed?.contains(key) ?? false }
+
+    /// The endpoint of the current attempt or connection.
+    var endpoint: Int { rotation.current }
 
     /// Whether it has ended for good.
     package var isOver: Bool { phase == .closed }
@@ -213,7 +198,10 @@ package struct SupervisorStateMachine: Sendable {
         case .received(let connection, let payload): received(connection, payload, at: now, using: &random, &actions)
         case .pong(let connection, let time):
             guard connection == self.connection else { return }
-            if case .awaitingWelcome = phase { isAliveWithoutWelcome = true }
+            if case .awaitingWelcome(var welcome) = phase {
+                welcome.isAlive = true
+                phase = .awaitingWelcome(welcome)
+            }
             alive(at: now, &actions)
             actions.append(.note(.roundTrip(time)))
         case .ended(let connection, let reason): ended(connection, reason, at: now, using: &random, &actions)
@@ -242,7 +230,8 @@ package struct SupervisorStateMachine: Sendable {
             case .idle: if case .due(let due) = idleReport { own = due } else { own = nil }
             case .offline, .suspended: own = nil
             case .connecting(let deadline), .waiting(let deadline): own = deadline
-            case .awaitingWelcome(let deadline): own = earlier(deadline, earlier(helloRetry, pingBeforeWelcome))
+            case .awaitingWelcome(let welcome):
+                own = earlier(welcome.deadline, earlier(welcome.helloRetry, welcome.ping))
             case .open: own = keepalive?.deadline
             }
             return earlier(own, delivery.deadline)
@@ -297,15 +286,16 @@ package struct SupervisorStateMachine: Sendable {
         case .connecting(let deadline) where deadline <= now:
             actions.append(.abandon(connection: connection))
             attemptFailed(.timedOut(in: attemptStep), at: now, using: &random, &actions)
-        case .awaitingWelcome(let deadline) where deadline <= now:
+        case .awaitingWelcome(let welcome) where welcome.deadline <= now:
             actions.append(.abandon(connection: connection))
-            attemptFailed(.noWelcome(isAlive: isAliveWithoutWelcome), at: now, using: &random, &actions)
-        case .awaitingWelcome:
-            if let pingBeforeWelcome, pingBeforeWelcome <= now {
-                self.pingBeforeWelcome = nil
+            attemptFailed(.noWelcome(isAlive: welcome.isAlive), at: now, using: &random, &actions)
+        case .awaitingWelcome(var welcome):
+            if let ping = welcome.ping, ping <= now {
+                welcome.ping = nil
                 actions.append(.ping(connection: connection))
             }
-            if let helloRetry, helloRetry <= now { sendHello(at: now, &actions) }
+            if let retry = welcome.helloRetry, retry <= now { sendHello(&welcome, at: now, &actions) }
+            phase = .awaitingWelcome(welcome)
         case .waiting(let time) where time <= now: attempt(at: now, &actions)
         case .open:
             // A connection that dies while this side does not run has not been idle for its interval only.
@@ -402,14 +392,14 @@ extension SupervisorStateMachine {
 
     mutating func resume(at now: Instant, _ actions: inout [SupervisorAction]) {
         guard phase == .suspended else { return }
-        lostAt = now
+        budget.resumed(at: now)
         attempt(at: now, &actions)
     }
 
     mutating func changed(_ path: NetworkPath, at now: Instant, _ actions: inout [SupervisorAction]) {
         let isOther = path.network != self.path.network
         self.path = path
-        if isOther { disturbedBackoff.reset() }
+        if isOther { budget.pathChanged() }
         switch phase {
         case .connecting, .awaitingWelcome, .waiting:
             if !path.isUsable {
@@ -478,13 +468,13 @@ extension SupervisorStateMachine {
 
     /// Makes the next attempt, if there is a network.
     mutating func attempt(at now: Instant, _ actions: inout [SupervisorAction]) {
-        if lostAt == nil { lostAt = now }
+        budget.begins(at: now)
         guard path.isUsable else { return enter(.offline, .offline, &actions) }
         connection += 1
         attemptStep = .transport
         enter(
             .connecting(now.advanced(by: configuration.connectTimeout)),
-            .connecting(attempt: failures + 1, endpoints[endpoint]),
+            .connecting(attempt: budget.failures + 1, endpoints[endpoint]),
             &actions
         )
         actions.append(
@@ -492,7 +482,7 @@ extension SupervisorStateMachine {
                 connection: connection,
                 endpoint: endpoint,
                 timeout: configuration.connectTimeout,
-                refreshing: mustRefresh
+                refreshing: credentials == .refused
             )
         )
     }
@@ -511,8 +501,8 @@ extension SupervisorStateMachine {
         }
         self.capabilities = capabilities
         isPeerVerified = isVerified
-        mustRefresh = false
-        (wasRefusedAsPlain, hasReceivedPlain, isAliveWithoutWelcome, pingBeforeWelcome) = (false, false, false, nil)
+        if credentials == .refused { credentials = .fresh }
+        (wasRefusedAsPlain, hasReceivedPlain) = (false, false)
         let style = Delivery.style(configuration.delivery, capabilities)
         if style == .origin, !capabilities.acknowledgesMessages {
             actions.append(.abandon(connection: connection))
@@ -522,17 +512,22 @@ extension SupervisorStateMachine {
         guard style == .session else {
             return opened(isResumed: false, at: now, &actions)
         }
-        phase = .awaitingWelcome(deadline)
-        if capabilities.hasNativePing { pingBeforeWelcome = now.advanced(by: now.duration(to: deadline) / 2) }
         delivery.forgetOvertaking()
         // Missing answers over the connection before do not apply to this one.
         delivery.roundTrip.answered()
-        sendHello(at: now, &actions)
+        var welcome = AwaitedWelcome(deadline: deadline)
+        if capabilities.hasNativePing { welcome.ping = now.advanced(by: now.duration(to: deadline) / 2) }
+        sendHello(&welcome, at: now, &actions)
+        phase = .awaitingWelcome(welcome)
     }
 
     /// Sends the hello, and schedules its repetition if the connection can lose it.
-    mutating func sendHello(at now: Instant, _ actions: inout [SupervisorAction]) {
-        helloRetry = capabilities.isReliable ? nil : now.advanced(by: delivery.roundTrip.timeout)
+    private mutating func sendHello(
+        _ welcome: inout AwaitedWelcome,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        welcome.helloRetry = capabilities.isReliable ? nil : now.advanced(by: delivery.roundTrip.timeout)
         let hello = SessionFrame.hello(
             delivery.identity,
             incarnation: incarnation,
@@ -553,10 +548,7 @@ extension SupervisorStateMachine {
         _ actions: inout [SupervisorAction]
     ) {
         openedAt = now
-        goodEndpoint = endpoint
-        (failedInRound, disturbedInRound) = ([], [])
-        notBefore[endpoint] = nil
-        setAside = setAside.filter { $0.value != .untilAnotherOpens }
+        rotation.opened()
         // Without a probe there is no keepalive, not even after a change of the network.
         keepalive =
             canProbe
@@ -580,14 +572,13 @@ extension SupervisorStateMachine {
         // The state machine itself makes the errors for a peer that does not answer the hello as a session server does.
         if case .awaitingWelcome = phase, error.origin == .unstated { error.origin = isPeerVerified ? .peer : .path }
         actions.append(.note(.attemptFailed(endpoints[endpoint], error)))
-        failures += 1
+        budget.failed()
         noteRetryAfter(of: error, at: now)
         carryOut(decision(error, .attempt), CloseReason(error), .attempt, at: now, using: &random, &actions)
     }
 
     private func decision(_ error: TransportError?, _ stage: RetryPolicy.Stage) -> RetryPolicy.Decision {
-        let history: RetryPolicy.History = worked.isEmpty ? .none : worked.contains(endpoint) ? .this : .others
-        return RetryPolicy.decide(error, stage, history, hasRefreshed: hasRefreshed)
+        RetryPolicy.decide(error, stage, rotation.history, hasRefreshed: credentials.isRefreshed)
     }
 
     /// Carries out the decision about ``endpoint``.
@@ -600,48 +591,34 @@ extension SupervisorStateMachine {
         _ actions: inout [SupervisorAction]
     ) {
         var reason = reason
-        if worked.contains(endpoint), reason.error?.mayComeFromPath ?? false { disturbances += 1 }
+        if rotation.hasWorked, reason.error?.mayComeFromPath ?? false { budget.wasDisturbed() }
         switch decision {
         case .refresh:
-            (hasRefreshed, mustRefresh) = (true, true)
+            credentials = .refused
             return attempt(at: now, &actions)
         case .giveUp: return giveUp(reason, &actions)
         case .retry:
-            if notBefore[endpoint, default: now] > now { endpoint = nextEndpoint(at: now) }
+            rotation.advanceIfPausing(at: now)
             return retry(reason, isRoundOver: true, at: now, using: &random, &actions)
         case .setAside(let time):
-            setAside[endpoint] = time
-            guard setAside.count < endpoints.count else { return giveUp(reason, &actions) }
-        case .tryNext: failedInRound.insert(endpoint)
+            guard rotation.setAside(time) else { return giveUp(reason, &actions) }
+        case .tryNext: rotation.failed(isDisturbed: false)
         case .outlast:
-            failedInRound.insert(endpoint)
-            disturbedInRound.insert(endpoint)
+            rotation.failed(isDisturbed: true)
             reason.error = reason.error?.onDisturbedPath
             reason.text = reason.error?.reason ?? reason.text
         }
         // All endpoints are tried before the first pause, except those with a Retry-After time in the future. After a
         // connection that opened there is a pause in any case.
-        let isRoundOver =
-            stage != .attempt
-            || endpoints.indices.allSatisfy {
-                setAside[$0] != nil || failedInRound.contains($0) || notBefore[$0, default: now] > now
-            }
-        endpoint = nextEndpoint(at: now)
+        let isRoundOver = stage != .attempt || rotation.isRoundOver(at: now)
+        rotation.advance(at: now)
         retry(reason, isRoundOver: isRoundOver, at: now, using: &random, &actions)
     }
 
     /// Records how long the server requests no further attempt (Retry-After).
     private mutating func noteRetryAfter(of error: TransportError, at now: Instant) {
         guard let asked = error.retryAfter else { return }
-        notBefore[endpoint] = now.advanced(by: min(asked, Self.longestRetryAfter))
-    }
-
-    /// Returns the next endpoint without a Retry-After time in the future. If there is none, returns the one whose time
-    /// comes first.
-    private func nextEndpoint(at now: Instant) -> Int {
-        let turn = (1...endpoints.count).map { (endpoint + $0) % endpoints.count }.filter { setAside[$0] == nil }
-        func time(_ endpoint: Int) -> Instant { max(now, notBefore[endpoint, default: now]) }
-        return turn.min { time($0) < time($1) } ?? endpoint
+        rotation.pauses(for: asked, at: now)
     }
 
     /// Schedules the next attempt, after a pause if the round is over. Gives up at a limit.
@@ -652,27 +629,20 @@ extension SupervisorStateMachine {
         using random: inout RandomSource,
         _ actions: inout [SupervisorAction]
     ) {
-        if let most = configuration.maximumAttempts, failures - disturbances >= most {
-            return giveUp(reason, &actions)
-        }
+        if budget.isUsedUp { return giveUp(reason, &actions) }
         guard path.isUsable else { return enter(.offline, .offline, &actions) }
         var delay = Duration.zero
         if isRoundOver {
-            let isDisturbed = !disturbedInRound.isEmpty && disturbedInRound == failedInRound
-            (failedInRound, disturbedInRound) = ([], [])
-            let next = isDisturbed ? disturbedBackoff.next(using: &random) : backoff.next(using: &random)
-            guard let next else { return giveUp(reason, &actions) }
+            let isDisturbed = rotation.endRound()
+            guard let next = budget.pause(isDisturbed: isDisturbed, using: &random) else {
+                return giveUp(reason, &actions)
+            }
             delay = next
         }
-        if let time = notBefore[endpoint] { delay = max(delay, now.duration(to: time)) }
-        if let most = configuration.maximumElapsed, let lostAt, lostAt.duration(to: now.advanced(by: delay)) > most {
-            return giveUp(reason, &actions)
-        }
+        delay = max(delay, rotation.pause(at: now))
+        guard budget.allows(delay, at: now) else { return giveUp(reason, &actions) }
         enter(.waiting(now.advanced(by: delay)), .waiting(delay, reason), &actions)
     }
-
-    /// The longest Retry-After time that is respected.
-    static let longestRetryAfter = Duration.seconds(3600)
 
     mutating func ended(
         _ connection: Int,
@@ -696,8 +666,8 @@ extension SupervisorStateMachine {
         noteDeath(at: now)
         let evidence = Blame.Evidence(reason)
         leaveConnection(evidence, at: now, &actions)
-        endpoint = goodEndpoint
-        failures += 1
+        rotation.ended()
+        budget.failed()
         let stage: RetryPolicy.Stage =
             if evidence.namesMessage && hasWorked { .refusedMessage } else {
                 // A connection can open before the peer has accepted it (MQTT with `early-publish=on`).
@@ -713,18 +683,15 @@ extension SupervisorStateMachine {
     /// Records that the endpoint has accepted the connection that is or was open. It had accepted its credentials too, so
     /// the next ones may be refreshed once, unless the connection ended because of them.
     private mutating func accepted(hasRefused: Bool = false) {
-        worked.insert(goodEndpoint)
-        if !hasRefused { hasRefreshed = false }
+        rotation.accepted()
+        if !hasRefused { credentials = .usual }
     }
 
     /// Starts the counts again if the connection that has ended was stable.
     mutating func judgeStability(at now: Instant, keepsSetAside: Bool = false) {
         guard openedAt.duration(to: now) >= configuration.stableAfter else { return }
-        if !keepsSetAside { setAside = [:] }
-        backoff.reset()
-        disturbedBackoff.reset()
-        (failures, disturbances) = (0, 0)
-        lostAt = now
+        if !keepsSetAside { rotation.wasStable() }
+        budget.wasStable(at: now)
     }
 
     mutating func leaveConnection(
@@ -733,7 +700,6 @@ extension SupervisorStateMachine {
         _ actions: inout [SupervisorAction]
     ) {
         keepalive = nil
-        (helloRetry, pingBeforeWelcome) = (nil, nil)
         delivery.detach(evidence, at: now, &actions)
     }
 

@@ -106,7 +106,7 @@ struct DisturbedPathTests {
         // The second refusal of the first endpoint, and the only one of the other.
         #expect(fail(&harness, Self.answer(401)) == .zero)
         #expect(fail(&harness, Self.answer(401)) == .seconds(1))
-        #expect(harness.machine.setAside == [1: .untilAnotherOpens] && harness.machine.endpoint == 0)
+        #expect(harness.machine.rotation.setAside == [1: .untilAnotherOpens] && harness.machine.endpoint == 0)
         #expect(fail(&harness) == .seconds(2))
     }
 
