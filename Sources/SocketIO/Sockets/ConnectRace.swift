@@ -322,7 +322,7 @@ private final class Attempt: PollHandler, ScheduledHandler {
     private func linger(_ stream: TLSStream) {
         let timer = loop.schedule(at: loop.now + Self.lingerTime) { [self] in abandon() }
         state = .lingering(stream, timer: timer)
-        stream.shutdownWriting()
+        _ = stream.shutdownWriting()
         drop(from: stream)
     }
 
