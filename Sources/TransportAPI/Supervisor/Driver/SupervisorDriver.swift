@@ -98,6 +98,7 @@ final class SupervisorDriver: ConnectionDelegate {
             endpoints: setup.endpoints,
             intervals: setup.intervals,
             client: setup.client,
+            canRefresh: setup.preparation != nil || setup.greeting != nil,
             using: &random
         )
         paths = setup.paths

@@ -68,17 +68,17 @@ package enum RetryPolicy {
     ///   - error: The error; `nil` if the peer has closed the connection normally.
     ///   - stage: The thing that has failed.
     ///   - history: Which endpoints have worked.
-    ///   - hasRefreshed: Whether the credentials are fresh already, and no connection was accepted since.
+    ///   - canRefresh: Whether other credentials can be requested.
     static func decide(
         _ error: TransportError?,
         _ stage: Stage,
         _ history: History,
-        hasRefreshed: Bool
+        canRefresh: Bool
     ) -> Decision {
         guard let error, stage != .refusedMessage else { return .retry }
         if stage == .message { return error.refusesMessage ? .giveUp : .retry }
         let isAboutCredentials = error.code == .authenticationFailed
-        if isAboutCredentials, !hasRefreshed { return .refresh }
+        if isAboutCredentials, canRefresh { return .refresh }
         if history == .this, error.mayComeFromPath { return .outlast }
         switch stage == .open ? error.code.row.open : error.prospectOfAttempt {
         case .again: return stage == .open ? .retry : .tryNext

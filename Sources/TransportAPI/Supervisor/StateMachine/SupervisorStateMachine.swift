@@ -61,7 +61,7 @@ package struct SupervisorStateMachine: Sendable {
     package internal(set) var connection = 0
     var rotation: EndpointRotation
     var budget: RetryBudget
-    var credentials = Credentials.usual
+    var credentials: Credentials
     var openedAt = Instant.zero
     var path = NetworkPath(isUsable: true)
     var capabilities = Capabilities(maximumMessageSize: 0)
@@ -98,16 +98,19 @@ package struct SupervisorStateMachine: Sendable {
     ///   - endpoints: The endpoints in order of preference.
     ///   - intervals: The keepalive intervals that an earlier supervisor has measured.
     ///   - client: The client's identity towards a session server. `nil` means a random one.
+    ///   - canRefresh: Whether an attempt with other credentials is possible.
     ///   - random: The source of the random identity.
     package init(
         _ configuration: SupervisorConfiguration,
         endpoints: [Endpoint],
         intervals: AdaptiveInterval? = nil,
         client: SessionClient? = nil,
+        canRefresh: Bool = true,
         using random: inout RandomSource
     ) {
         self.configuration = configuration
         self.endpoints = endpoints
+        credentials = canRefresh ? .usual : .fixed
         rotation = EndpointRotation(count: endpoints.count)
         budget = RetryBudget(configuration)
         delivery = Delivery(configuration, identity: client?.id ?? SessionID(using: &random))
@@ -578,7 +581,7 @@ extension SupervisorStateMachine {
     }
 
     private func decision(_ error: TransportError?, _ stage: RetryPolicy.Stage) -> RetryPolicy.Decision {
-        RetryPolicy.decide(error, stage, rotation.history, hasRefreshed: credentials.isRefreshed)
+        RetryPolicy.decide(error, stage, rotation.history, canRefresh: credentials.canBeRefreshed)
     }
 
     /// Carries out the decision about ``endpoint``.
@@ -684,7 +687,7 @@ extension SupervisorStateMachine {
     /// the next ones may be refreshed once, unless the connection ended because of them.
     private mutating func accepted(hasRefused: Bool = false) {
         rotation.accepted()
-        if !hasRefused { credentials = .usual }
+        if !hasRefused { credentials.accepted() }
     }
 
     /// Starts the counts again if the connection that has ended was stable.

@@ -179,6 +179,16 @@ struct SupervisorAttemptsTests {
         try runtime.run { await supervisor.close() }
     }
 
+    @Test("Refused credentials that nothing can replace are not tried again")
+    func fixedCredentials() throws {
+        let script = Script { _ in .fail(.authenticationFailed) }
+        let supervisor = try Supervisor(script.setup(), on: runtime)
+        supervisor.connect()
+        runtime.advance(by: .seconds(60))
+        #expect(script.attempts.count == 1)
+        #expect(try reason(supervisor)?.initiator == .authentication)
+    }
+
     @Test("A supervisor requests fresh credentials once after a refusal", arguments: [true, false])
     func refresh(works: Bool) throws {
         let script = Script { $0.endpoint.password == "fresh" && works ? .open : .fail(.authenticationFailed) }

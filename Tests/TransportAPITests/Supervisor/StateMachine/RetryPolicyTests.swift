@@ -10,9 +10,9 @@ struct RetryPolicyTests {
         _ error: TransportError?,
         _ stage: RetryPolicy.Stage = .attempt,
         _ history: RetryPolicy.History = .none,
-        hasRefreshed: Bool = true
+        canRefresh: Bool = false
     ) -> RetryPolicy.Decision {
-        RetryPolicy.decide(error, stage, history, hasRefreshed: hasRefreshed)
+        RetryPolicy.decide(error, stage, history, canRefresh: canRefresh)
     }
 
     private static func certificate(_ problem: TLSProblem) -> TransportError {
@@ -69,7 +69,7 @@ struct RetryPolicyTests {
     @Test("Fresh credentials are requested first, whatever has worked", arguments: RetryPolicy.History.allCases)
     func credentials(history: RetryPolicy.History) {
         for stage in [RetryPolicy.Stage.attempt, .early, .open] {
-            #expect(decide(.httpStatus(401), stage, history, hasRefreshed: false) == .refresh)
+            #expect(decide(.httpStatus(401), stage, history, canRefresh: true) == .refresh)
         }
     }
 
