@@ -87,7 +87,7 @@ struct RecordedRunTests {
         let many = Array(repeating: "1", count: 1001).joined(separator: ",")
         let rows = (1...4097).map { #"{"floor": "tcp", "size": \#($0)}"# }.joined(separator: ",")
         let cases = [
-            ("", "a.json:1:1: the text ends"), ("[]", "a.json:1: the file is an array; allowed is an object"),
+            ("", "a.json:1:1: the text is empty"), ("[]", "a.json:1: the file is an array; allowed is an object"),
             ("{}", #""schema" is missing; allowed is "imbench/1""#),
             (report(schema: #""imbench/2""#), #""schema" is "imbench/2"; allowed is "imbench/1""#),
             (report(schema: "1"), #""schema" is 1; allowed is "imbench/1""#),
