@@ -138,7 +138,7 @@ class OpenSSLConnection {
 
     /// How many certificates a peer may send. To decode one takes up to 0.3 ms, whether or not it belongs to the chain. A server
     /// has many clients, which could delay each other, and authorities for clients need few intermediate certificates.
-    private var mostCertificates: Int { context.settings.side == .client ? 10 : 4 }
+    private var mostCertificates: Int { context.settings.side == .client ? 10 : 3 }
     /// The number of a Certificate message (RFC 8446, section 4).
     private static let certificateMessage: UInt8 = 11
 

@@ -62,7 +62,7 @@ struct HostileScript: Sendable {
     }
 
     /// As many certificates as are decoded, more, and more than are read.
-    private static let chains = [4, 10, 200].map(HostileHandshake.withChain)
+    private static let chains = [3, 10, 200].map(HostileHandshake.withChain)
 
     /// The handshakes in a second of attacks at a fixed rate.
     private static let handshakeRate = 200
