@@ -214,7 +214,7 @@ final class EchoState {
     private var isSilent = false
     private(set) var errors = 0
     private var ownFailure: String?
-    /// The error of which ``ownFailure`` is the sentence, if there is one.
+    /// The error whose sentence is ``ownFailure``, if it has one.
     private(set) var ownError: TransportError?
     let picture: PictureSender?
 

@@ -26,7 +26,13 @@ extension KilledBrokerTests {
 
     /// Sends messages, and calls `restart` ten times meanwhile, which kills the broker and starts it again. Checks that
     /// each acknowledged message arrives.
-    private func losesNothing(_ broker: Broker, restart: () async throws -> Void) async throws {
+    ///
+    /// - Parameter save: restarts the broker in order once it knows the subscription.
+    private func losesNothing(
+        _ broker: Broker,
+        save: (() async throws -> Void)? = nil,
+        restart: () async throws -> Void
+    ) async throws {
         let quality = try #require(Payload.QoS(rawValue: UInt8(broker.qos)))
         let (publisherTally, subscriberTally) = (Tally(), Tally())
         let publishing = try supervisor(
@@ -47,8 +53,12 @@ extension KilledBrokerTests {
         // The broker keeps messages only for the filters that it knows.
         subscribing.connect()
         let messages = try await subscriber.subscribe("chat", qos: quality)
-        publishing.connect()
         while let state = await subscriberStates.next(), !state.isOpen {}
+        if let save {
+            try await save()
+            while let state = await subscriberStates.next(), !state.isOpen {}
+        }
+        publishing.connect()
         while let state = await publisherStates.next(), !state.isOpen {}
         let (arrivals, arrived) = AsyncStream.makeStream(of: Int?.self)
         let reading = Task(executorPreference: EventLoop.shared) {
@@ -132,13 +142,22 @@ extension KilledBrokerTests {
     /// RabbitMQ answers PUBLISH at QoS 1 with PUBACK when each durable queue has the message on disk (according to its
     /// documentation of publisher confirms). The queue of a kept session is durable, and keeps a message until PUBACK of
     /// the subscriber.
+    ///
+    /// The binding of a queue is not as safe. After SIGKILL, RabbitMQ 3.10.8 was seen with the queue of the session, a consumer
+    /// and no binding to the topic. So the subscription is saved first.
     @Test(
         "MQTTClient loses nothing when RabbitMQ is killed ten times",
         .enabled(if: Peers.rabbitmq != nil && Peers.epmd != nil)
     )
     func killedRabbitMQ() async throws {
         let broker = try await aside { try RabbitMQ("rabbitmq_mqtt") }
-        try await losesNothing(Broker("RabbitMQ", broker.endpoint("mqtt").port)) {
+        let save = {
+            try await aside {
+                try broker.stop()
+                try broker.start()
+            }
+        }
+        try await losesNothing(Broker("RabbitMQ", broker.endpoint("mqtt").port), save: save) {
             broker.kill()
             try await aside { try broker.start() }
         }

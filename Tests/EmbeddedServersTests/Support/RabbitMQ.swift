@@ -49,6 +49,13 @@ final class RabbitMQ: Sendable {
 
     func kill() { process.withLock { $0?.destroy() } }
 
+    /// Ends the broker in order, which writes everything to its files.
+    func stop() throws {
+        let peer = process.withLock { $0.take() }
+        peer?.signal(SIGTERM)
+        _ = try peer?.finish()
+    }
+
     /// Starts the broker, and waits until it accepts clients.
     func start() throws {
         let peer = try Peer("/usr/bin/env", words, leadsGroup: true)
