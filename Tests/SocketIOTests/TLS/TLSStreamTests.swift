@@ -412,6 +412,19 @@ struct TLSStreamTests {
 
     // MARK: Floods
 
+    @Test("A failure of TLS to a proxy within the handshake is returned once, and then the end of the stream below")
+    func innerFailureWithinHandshake() {
+        let user = TLSUser(LinkedStream(room: 10), FakeEngine(.client), .client, on: loop)
+        user.below.tlsFailure = TLSFailure(.brokenRecord, "the proxy is broken")
+        if user.below.makeRoom(100) { user.ready(.write) }
+        #expect(user.failure?.sentence == "the proxy is broken")
+        // The rest of the hello was not passed on.
+        #expect(user.stream.unacknowledgedBytes > 0 && !user.stream.holdsOutput)
+        user.below.end()
+        var buffer = [UInt8](repeating: 0, count: 100)
+        #expect(buffer.withUnsafeMutableBytes { user.stream.read(into: $0) } == .end)
+    }
+
     @Test("More than 32 records without data in a row end the connection", arguments: [1, 10_000])
     func emptyRecords(move: Int) throws {
         for (count, isAllowed) in [(32, true), (33, false)] {

@@ -24,6 +24,8 @@ final class LinkedStream: ByteStream {
     var writeFailure: SystemError?
     /// Whether all further writes return the end, as over TLS that has failed.
     var endsWrites = false
+    /// The failure of TLS that all further writes return.
+    var tlsFailure: TLSFailure?
     let segmentCounts: SegmentCounts? = nil
 
     init(room: Int = .max) {
@@ -53,6 +55,7 @@ final class LinkedStream: ByteStream {
     func write(_ bytes: UnsafeRawBufferPointer) -> IOResult {
         if let writeFailure { return .failed(writeFailure) }
         if endsWrites { return .end }
+        if let tlsFailure { return .insecure(tlsFailure) }
         guard !isFull else { return .wouldBlock }
         guard room > 0 else {
             isFull = true
