@@ -8,30 +8,21 @@ import TransportAPI
 /// address becomes the right one for the peer, a new socket replaces it. The peer identifies the session by its id,
 /// independent of the address.
 final class DatagramChannel: ByteChannel {
-    /// The shortest time between two attempts with a new socket because of failures or silence, in nanoseconds.
-    static let renewalPause: Int64 = 1_000_000_000
-    /// The time without a datagram of the peer after which the next datagram causes a check for another local address,
-    /// in nanoseconds. IPv6 sends from a removed address without an error.
-    static let silence: Int64 = 5_000_000_000
-
     private let open: () throws(SystemError) -> DatagramSocket
     // Exclusivity is unchecked, here and below, because no other code runs while these change.
     @exclusivity(unchecked) private var socket: DatagramSocket
     private var handler: (any PollHandler)?
-    @exclusivity(unchecked) private(set) var bytesSent: UInt64 = 0
-    @exclusivity(unchecked) private(set) var bytesReceived: UInt64 = 0
-    @exclusivity(unchecked) private var datagrams: UInt64 = 0
-    @exclusivity(unchecked) private var received: UInt64 = 0
-    /// The value of `received` when a datagram was last sent.
+    @exclusivity(unchecked) private var sent = DatagramCount()
+    @exclusivity(unchecked) private var received = DatagramCount()
+    /// The number of received datagrams when one was last sent.
     @exclusivity(unchecked) private var receivedBefore: UInt64 = 0
-    private let headerBytes: UInt64
+    private let isIPv6: Bool
     let peer: SocketAddress?
     private let batch: DatagramBatch
     /// Whether the kernel may have datagrams in addition to the batch, including those that came while the batch was
     /// processed.
     @exclusivity(unchecked) private var mayHaveMore = false
-    @exclusivity(unchecked) private var lastHeard: Int64
-    @exclusivity(unchecked) private var renewAt: Int64 = 0
+    @exclusivity(unchecked) private var addressCheck: AddressCheck
 
     /// Opens the socket.
     ///
@@ -49,17 +40,16 @@ final class DatagramChannel: ByteChannel {
         self.peer = peer
         self.open = open
         socket = try open()
-        lastHeard = now
+        addressCheck = AddressCheck(now: now)
         batch = DatagramBatch(largest: largest, tellsSenders: false)
-        headerBytes = socket.local?.isIPv6 == true ? 48 : 28
+        isIPv6 = socket.local?.isIPv6 == true
     }
 
     var isDatagram: Bool { true }
     var roundTripsToConnect: Int { 0 }
-
-    var segmentCounts: SegmentCounts? {
-        SegmentCounts(sent: datagrams, received: received, headerBytes: (datagrams + received) * headerBytes)
-    }
+    var bytesSent: UInt64 { sent.bytes }
+    var bytesReceived: UInt64 { received.bytes }
+    var segmentCounts: SegmentCounts? { SegmentCounts(sent: sent, received: received, isIPv6: isIPv6) }
 
     func attach(_ handler: any PollHandler) throws(SystemError) {
         try socket.attach(handler)
@@ -81,8 +71,7 @@ final class DatagramChannel: ByteChannel {
             return datagram.count
         }
         guard let count, count > 0 else { return .end }
-        bytesReceived += UInt64(count)
-        received += 1
+        received.add(count)
         return .bytes(count)
     }
 
@@ -94,18 +83,18 @@ final class DatagramChannel: ByteChannel {
 
     func flush(_ context: inout CoreContext) -> IOResult {
         let now = context.now.nanoseconds
-        if received != receivedBefore { (lastHeard, receivedBefore) = (now, received) }
-        var hasMoved = now - lastHeard >= Self.silence && tryRenewing(now)
+        if received.datagrams != receivedBefore {
+            addressCheck.heard(now: now)
+            receivedBefore = received.datagrams
+        }
+        var hasMoved = addressCheck.isDue(now: now) && tryRenewing(now)
         let result = DatagramOutput.flush(&context) { datagram in
             var result = socket.send(datagram)
             if case .failed(let error) = result, error.isLossOfAddress, tryRenewing(now) {
                 hasMoved = true
                 result = socket.send(datagram)
             }
-            if case .bytes(let count) = result {
-                bytesSent += UInt64(count)
-                datagrams += 1
-            }
+            if case .bytes(let count) = result { sent.add(count) }
             return result
         }
         if hasMoved { context.hasMoved = true }
@@ -113,9 +102,7 @@ final class DatagramChannel: ByteChannel {
     }
 
     private func tryRenewing(_ now: Int64) -> Bool {
-        guard renewAt <= now else { return false }
-        renewAt = now + Self.renewalPause
-        return renew(Instant(nanoseconds: now))
+        addressCheck.begin(now: now) && renew(Instant(nanoseconds: now))
     }
 
     func renew(_: Instant) -> Bool {

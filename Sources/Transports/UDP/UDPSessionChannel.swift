@@ -9,11 +9,9 @@ final class UDPSessionChannel: ByteChannel {
     @exclusivity(unchecked) private var path: PathValidator<SocketAddress>
     /// The session's driver, until it closes the channel.
     private var handler: (any PollHandler)?
-    @exclusivity(unchecked) private(set) var bytesSent: UInt64 = 0
-    @exclusivity(unchecked) private(set) var bytesReceived: UInt64 = 0
+    @exclusivity(unchecked) private var sent = DatagramCount()
+    @exclusivity(unchecked) private var received = DatagramCount()
     @exclusivity(unchecked) private(set) var tlsBytesSent: UInt64 = 0
-    @exclusivity(unchecked) private var datagramsSent: UInt64 = 0
-    @exclusivity(unchecked) private var datagramsReceived: UInt64 = 0
 
     /// Whether the socket has no room for this session's output. The acceptor notifies the session when there is room.
     var isBlocked = false
@@ -39,8 +37,7 @@ final class UDPSessionChannel: ByteChannel {
         now: Instant,
         random: inout RandomSource
     ) {
-        bytesReceived += UInt64(datagram.count + (client == nil ? 0 : DTLS.overhead))
-        datagramsReceived += 1
+        received.add(datagram.count + (client == nil ? 0 : DTLS.overhead))
         if let token = path.heard(datagram, from: sender, now, &random) { ask(token) }
     }
 
@@ -55,14 +52,9 @@ final class UDPSessionChannel: ByteChannel {
     var peer: SocketAddress? { address }
     var encryption: TLSDescription? { client?.description }
 
-    var segmentCounts: SegmentCounts? {
-        let headers: UInt64 = address.isIPv6 ? 48 : 28
-        return SegmentCounts(
-            sent: datagramsSent,
-            received: datagramsReceived,
-            headerBytes: (datagramsSent + datagramsReceived) * headers
-        )
-    }
+    var bytesSent: UInt64 { sent.bytes }
+    var bytesReceived: UInt64 { received.bytes }
+    var segmentCounts: SegmentCounts? { SegmentCounts(sent: sent, received: received, isIPv6: address.isIPv6) }
 
     func attach(_ handler: any PollHandler) {
         self.handler = handler
@@ -91,9 +83,8 @@ final class UDPSessionChannel: ByteChannel {
     private func send(_ datagram: UnsafeRawBufferPointer) -> IOResult {
         let result = acceptor.send(datagram, for: self)
         if case .bytes(let count) = result {
-            bytesSent += UInt64(count)
+            sent.add(count)
             if client != nil { tlsBytesSent += UInt64(count - min(count, datagram.count)) }
-            datagramsSent += 1
         }
         return result
     }

@@ -5,27 +5,21 @@ import TransportAPI
 
 /// One association of DTLS: an engine, the timer of its handshake, and the way to the peer. Lives on its loop.
 final class DTLSAssociation {
-    /// How many datagrams of one handshake are processed. Further ones are dropped.
-    private static let handshakeDatagrams = 512
-    /// How many encrypted records may come during a handshake. OpenSSL buffers the others that come before the keys, with
-    /// about 17 KiB for each. Further ones are dropped. A client repeats the end of its handshake at most eight times within
-    /// the time limit.
-    private static let earlyRecords = DTLSRecord.EarlyQuota(messages: 8, others: 8)
+    private enum Phase {
+        case handshake(DTLSHandshakeQuota)
+        case open
+        case closed
+    }
 
     private let engine: any DatagramTLSEngine
     private let loop: EventLoop
     private let transmit: (UnsafeRawBufferPointer) -> IOResult
     private var timer: UInt64?
-    private var datagrams = 0
-    private var earlyLeft = earlyRecords
-    private var isClosed = false
+    @exclusivity(unchecked) private var phase = Phase.handshake(DTLSHandshakeQuota())
     /// Whether the last datagram may contain another record.
     @exclusivity(unchecked) private(set) var mayHaveMore = false
-    /// How many bytes and datagrams were sent.
-    @exclusivity(unchecked) private(set) var bytesSent: UInt64 = 0
-    @exclusivity(unchecked) private(set) var datagramsSent: UInt64 = 0
-    /// Whether the handshake is complete.
-    @exclusivity(unchecked) private(set) var isComplete = false
+    /// The datagrams that were sent, including those of the handshake and alerts.
+    @exclusivity(unchecked) private(set) var sent = DatagramCount()
     /// Called when a handshake has failed while it repeated datagrams.
     var onFailure: ((TLSFailure) -> Void)?
 
@@ -44,6 +38,8 @@ final class DTLSAssociation {
 
     /// The result of the handshake, once it is complete.
     var description: TLSDescription? { engine.description }
+    /// Whether the handshake is complete, and the association was not closed.
+    var isOpen: Bool { if case .open = phase { true } else { false } }
 
     // MARK: Steps
 
@@ -51,17 +47,14 @@ final class DTLSAssociation {
     func handshake(_ datagram: UnsafeRawBufferPointer) -> TLSStep.End {
         var datagram = datagram
         if !datagram.isEmpty {
-            guard let record = DTLSRecord(datagram) else { return .needsInput }
-            // No message of the application is plain. Encrypted ones that exceed their quota take none from the handshake.
-            if record.isMessage, record.isPlain || earlyLeft.messages == 0 { return .needsInput }
-            datagrams += 1
-            guard datagrams <= Self.handshakeDatagrams else { return .needsInput }
-            datagram = DTLSRecord.beginning(of: datagram, encrypted: &earlyLeft)
+            guard case .handshake(var quota) = phase else { return .needsInput }
+            datagram = quota.admit(datagram)
+            phase = .handshake(quota)
             guard !datagram.isEmpty else { return .needsInput }
         }
         let step = use { engine, output in engine.handshake(datagram, &output) }
         if case .done = step.end {
-            isComplete = true
+            phase = .open
             mayHaveMore = true
         }
         setTimer()
@@ -79,7 +72,7 @@ final class DTLSAssociation {
     /// Encrypts and sends a message. The result has the number of bytes that were sent.
     func write(_ message: UnsafeRawBufferPointer) -> IOResult {
         var result = IOResult.failed(SystemError("send", EMSGSIZE))
-        guard isComplete, message.count <= DTLS.largestRecord else { return result }
+        guard isOpen, message.count <= DTLS.largestRecord else { return result }
         let block = loop.takeBlock()
         var output = TLSOutput(UnsafeMutableRawBufferPointer(start: block, count: ScratchPool.blockSize))
         let step = engine.write(message, &output)
@@ -103,10 +96,7 @@ final class DTLSAssociation {
 
     private func send(_ datagram: UnsafeRawBufferPointer) -> IOResult {
         let result = transmit(datagram)
-        if case .bytes(let count) = result {
-            bytesSent += UInt64(count)
-            datagramsSent += 1
-        }
+        if case .bytes(let count) = result { sent.add(count) }
         return result
     }
 
@@ -115,7 +105,8 @@ final class DTLSAssociation {
     private func setTimer() {
         if let timer { loop.cancel(timer: timer) }
         timer = nil
-        guard !isClosed, let timeout = engine.timeout else { return }
+        if case .closed = phase { return }
+        guard let timeout = engine.timeout else { return }
         timer = loop.schedule(at: loop.now + max(timeout, 1_000_000)) { [self] in
             timer = nil
             let step = use { engine, output in engine.timeoutReached(&output) }
@@ -126,10 +117,11 @@ final class DTLSAssociation {
 
     /// Notifies the peer of the end (close_notify), and stops.
     func close() {
-        guard !isClosed else { return }
-        isClosed = true
+        let wasOpen = isOpen
+        if case .closed = phase { return }
+        phase = .closed
         onFailure = nil
-        if isComplete {
+        if wasOpen {
             _ = use { engine, output in
                 engine.end(&output)
                 return TLSStep(.done)

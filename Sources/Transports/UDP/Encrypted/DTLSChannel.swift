@@ -7,21 +7,18 @@ import TransportAPI
 ///
 /// The server identifies an association by the client's address. So the connection ends if this side's address changes,
 /// and the supervisor opens another one.
-///
-/// A server that has lost its state answers with an alert that is not encrypted. Any host can send such an alert, so it
-/// ends nothing by itself. It causes pings, and the connection ends if nothing that is encrypted arrives within
-/// ``answerTimeout``.
 final class DTLSChannel: ByteChannel {
-    /// The time for an encrypted datagram to arrive after an alert that is not encrypted, in nanoseconds.
-    static let answerTimeout: Int64 = 3_000_000_000
-    /// The time between two pings after such an alert, in nanoseconds.
-    private static let pingPause: Int64 = 500_000_000
-    /// The shortest time from one such alert that causes pings to the next one, in nanoseconds.
-    private static let doubtPause: Int64 = 1_000_000_000
-    /// How long an alert in a handshake, which any host can send, waits for the handshake to continue, in nanoseconds.
-    private static let alertPause: Int64 = 1_000_000_000
-    /// How long before the end of the attempt it is passed on at the latest, in nanoseconds.
-    private static let alertMargin: Int64 = 5_000_000
+    private enum Phase {
+        /// Nothing was sent.
+        case idle
+        case handshake
+        case open
+        /// The server has ended the association by close_notify.
+        case ended
+        /// Each read returns the failure.
+        case failed(TLSFailure)
+    }
+
     /// How many datagrams without a message are dropped in one read.
     private static let droppedAtOnce = 64
 
@@ -30,36 +27,24 @@ final class DTLSChannel: ByteChannel {
     private let association: DTLSAssociation
     private let loop: EventLoop
     private let batch: DatagramBatch
-    private let hasPings: Bool
-    private let deadline: Int64
-    private let headerBytes: UInt64
+    private let isIPv6: Bool
     let peer: SocketAddress?
+    /// The connection that uses the channel, until it closes the channel.
     private var driver: ConnectionDriver?
-    private var hasStarted = false
-    /// How many datagrams came during the handshake that are not DTLS, and whether an alert came that is not encrypted.
-    private var foreignDatagrams = 0
-    private var hasPlainAlert = false
-    private var hasHandshakeRecord = false
-    /// The alert that came since the last other datagram of the handshake, and the timer that passes it to the engine.
-    private var alert: (datagram: [UInt8], timer: UInt64)?
-    /// How many datagrams were sent when the last one arrived.
-    private var sentBefore: UInt64 = 0
-    /// When to end a connection whose server may have lost its state; `nil` if there is no doubt.
-    private var doubtUntil: Int64?
+    private var handshake: DTLSHandshakeFilter
+    /// The timer that gives the alert of ``handshake`` to the engine.
+    private var alertTimer: (id: UInt64, due: Int64)?
+    /// The doubt about the server; `nil` if the protocol above has no pings.
+    private var doubt: ServerDoubt?
     private var doubtTimer: UInt64?
-    private var doubtAgainAt: Int64 = 0
-    private var renewAt: Int64 = 0
     // Exclusivity is unchecked because no other code runs while these change.
+    @exclusivity(unchecked) private var phase = Phase.idle
+    /// Whether the kernel may have datagrams in addition to the batch.
     @exclusivity(unchecked) private var mayHaveMore = false
-    @exclusivity(unchecked) private var failure: IOResult?
-    @exclusivity(unchecked) private(set) var hasEnded = false
-    @exclusivity(unchecked) private(set) var bytesReceived: UInt64 = 0
-    @exclusivity(unchecked) private(set) var foreignBytes: UInt64 = 0
-    /// The part of ``foreignBytes`` that the current datagram has, until one of its records is decrypted.
-    @exclusivity(unchecked) private var doubtfulBytes: UInt64 = 0
+    @exclusivity(unchecked) private var addressCheck: AddressCheck
+    @exclusivity(unchecked) private var received = EncryptedDatagramCount()
+    /// The bytes of the messages that were sent, before their encryption.
     @exclusivity(unchecked) private var messageBytes: UInt64 = 0
-    @exclusivity(unchecked) private var received: UInt64 = 0
-    @exclusivity(unchecked) private var lastHeard: Int64
 
     /// Opens the socket.
     ///
@@ -82,25 +67,26 @@ final class DTLSChannel: ByteChannel {
         self.peer = peer
         self.open = open
         self.loop = loop
-        self.hasPings = hasPings
-        self.deadline = deadline
+        handshake = DTLSHandshakeFilter(deadline: deadline)
+        doubt = hasPings ? ServerDoubt() : nil
         let socket = try open()
         self.socket = socket
-        lastHeard = loop.now
+        addressCheck = AddressCheck(now: loop.now)
         batch = DatagramBatch(largest: largest, tellsSenders: false)
-        headerBytes = socket.local?.isIPv6 == true ? 48 : 28
+        isIPv6 = socket.local?.isIPv6 == true
         association = DTLSAssociation(engine, on: loop) { socket.send($0) }
     }
 
     var isDatagram: Bool { true }
-    private(set) var roundTripsToConnect = 0
-    var bytesSent: UInt64 { association.bytesSent }
-    var tlsBytesSent: UInt64 { association.bytesSent - min(association.bytesSent, messageBytes) }
+    var roundTripsToConnect: Int { handshake.roundTrips }
+    var bytesSent: UInt64 { association.sent.bytes }
+    var bytesReceived: UInt64 { received.all.bytes }
+    var foreignBytes: UInt64 { received.foreignBytes }
+    var tlsBytesSent: UInt64 { bytesSent - min(bytesSent, messageBytes) }
     var encryption: TLSDescription? { association.description }
 
     var segmentCounts: SegmentCounts? {
-        let sent = association.datagramsSent
-        return SegmentCounts(sent: sent, received: received, headerBytes: (sent + received) * headerBytes)
+        SegmentCounts(sent: association.sent, received: received.all, isIPv6: isIPv6)
     }
 
     func attach(_ handler: any PollHandler) throws(SystemError) {
@@ -115,10 +101,12 @@ final class DTLSChannel: ByteChannel {
     // MARK: The handshake
 
     func advance() -> StreamProgress {
-        if let failure { return .failed(failure) }
-        guard !association.isComplete else { return .ready }
-        guard hasStarted else {
-            hasStarted = true
+        switch phase {
+        case .handshake: break
+        case .open, .ended: return .ready
+        case .failed(let reason): return .failed(.insecure(reason))
+        case .idle:
+            phase = .handshake
             association.onFailure = { [self] in fail($0) }
             return progress(association.handshake(UnsafeRawBufferPointer(start: nil, count: 0)))
         }
@@ -132,9 +120,9 @@ final class DTLSChannel: ByteChannel {
             }
         }
         let end = batch.takeNext { datagram in
-            received += 1
-            bytesReceived += UInt64(datagram.count)
-            let part = handshakePart(datagram)
+            received.addOfHandshake(datagram.count)
+            let part = handshake.receive(datagram, sent: association.sent.datagrams, now: loop.now)
+            setAlertTimer()
             return part.isEmpty ? .needsInput : association.handshake(part)
         }
         return progress(end ?? .needsInput)
@@ -143,7 +131,8 @@ final class DTLSChannel: ByteChannel {
     private func progress(_ end: TLSStep.End) -> StreamProgress {
         switch end {
         case .done:
-            lastHeard = loop.now
+            phase = .open
+            addressCheck.heard(now: loop.now)
             return .ready
         case .needsInput, .needsOutput: return batch.isEmpty && !mayHaveMore ? .waiting : .again
         case .ended: return .failed(.insecure(TLSFailure(.other, "the server ended DTLS during the handshake")))
@@ -151,69 +140,29 @@ final class DTLSChannel: ByteChannel {
         }
     }
 
-    /// Returns the part of a datagram that goes to the engine at once. Any host can send an alert, and many alerts end a
-    /// supervisor for ever. So an alert waits, and is forgotten if the handshake continues. That of a server that does not
-    /// know this client never goes to the engine before the server has sent something else.
-    private func handshakePart(_ datagram: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
-        guard DTLSRecord(datagram) != nil else {
-            foreignDatagrams += 1
-            return UnsafeRawBufferPointer(start: nil, count: 0)
-        }
-        let parts = DTLSRecord.HandshakeParts(datagram)
-        if parts.continuesHandshake {
-            hasHandshakeRecord = true
-            forgetAlert()
-            if association.datagramsSent > sentBefore { roundTripsToConnect += 1 }
-            sentBefore = association.datagramsSent
-        }
-        if !parts.alert.isEmpty { keep(parts.alert) }
-        return parts.beginning
-    }
-
-    private func keep(_ datagram: UnsafeRawBufferPointer) {
-        if !hasHandshakeRecord, DTLSRecord(datagram)?.isUnexpectedMessage(datagram) == true {
-            hasPlainAlert = true
-        } else if let alert {
-            // A warning must not hide the reason that follows.
-            let isFatal = alert.datagram.withUnsafeBytes { DTLSRecord.isFatal($0) }
-            if !isFatal { self.alert?.datagram = Array(datagram) }
-        } else {
-            let time = min(loop.now + Self.alertPause, deadline - Self.alertMargin)
-            let timer = loop.schedule(at: max(time, loop.now + 1)) { [self] in passAlert() }
-            alert = (Array(datagram), timer)
-        }
+    private func setAlertTimer() {
+        guard handshake.alertDue != alertTimer?.due else { return }
+        if let timer = alertTimer.take() { loop.cancel(timer: timer.id) }
+        guard let due = handshake.alertDue else { return }
+        alertTimer = (loop.schedule(at: due) { [self] in passAlert() }, due)
     }
 
     private func passAlert() {
-        guard let datagram = alert.take()?.datagram, !association.isComplete else { return }
-        if case .failed(let result) = progress(datagram.withUnsafeBytes { association.handshake($0) }) {
-            failure = failure ?? result
-            driver?.ready(.read)
+        alertTimer = nil
+        guard let datagram = handshake.takeAlert(), !association.isOpen else { return }
+        if case .failed(.insecure(let reason)) = progress(datagram.withUnsafeBytes { association.handshake($0) }) {
+            fail(reason)
         }
     }
 
-    private func forgetAlert() {
-        if let timer = alert.take()?.timer { loop.cancel(timer: timer) }
-    }
-
-    var lateHandshake: String? {
-        if hasPlainAlert {
-            return
-                "the server refused the DTLS handshake by the alert that plain servers send: use udp://, or the port where the server speaks DTLS"
-        }
-        if foreignDatagrams > 0 {
-            return
-                "the server answered the DTLS handshake with \(foreignDatagrams) datagrams that are not DTLS: compare the scheme and the port"
-        }
-        return hasHandshakeRecord
-            ? "the server did not complete the DTLS handshake in time"
-            : "the server did not answer the DTLS handshake: compare the port, and whether the server listens with dtls://"
-    }
+    var lateHandshake: String? { handshake.lateSentence }
 
     // MARK: Reading
 
+    var hasEnded: Bool { if case .ended = phase { true } else { false } }
+
     func read(into input: inout ByteBuffer, atMost _: Int) -> IOResult {
-        if let failure { return failure }
+        if case .failed(let reason) = phase { return .insecure(reason) }
         var dropped = 0
         while !hasEnded {
             if let result = readRecord(into: &input) { return result }
@@ -232,13 +181,10 @@ final class DTLSChannel: ByteChannel {
     private func readRecord(into input: inout ByteBuffer) -> IOResult? {
         guard !association.mayHaveMore else { return decrypt(UnsafeRawBufferPointer(start: nil, count: 0), &input) }
         let result: IOResult?? = batch.takeNext { datagram in
-            received += 1
-            bytesReceived += UInt64(datagram.count)
-            doubtfulBytes = UInt64(datagram.count)
-            foreignBytes += doubtfulBytes
+            received.add(datagram.count)
             guard let record = DTLSRecord(datagram) else { return nil }
             guard !record.isPlainAlert else {
-                doubt()
+                beginDoubt()
                 return nil
             }
             return decrypt(datagram, &input)
@@ -254,19 +200,17 @@ final class DTLSChannel: ByteChannel {
         }
         switch step.end {
         case .done:
-            lastHeard = loop.now
-            foreignBytes -= doubtfulBytes
-            doubtfulBytes = 0
+            addressCheck.heard(now: loop.now)
+            received.decrypted()
             endDoubt()
             return step.count > 0 ? .bytes(step.count) : nil
         case .needsInput, .needsOutput: return nil
         case .ended:
-            hasEnded = true
+            phase = .ended
             return .end
         case .failed(let reason):
-            let result = IOResult.insecure(reason)
-            failure = result
-            return result
+            phase = .failed(reason)
+            return .insecure(reason)
         }
     }
 
@@ -285,38 +229,34 @@ final class DTLSChannel: ByteChannel {
 
     // MARK: A server that has lost its state
 
-    /// Begins to ping the server.
-    private func doubt() {
-        guard hasPings, doubtUntil == nil, doubtAgainAt <= loop.now else { return }
-        doubtAgainAt = loop.now + Self.doubtPause
-        doubtUntil = loop.now + Self.answerTimeout
-        pingInDoubt(after: 1)
+    private func beginDoubt() {
+        if let first = doubt?.begin(now: loop.now) { setDoubtTimer(first) }
     }
 
-    private func pingInDoubt(after pause: Int64) {
-        doubtTimer = loop.schedule(at: loop.now + pause) { [self] in
+    private func setDoubtTimer(_ time: Int64) {
+        doubtTimer = loop.schedule(at: time) { [self] in
             doubtTimer = nil
-            guard let doubtUntil else { return }
-            guard loop.now < doubtUntil else {
-                fail(TLSFailure(.other, "the server does not know this encrypted connection any more"))
-                return
+            switch doubt?.step(now: loop.now) {
+            case nil: break
+            case .giveUp: fail(TLSFailure(.other, "the server does not know this encrypted connection any more"))
+            case .ping(let next):
+                driver?.tellMove()
+                setDoubtTimer(next)
             }
-            driver?.tellMove()
-            pingInDoubt(after: Self.pingPause)
         }
     }
 
     private func endDoubt() {
-        guard doubtUntil != nil else { return }
-        doubtUntil = nil
-        if let doubtTimer { loop.cancel(timer: doubtTimer) }
-        doubtTimer = nil
+        guard doubt?.end() == true else { return }
+        if let timer = doubtTimer.take() { loop.cancel(timer: timer) }
     }
 
     /// Ends the connection by the next read.
     private func fail(_ reason: TLSFailure) {
-        guard failure == nil else { return }
-        failure = .insecure(reason)
+        switch phase {
+        case .ended, .failed: return
+        case .idle, .handshake, .open: phase = .failed(reason)
+        }
         driver?.ready(.read)
     }
 
@@ -324,7 +264,7 @@ final class DTLSChannel: ByteChannel {
 
     func flush(_ context: inout CoreContext) -> IOResult {
         let now = context.now.nanoseconds
-        if now - lastHeard >= DatagramChannel.silence { compareAddress(now) }
+        if addressCheck.isDue(now: now) { compareAddress(now) }
         return DatagramOutput.flush(&context) { datagram in
             let result = association.write(datagram)
             if case .bytes = result { messageBytes += UInt64(datagram.count) }
@@ -334,8 +274,7 @@ final class DTLSChannel: ByteChannel {
     }
 
     private func compareAddress(_ now: Int64) {
-        guard renewAt <= now else { return }
-        renewAt = now + DatagramChannel.renewalPause
+        guard addressCheck.begin(now: now) else { return }
         // The driver is writing.
         let bound = LoopBound(self, to: loop)
         loop.execute { _ = bound.value.renew(Instant(nanoseconds: now)) }
@@ -343,7 +282,7 @@ final class DTLSChannel: ByteChannel {
 
     /// Ends the connection if this side's address has changed. The server would not know the datagrams of another one.
     func renew(_: Instant) -> Bool {
-        guard driver != nil, association.isComplete, let fresh = try? open() else { return false }
+        guard driver != nil, association.isOpen, let fresh = try? open() else { return false }
         let host = fresh.local?.host
         fresh.close()
         guard host != socket.local?.host else { return false }
@@ -355,7 +294,8 @@ final class DTLSChannel: ByteChannel {
 
     func close(abort _: Bool) {
         driver = nil
-        forgetAlert()
+        _ = handshake.takeAlert()
+        setAlertTimer()
         endDoubt()
         association.close()
         socket.close()

@@ -24,7 +24,7 @@ final class DTLSClient {
 
     /// The result of the handshake, once it is complete.
     fileprivate(set) var description: TLSDescription?
-    fileprivate var isComplete: Bool { association?.isComplete ?? false }
+    fileprivate var isComplete: Bool { association?.isOpen ?? false }
 }
 
 /// DTLS between the shared socket of a server and its sessions (RFC 6347). Lives on its loop.
