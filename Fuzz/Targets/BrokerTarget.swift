@@ -124,7 +124,7 @@ private final class BrokerRun: ScheduledHandler, DriverOwner {
     /// The client at this place. If it has ended, a new one takes its place.
     private func client(_ place: Int) throws -> BrokerPeer {
         if let client = clients[place] {
-            if client.driver.phase == .opening || client.driver.phase == .open { return client }
+            if client.driver.isAlive { return client }
             client.driver.close(abort: true)
         }
         let client = BrokerPeer(try core.get(), on: loop)

@@ -101,8 +101,8 @@ struct StreamTransport: DiscreetlyPrinted {
                 }
                 let core = cookies?.adding(to: makeCore(), for: origin, on: loop) ?? makeCore()
                 let driver = ConnectionDriver(core, over: channel, on: loop, limits: limits, started: started)
-                driver.whenMute = addresses.whenMute
-                driver.unanswered = addresses.unanswered
+                driver.unanswered.action = addresses.whenMute
+                driver.unanswered.hint = addresses.unanswered
                 do throws(TransportError) {
                     let connection = try await driver.openConnection(deadline: deadline, silentUntil: share)
                     cookies?.keep(driver.core, from: origin, on: loop)
@@ -179,15 +179,15 @@ extension ConnectionDriver {
         deadline: Int64,
         silentUntil silence: Int64? = nil
     ) async throws(TransportError) -> CoreConnection {
-        attemptDeadline = deadline
-        phaseDeadline = silence ?? deadline
+        deadlines.attempt = deadline
+        deadlines.phase = silence ?? deadline
         let error: TransportError? = await LoopBound(self, to: loop).suspend(with: (), #isolation) {
             // The task can have been cancelled before.
-            guard $0.phase == .opening else { return $2.resume(returning: .cancelled(.handshake)) }
+            guard $0.isOpening else { return $2.resume(returning: .cancelled(.handshake)) }
             $0.waiting.opener = $2
             $0.start()
         } onCancel: { driver, _ in
-            if driver.phase == .opening { driver.end(.cancelled(.handshake), abort: true) }
+            if driver.isOpening { driver.end(.cancelled(.handshake), abort: true) }
         }
         if let error { throw error }
         return CoreConnection(self, capabilities: limits.describe(core.capabilities))

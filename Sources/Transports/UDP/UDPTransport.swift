@@ -271,7 +271,7 @@ struct UDPTransport: DiscreetlyPrinted {
             throw TransportError(error, .connect, at: address.description, isDatagram: true)
         }
         let driver = ConnectionDriver(core, over: channel, on: loop, limits: limits, started: started)
-        if hasOthers { driver.whenMute = { [loop] in loop.failedAddresses.failed(address, at: loop.now) } }
+        if hasOthers { driver.unanswered.action = { [loop] in loop.failedAddresses.failed(address, at: loop.now) } }
         let connection = try await driver.openConnection(deadline: deadline)
         if driver.hasHeard { loop.failedAddresses.worked(address) }
         return connection

@@ -54,7 +54,7 @@ private final class Handshake: DriverOwner {
         client = Side(try FramedTCPCore(), try engines.engine(.client), .client, on: loop)
         server = Side(try FramedTCPCore(), try engines.engine(.server), .server, on: loop)
         // The limit of a client is that of its attempt. A server has one for the handshake, which an owner turns on.
-        client.driver.phaseDeadline = loop.now
+        client.driver.deadlines.phase = loop.now
         server.driver.owner = self
         for side in [client, server] {
             side.driver.start()
@@ -63,7 +63,7 @@ private final class Handshake: DriverOwner {
     }
 
     /// The drivers whose handshakes are not complete.
-    var waiting: [ConnectionDriver] { [client.driver, server.driver].filter { !$0.isSecure } }
+    var waiting: [ConnectionDriver] { [client.driver, server.driver].filter { $0.channel.encryption == nil } }
 
     /// Moves bytes until none is left. Of those of `sender`, the first `limit` arrive.
     func run(_ sender: TLSSettings.Side, stoppingAt limit: Int) {
@@ -75,7 +75,7 @@ private final class Handshake: DriverOwner {
                 var bytes = from.stream.take()
                 if !bytes.isEmpty { hasMoved = true }
                 if from.side == sender {
-                    if !to.driver.isSecure { passed += bytes.count }
+                    if to.driver.channel.encryption == nil { passed += bytes.count }
                     bytes = Array(bytes.prefix(limit - arrived))
                     arrived += bytes.count
                 }

@@ -8,7 +8,9 @@ import TransportAPI
 package final class ConnectionDriver: PollHandler, ScheduledHandler {
     /// The phases of a connection. A connection moves through this list in order, and can skip phases.
     enum Phase {
-        /// The handshake is in progress.
+        /// The channel's own handshake is in progress, such as that of TLS.
+        case securing
+        /// The core was started, and its handshake is in progress.
         case opening
         /// The handshake is complete, and messages are sent and received.
         case open
@@ -16,6 +18,25 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         case draining
         /// The channel is closed.
         case closed
+    }
+
+    /// The deadlines of a connection, and the timer for the earliest one.
+    struct DeadlineState {
+        /// The deadline of the phase itself: for the handshake, the close, and the last bytes.
+        var phase: Int64?
+        /// At a client, when the whole attempt ends.
+        var attempt: Int64?
+        fileprivate var timer: (id: UInt64, deadline: Int64)?
+        fileprivate var grace = GracePeriod()
+        fileprivate var last = LastDeadline()
+    }
+
+    /// The consequences if the connection ends before the peer has sent anything.
+    struct UnansweredState {
+        /// Called unless this side has ended the connection.
+        var action: (() -> Void)?
+        /// At a client over streams, what to add to the error.
+        var hint: UnansweredHint?
     }
 
     // All state is accessed on the loop only, and no core calls back while it runs. So accesses never overlap, and a
@@ -29,11 +50,9 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     @exclusivity(unchecked) var context: CoreContext
     let channel: any ByteChannel
     let limits: ConnectionLimits
-    @exclusivity(unchecked) var phase = Phase.opening
+    @exclusivity(unchecked) var phase = Phase.securing
     /// Whether the connection is or was open.
     @exclusivity(unchecked) var wasOpened = false
-    /// Whether the channel's own handshake is complete, and the core was started.
-    @exclusivity(unchecked) private(set) var isSecure = false
     /// The reason of the end; `nil` before the end.
     @exclusivity(unchecked) package var reason: CloseReason?
     /// Receives events in place of the inbox, for servers.
@@ -44,38 +63,23 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     @exclusivity(unchecked) var onSignal: ((any CoreSignal) -> Void)?
     /// Whether a request of the owner other than a message waits for its answer, which may come after messages.
     @exclusivity(unchecked) var isAwaitingAnswer = false
-    @exclusivity(unchecked) var discards = DiscardedMessages()
 
-    @exclusivity(unchecked) var inbox: Inbox
     @exclusivity(unchecked) var waiting = PendingOperations()
     @exclusivity(unchecked) var statistics = ConnectionStatistics()
     let started: Int64
-    let confirmsReceipt: Bool
     /// Whether the core can acknowledge messages (``ProtocolCore/acknowledges``).
     let acknowledges: Bool
-    /// How many messages the receiver has got and not confirmed; see ``ProtocolCore/confirmReceipt(_:)``.
-    @exclusivity(unchecked) var unconfirmed = 0
-    /// Whether the receiver confirms messages by ``confirm(_:)``, and not by requesting the next one.
-    @exclusivity(unchecked) var isConfirmedByHand = false
 
     @exclusivity(unchecked) package var schedule = ScheduleEntry()
     @exclusivity(unchecked) var share = TimeShare()
     @exclusivity(unchecked) var reading = ReadState()
+    @exclusivity(unchecked) var receiving: ReceiveState
     @exclusivity(unchecked) var writing = WriteState()
     @exclusivity(unchecked) var closing = CloseState()
+    @exclusivity(unchecked) var deadlines = DeadlineState()
+    @exclusivity(unchecked) var unanswered = UnansweredState()
     /// The memory that the owner was last notified of, in bytes.
     @exclusivity(unchecked) var bufferedBytes = 0
-    @exclusivity(unchecked) private var timer: (id: UInt64, deadline: Int64)?
-    @exclusivity(unchecked) private var grace = GracePeriod()
-    @exclusivity(unchecked) private var lastSeen = LastDeadline()
-    /// The deadline of the phase itself: for the handshake, the close, and the last bytes.
-    @exclusivity(unchecked) var phaseDeadline: Int64?
-    /// At a client, when the whole attempt ends.
-    @exclusivity(unchecked) var attemptDeadline: Int64?
-    /// Called if the connection ends before the peer has sent anything, unless this side has ended it.
-    @exclusivity(unchecked) var whenMute: (() -> Void)?
-    /// At a client over streams, what to say if the connection ends before the peer has sent anything.
-    @exclusivity(unchecked) var unanswered: UnansweredHint?
 
     init(
         _ core: any ProtocolCore,
@@ -90,12 +94,18 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         self.channel = channel
         self.limits = limits
         self.started = started
-        confirmsReceipt = core.confirmsReceipt
         acknowledges = core.acknowledges
-        inbox = Inbox(limits)
+        receiving = ReceiveState(inbox: Inbox(limits), receipts: Receipts(areSent: core.confirmsReceipt))
         context = CoreContext(now: Instant(nanoseconds: loop.now), random: .system())
         context.unixTime = WallClock.unixTime()
     }
+
+    /// Whether the connection is not open yet.
+    var isOpening: Bool { phase == .securing || phase == .opening }
+    /// Whether the connection is open or may become so.
+    var isAlive: Bool { isOpening || phase == .open }
+    /// Whether the receiver confirms messages (``ProtocolCore/confirmsReceipt``).
+    var confirmsReceipt: Bool { receiving.receipts.areSent }
 
     // MARK: From the loop
 
@@ -123,7 +133,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
             return end(TransportError(error, .secure, at: place, isDatagram: channel.isDatagram), abort: true)
         case .failed: return end(TransportError(.connectionLost, .secure, "the connection ended"), abort: true)
         }
-        isSecure = true
+        phase = .opening
         context.isEncrypted = channel.encryption != nil
         // The memory of the handshake is free again.
         tellMemory()
@@ -132,7 +142,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
             core = identifying
         }
         // A client's deadline is for its whole attempt. The handshake of a server's core has its own.
-        if owner != nil { phaseDeadline = nil }
+        if owner != nil { deadlines.phase = nil }
         enterCore()
         core.start(&context)
         pump()
@@ -151,8 +161,8 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
 
     /// Limits the time of the TLS handshake. At a client, the deadline of the whole attempt is set already.
     private func beginSecureTimeout() {
-        if owner != nil, phaseDeadline == nil {
-            phaseDeadline = Instant(nanoseconds: started).advanced(by: limits.secureTimeout).nanoseconds
+        if owner != nil, deadlines.phase == nil {
+            deadlines.phase = Instant(nanoseconds: started).advanced(by: limits.secureTimeout).nanoseconds
         }
         armTimer()
         tellMemory()
@@ -161,7 +171,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     package func ready(_ readiness: Readiness) {
         let heldOutput = phase == .draining && channel.holdsOutput
         channel.note(readiness)
-        if !isSecure, phase == .opening { return loop.add(self, to: .handshake) }
+        if phase == .securing { return loop.add(self, to: .handshake) }
         if readiness.contains(.read) {
             reading.isReadable = true
             if mustDefer {
@@ -183,42 +193,41 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
             // The previous datagram is answered by now. A datagram that has come since is read here.
             if reading.isReadable, channel.isDatagram { readWhilePossible() }
         case .deferred: runShare()
-        case .handshake: if !isSecure, phase == .opening { secure() }
+        case .handshake: if phase == .securing { secure() }
         }
     }
 
     // MARK: Deadlines
 
     private var deadline: Int64? {
-        guard phase == .opening || phase == .open, let core = core.deadline?.nanoseconds else { return phaseDeadline }
-        return phaseDeadline.map { min($0, core) } ?? core
+        guard isAlive, let core = core.deadline?.nanoseconds else { return deadlines.phase }
+        return deadlines.phase.map { min($0, core) } ?? core
     }
 
     /// Keeps one timer, at or before the earliest deadline. A deadline that moved to a later time is noticed when the
     /// timer fires.
     func armTimer() {
         guard phase != .closed, let deadline else { return }
-        if let timer {
+        if let timer = deadlines.timer {
             guard deadline < timer.deadline else { return }
             loop.cancel(timer: timer.id)
         }
-        timer = (loop.schedule(at: deadline) { [self] in timerFired() }, deadline)
+        deadlines.timer = (loop.schedule(at: deadline) { [self] in timerFired() }, deadline)
     }
 
     func cancelTimer() {
-        if let timer { loop.cancel(timer: timer.id) }
-        timer = nil
+        if let timer = deadlines.timer.take() { loop.cancel(timer: timer.id) }
     }
 
     private func timerFired() {
-        timer = nil
+        deadlines.timer = nil
         if let deadline, deadline <= loop.now { readBeforeDeadline() }
         guard phase != .closed else { return }
         // Bytes that the peer has taken by now count for the core's deadline too.
         lookAfterClose()
         let isCoreDue =
-            (phase == .opening || phase == .open) && core.deadline.map { $0.nanoseconds <= loop.now } ?? false
-        if !isCoreDue, let phaseDeadline, phaseDeadline <= loop.now { phaseDeadlineReached() }
+            isAlive && core.deadline.map { $0.nanoseconds <= loop.now } ?? false
+        if !isCoreDue, let deadline = deadlines.phase, deadline <= loop.now { phaseDeadlineReached() }
         if isCoreDue {
             compareWithLastDeadline()
             enterCore()
@@ -240,16 +249,17 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     /// it may contain the answer. A server must not wait for a client that sends its records byte by byte.
     func compareWithLastDeadline() {
         guard !channel.isDatagram else { return }
-        let last = lastSeen
-        lastSeen = LastDeadline(
+        let last = deadlines.last
+        let this = LastDeadline(
             received: channel.bytesReceived,
             acknowledged: channel.bytesAcknowledged,
             left: context.output.count + channel.unacknowledgedBytes
         )
-        if last.acknowledged < min(lastSeen.acknowledged, last.end) {
+        deadlines.last = this
+        if last.acknowledged < min(this.acknowledged, last.end) {
             context.outputMoved = Instant(nanoseconds: loop.now)
         }
-        if owner == nil, lastSeen.received > max(last.received, reading.heardBytes) { noteUnread() }
+        if owner == nil, this.received > max(last.received, reading.heardBytes) { noteUnread() }
     }
 
     /// Whether bytes may have arrived that were not read. Datagrams are read even if there is no room for their messages.
@@ -262,7 +272,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     private var hasNotRun: Bool {
         guard let due = core.deadline else { return false }
         let lastReceived = Instant(nanoseconds: reading.lastHeard)
-        return grace.give(due, lastReceived: lastReceived, at: Instant(nanoseconds: loop.now))
+        return deadlines.grace.give(due, lastReceived: lastReceived, at: Instant(nanoseconds: loop.now))
     }
 
     /// Informs the core that received bytes may have been left unread until now.
@@ -276,11 +286,11 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     private func phaseDeadlineReached() {
         switch phase {
         // The time of a silent peer is over, but this one has sent something.
-        case .opening where hasHeard && (attemptDeadline ?? .min) > loop.now: phaseDeadline = attemptDeadline
-        case .opening where !isSecure:
+        case .securing where hasLongerAttempt, .opening where hasLongerAttempt: deadlines.phase = deadlines.attempt
+        case .securing:
             // At a client, a failure that was found just before is the reason. At a server, the next step may wait.
             if owner == nil || schedule.contains(.handshake) { secure() }
-            guard phase == .opening, !isSecure else { return }
+            guard phase == .securing else { return }
             let sentence = channel.lateHandshake ?? "the TLS handshake was not complete in time"
             end(TransportError(.timedOut, .secure, sentence), abort: true)
         case .opening:
@@ -288,9 +298,12 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
             end(TransportError(.timedOut, .handshake, sentence), abort: true)
         case .open where isClosing, .draining where isClosing: closeTimerFired()
         case .draining: close(abort: true)
-        case .open, .closed: phaseDeadline = nil
+        case .open, .closed: deadlines.phase = nil
         }
     }
+
+    /// Whether the peer, which has sent something, has until the end of the attempt.
+    private var hasLongerAttempt: Bool { hasHeard && (deadlines.attempt ?? .min) > loop.now }
 }
 
 /// The numbers of bytes that a stream had received and sent at the last deadline of the core.

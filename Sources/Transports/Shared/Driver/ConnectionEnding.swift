@@ -52,7 +52,7 @@ extension ConnectionDriver {
     /// were written before are still sent. Messages that wait for room end as `rejected`.
     package func beginClose(_ reason: CloseReason) {
         guard phase == .open else {
-            return end(reason, abort: phase == .opening)
+            return end(reason, abort: isOpening)
         }
         guard closing.progress == nil else { return }
         closing.progress = CloseProgress(now: loop.now, left: undelivered)
@@ -75,7 +75,7 @@ extension ConnectionDriver {
             core.close(reason, &context)
             leaveCore()
         }
-        end(reason, abort: phase == .opening)
+        end(reason, abort: isOpening)
     }
 
     /// How many bytes of the output count as having left when the rest is discarded. If the next connection completes
@@ -124,13 +124,13 @@ extension ConnectionDriver {
         }
         guard let deadline = closing.progress?.deadline(limits) else { return }
         let soon = Instant(nanoseconds: loop.now).advanced(by: limits.closeTimeout / 4).nanoseconds
-        phaseDeadline = min(deadline, max(soon, loop.now + 1_000_000))
+        deadlines.phase = min(deadline, max(soon, loop.now + 1_000_000))
     }
 
     /// A handshake that ends without an error ends with a whole answer, such as a page. The peer may take as long for it
     /// as for a close, because a slow network needs more than ``ConnectionLimits/linger``.
     func allowTimeForAnswer(_ reason: CloseReason) {
-        guard phase == .opening, reason.error == nil, !channel.isDatagram, closing.progress == nil else { return }
+        guard isOpening, reason.error == nil, !channel.isDatagram, closing.progress == nil else { return }
         closing.progress = CloseProgress(now: loop.now, left: undelivered)
     }
 
@@ -162,21 +162,23 @@ extension ConnectionDriver {
     /// Ends the connection for its users, with every operation that waits. The core's last output, which can contain
     /// the reason, is still sent unless `abort` is true.
     func end(_ reason: CloseReason, abort: Bool = false) {
-        guard phase == .opening || phase == .open else {
+        guard isAlive else {
             if abort { close(abort: true) }
             return
         }
         let wasOpen = phase == .open
         var reason = reason
-        if !hasHeard, let error = reason.error, let unanswered { reason = CloseReason(unanswered.added(to: error)) }
+        if !hasHeard, let error = reason.error, let hint = unanswered.hint {
+            reason = CloseReason(hint.added(to: error))
+        }
         if reason.error?.phase == .open, (core as? any EarlyCore)?.isAccepted == false {
             reason.error?.phase = .handshake
         }
-        if phase == .opening, reason.error?.origin == .unstated {
+        if isOpening, reason.error?.origin == .unstated {
             reason.error?.origin = channel.encryption?.isVerified == true ? .peer : .path
         }
-        if !hasHeard, reason.initiator != .user { whenMute?() }
-        whenMute = nil
+        if !hasHeard, reason.initiator != .user { unanswered.action?() }
+        unanswered.action = nil
         phase = .draining
         self.reason = reason
         closing.undelivered = core.unacknowledgedBytes
@@ -184,7 +186,7 @@ extension ConnectionDriver {
         if isClosing {
             lookAfterClose()
         } else {
-            phaseDeadline = Instant(nanoseconds: loop.now).advanced(by: limits.linger).nanoseconds
+            deadlines.phase = Instant(nanoseconds: loop.now).advanced(by: limits.linger).nanoseconds
         }
         waiting.receiver.take()?.take(reason.receiveResult)
         waiting.finish(reason, left: abort ? leftBytes : .max)
@@ -192,7 +194,7 @@ extension ConnectionDriver {
         handler = nil
         owner?.ended(self, reason, wasOpen: wasOpen)
         onSignal = nil
-        discards.stop()
+        receiving.discards.stop()
         guard !abort else { return close(abort: true) }
         requestFlush()
         armTimer()

@@ -74,7 +74,7 @@ extension ConnectionDriver {
     var mustDefer: Bool { isBusy || owner != nil && (!reading.hasSpoken || phase == .draining) }
 
     /// Whether the peer has not completed its handshake, or has sent nothing at all.
-    var isNew: Bool { phase == .opening || phase == .open && reading.lastHeard == 0 }
+    var isNew: Bool { isOpening || phase == .open && reading.lastHeard == 0 }
 
     var isBusy: Bool { loop.now < share.busyUntil }
 
@@ -116,7 +116,7 @@ extension ConnectionDriver {
     /// messages come before it. In a persistent session their receipts are withheld meanwhile, so a broker soon sends
     /// no more. It also gets the last messages of a broken connection.
     var inboxHasRoom: Bool {
-        inbox.hasRoom || (isAwaitingAcknowledgement || reading.isLast) && inbox.hasExcessRoom
+        receiving.inbox.hasRoom || (isAwaitingAcknowledgement || reading.isLast) && receiving.inbox.hasExcessRoom
     }
 
     private var isAwaitingAcknowledgement: Bool {
@@ -139,7 +139,7 @@ extension ConnectionDriver {
         }
         reads: while reading.isReadable, phase != .closed, mayRead || phase == .draining && !isDeferred {
             if phase == .draining { reading.input.removeAll() }
-            borrowInput()
+            reading.input.borrowInput(of: loop)
             let room = min(reading.input.writableCount, reading.size)
             switch channel.read(into: &reading.input, atMost: reading.size) {
             case .bytes(let count):
@@ -173,14 +173,14 @@ extension ConnectionDriver {
                 brokenByTLS(failure)
             }
         }
-        returnMemory(&reading.input)
+        reading.input.returnBlock(to: loop)
         tellMemory()
     }
 
     /// Reads and processes input whose turn has not come, because a deadline is about to be checked. After a process was
     /// stopped, the peer's answer has often arrived and was not read.
     func readBeforeDeadline() {
-        guard isSecure, phase == .opening || phase == .open, reading.isReadable || isDeferred else { return }
+        guard phase == .opening || phase == .open, reading.isReadable || isDeferred else { return }
         let wasDeferred = isDeferred
         schedule.remove(.deferred)
         share.end = 0
@@ -205,13 +205,13 @@ extension ConnectionDriver {
 
     /// Takes events from the core until it has no more, the time budget is used up, or the inbox is full.
     func pump() {
-        guard !reading.isPumping, !isDeferred, phase == .opening || phase == .open else { return }
+        guard !reading.isPumping, !isDeferred, isAlive else { return }
         reading.isPumping = true
         enterCore()
         var events = 0
         let asked = context.counters.controlWork
         do throws(TransportError) {
-            while phase == .opening || phase == .open, mayRead {
+            while isAlive, mayRead {
                 guard let event = try core.next(&reading.input, &context) else { break }
                 deliver(event)
                 if reading.mustCheckTime {
@@ -292,7 +292,7 @@ extension ConnectionDriver {
 
     /// Ends the connection after TLS has. An end without close_notify after the protocol's own close is no error.
     func brokenByTLS(_ failure: TLSFailure) {
-        guard phase == .opening || phase == .open else { return close(abort: false) }
+        guard isAlive else { return close(abort: false) }
         let reason = closeReasonSoFar() ?? CloseReason(TransportError(failure, wasOpen: phase == .open))
         let left = context.output.count
         end(reason)
@@ -324,8 +324,8 @@ extension ConnectionDriver {
             } while isDeferred && phase == .open && (owner == nil || MonotonicClock.now() < end)
             schedule.remove(.deferred)
             share.end = 0
-            while phase == .opening || phase == .open, mayRead {
-                borrowInput()
+            while isAlive, mayRead {
+                reading.input.borrowInput(of: loop)
                 let result = channel.read(into: &reading.input, atMost: reading.size)
                 if case .insecure(let failure) = result { brokenByTLS(failure) }
                 guard case .bytes = result else { break }
@@ -342,7 +342,7 @@ extension ConnectionDriver {
         let failure = CloseReason(
             TransportError(
                 error,
-                phase == .opening ? .handshake : .open,
+                isOpening ? .handshake : .open,
                 at: channel.peer?.description,
                 isDatagram: channel.isDatagram
             )
@@ -387,105 +387,29 @@ extension ConnectionDriver {
     }
 }
 
-/// Counts the control work (``CoreCounters/controlWork``) of the current second.
-struct ControlRateMeter {
-    /// The total count at the last update.
-    private(set) var seen: UInt64 = 0
-    private var before: UInt64 = 0
-    private var start = Int64.min
+// MARK: Memory
 
-    /// Updates the total count. Returns how much of it came in this second.
-    mutating func count(_ total: UInt64, now: Int64) -> UInt64 {
-        if start == .min || now - start >= 1_000_000_000 {
-            start = now
-            before = seen
-        }
-        seen = total
-        return total - before
-    }
-}
-
-// Blocks for reading and writing, which all connections of a loop share, so that an idle connection owns none.
 extension ConnectionDriver {
-    /// The minimum room to read or write into, in bytes.
-    static let room = 4096
-
-    /// Makes sure that there is memory to write to, with some room. A message reserves its own length. A few bytes
-    /// after a large output do not double the buffer.
-    func borrowMemory(_ buffer: inout ByteBuffer) {
-        if buffer.capacity == 0 {
-            buffer = takeBlock()
-        } else if buffer.writableCount < Self.room {
-            buffer.reserve(Self.room)
-        }
-    }
-
-    /// Makes sure that there is memory to read into. A partial frame can be in memory of its own size. Once that is
-    /// full, a short part moves to the front of a whole block, so that much can be read after it. A longer part grows
-    /// in place and is read in larger and larger steps.
-    func borrowInput() {
-        guard reading.input.writableCount < Self.room else { return }
-        if reading.input.capacity < ScratchPool.blockSize, reading.input.count < Self.shortPart {
-            var block = takeBlock()
-            reading.input.withUnsafeReadableBytes { block.append(contentsOf: $0) }
-            reading.input = block
-        } else {
-            reading.input.reserve(max(Self.room, reading.input.count))
-        }
-    }
-
-    private func takeBlock() -> ByteBuffer {
-        ByteBuffer(adopting: loop.takeBlock(), capacity: ScratchPool.blockSize)
-    }
-
-    /// A partial frame shorter than this moves to a block when it needs room, in bytes.
-    private static let shortPart = ScratchPool.blockSize / 4
-
-    /// Gives the block back if it is empty. A small rest, such as a partial frame, moves to memory of twice its length.
-    /// It moves again only after half of it is consumed or the room is used up.
-    func returnMemory(_ buffer: inout ByteBuffer) {
-        if buffer.isEmpty {
-            if let block = buffer.surrender(size: ScratchPool.blockSize) {
-                loop.giveBlock(block)
-            } else {
-                buffer = ByteBuffer()
-            }
-        } else if buffer.capacity >= ScratchPool.blockSize, buffer.count < buffer.capacity / 4 {
-            var small = ByteBuffer(capacity: buffer.count * 2)
-            buffer.withUnsafeReadableBytes { small.append(contentsOf: $0) }
-            buffer.removeAll()
-            if let block = buffer.surrender(size: ScratchPool.blockSize) { loop.giveBlock(block) }
-            buffer = small
-        }
-    }
-
     /// Frees partial input, since nothing more is read. The input of a session over a shared socket belongs to the
     /// socket, and the session has it for one datagram only.
     func releaseInput() {
         core.connectionEnded()
         guard !channel.isDatagram else { return }
         reading.input.removeAll()
-        returnMemory(&reading.input)
+        reading.input.returnBlock(to: loop)
     }
 
     /// Notifies the owner of the memory that this connection uses for partial input, for output, and for messages in
     /// the inbox.
     func tellMemory() {
         guard let owner else { return }
-        let isAlive = phase == .opening || phase == .open
         let held =
             (isAlive ? core.bufferedBytes : 0) + reading.input.ownMemory + context.output.ownMemory
             + (phase == .closed ? 0 : channel.bufferedBytes)
-            + (phase == .closed ? 0 : inbox.bufferedBytes)
+            + (phase == .closed ? 0 : receiving.inbox.bufferedBytes)
         guard held != bufferedBytes else { return }
         let change = held - bufferedBytes
         bufferedBytes = held
         owner.memoryChanged(by: change)
     }
-}
-
-extension ByteBuffer {
-    /// How much memory a connection uses by this buffer: all of its capacity. Of a block, which it shares with other
-    /// connections of the loop, only the bytes in it count.
-    fileprivate var ownMemory: Int { capacity == ScratchPool.blockSize ? count : capacity }
 }

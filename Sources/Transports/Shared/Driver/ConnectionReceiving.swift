@@ -2,6 +2,14 @@ import Protocols
 import SocketIO
 import TransportAPI
 
+/// The messages for the app, and their receipts.
+struct ReceiveState: ~Copyable {
+    /// Messages that were not requested yet.
+    var inbox: Inbox
+    var receipts: Receipts
+    var discards = DiscardedMessages()
+}
+
 // MARK: Events
 
 extension ConnectionDriver {
@@ -14,7 +22,7 @@ extension ConnectionDriver {
             statistics.messagesReceived += 1
             guard handler == nil else { break }
             return received(payload)
-        case .pong: answered()
+        case .pong: waiting.pings.answered(now: MonotonicClock.now())
         case .acknowledged(let id):
             waiting.unacknowledged.removeValue(forKey: id)?.continuation?.resume(returning: .acknowledged)
         case .written(let id): waiting.unacknowledged.removeValue(forKey: id)?.continuation?.resume(returning: .written)
@@ -33,7 +41,7 @@ extension ConnectionDriver {
     private func opened() {
         phase = .open
         wasOpened = true
-        phaseDeadline = nil
+        deadlines.phase = nil
         statistics.handshakeBytes = channel.bytesSent + UInt64(context.output.count) + channel.bytesReceived
         statistics.handshakeRoundTrips += channel.roundTripsToConnect
         statistics.handshakeDuration = .nanoseconds(MonotonicClock.now() - started)
@@ -44,20 +52,20 @@ extension ConnectionDriver {
     private func discarded(_ message: DiscardedMessage) {
         statistics.discarded += 1
         statistics.lastDiscarded = message
-        if handler == nil { discards.add(message) }
+        if handler == nil { receiving.discards.add(message) }
     }
 
     /// Reports discarded messages to `action`, including earlier ones.
     package func reportDiscarded(to action: @escaping (DiscardedMessage) -> Void) {
-        discards.report(to: action, andLater: phase == .open)
+        receiving.discards.report(to: action, andLater: phase == .open)
     }
 
     private func received(_ payload: Payload) {
         if let receiver = waiting.receiver.take() {
-            if confirmsReceipt { unconfirmed += 1 }
+            receiving.receipts.delivered()
             receiver.take(.success(payload))
         } else if inboxHasRoom {
-            inbox.append(payload)
+            receiving.inbox.append(payload)
         } else {
             // This happens over datagrams and after the close frame of this side. Otherwise nothing is read while there
             // is no room.
@@ -73,10 +81,10 @@ extension ConnectionDriver {
     func takeMessage() -> PendingOperations.Received? {
         guard waiting.receiver == nil else { return .failure(.busyReceiving) }
         confirmTaken()
-        if let payload = inbox.popFirst() {
-            if confirmsReceipt { unconfirmed += 1 }
+        if let payload = receiving.inbox.popFirst() {
+            receiving.receipts.delivered()
             resumeReading()
-            if bufferedBytes > 0, inbox.count == 0 { tellMemory() }
+            if bufferedBytes > 0, receiving.inbox.count == 0 { tellMemory() }
             return .success(payload)
         }
         return reason?.receiveResult
@@ -99,20 +107,19 @@ extension ConnectionDriver {
 
     /// Confirms the messages that the receiver has got, unless it confirms them itself.
     package func confirmTaken() {
-        if unconfirmed > 0, !isConfirmedByHand { confirm(unconfirmed) }
+        confirm(receiving.receipts.dueAtRequest)
     }
 
     /// From now on the receiver confirms messages itself, by ``confirm(_:)``.
     func confirmByHand() {
         confirmTaken()
-        isConfirmedByHand = true
+        receiving.receipts.confirmByHand()
     }
 
     /// Confirms the `count` oldest messages that the receiver has got and not confirmed.
     func confirm(_ count: Int) {
-        let count = min(count, unconfirmed)
+        let count = receiving.receipts.confirm(count)
         guard count > 0 else { return }
-        unconfirmed -= count
         // A stream ends with the close frame. Over datagrams more can follow, since earlier messages are still
         // repeated.
         guard phase == .open, !isClosing || channel.isDatagram else {
@@ -137,7 +144,7 @@ extension ConnectionDriver {
 
     /// Continues reading that a full inbox had stopped.
     private func resumeReading() {
-        guard reading.pauses.contains(.fullInbox), inbox.isHalfEmpty else { return }
+        guard reading.pauses.contains(.fullInbox), receiving.inbox.isHalfEmpty else { return }
         resume(.fullInbox)
         share.end = 0
         pump()
@@ -147,38 +154,5 @@ extension ConnectionDriver {
     func cancelReceive(_ id: UInt64) {
         guard case .task(id, _) = waiting.receiver else { return }
         waiting.receiver.take()?.take(.failure(.cancelled(.open)))
-    }
-}
-
-/// Messages that were discarded because of their size, and the action that reports them.
-struct DiscardedMessages {
-    private enum State {
-        /// There is no listener yet. The first messages are kept for it.
-        case kept([DiscardedMessage])
-        case reported((DiscardedMessage) -> Void)
-    }
-
-    private static let maximumKept = 16
-    private var state = State.kept([])
-
-    mutating func add(_ message: DiscardedMessage) {
-        switch state {
-        case .reported(let action): action(message)
-        case .kept(let messages):
-            if messages.count < Self.maximumKept { state = .kept(messages + [message]) }
-        }
-    }
-
-    /// Reports the kept messages, and later ones if `isLasting`.
-    mutating func report(to action: @escaping (DiscardedMessage) -> Void, andLater isLasting: Bool) {
-        var messages: [DiscardedMessage] = []
-        if case .kept(let kept) = state { messages = kept }
-        state = isLasting ? .reported(action) : .kept([])
-        for message in messages { action(message) }
-    }
-
-    /// Stops reporting, because the connection has ended.
-    mutating func stop() {
-        if case .reported = state { state = .kept([]) }
     }
 }

@@ -153,14 +153,9 @@ extension TransportError {
     )
 }
 
-// Pings of users. A core reports answers in the order of the pings, and does not say which ping each belongs to. So a
-// ping that is given up, or whose task was cancelled, keeps its place among the answers.
-extension ConnectionDriver {
-    private static let maximumPings = 16
-    /// The age at which a new ping may replace an unanswered one, in nanoseconds. Younger pings are kept, so that the
-    /// peer does not get more pings than it can process.
-    static let pingReplacementAge: Int64 = 1_000_000_000
+// MARK: Pings
 
+extension ConnectionDriver {
     /// Pings, and resumes `continuation` with the time until the answer.
     func ping(_ id: UInt64, _ continuation: UnsafeContinuation<Result<Duration, TransportError>, Never>) {
         do throws(TransportError) { try beginPing(id, continuation) } catch {
@@ -174,41 +169,17 @@ extension ConnectionDriver {
     ) throws(TransportError) {
         if phase != .open { throw reason?.asError ?? .notOpen }
         let now = MonotonicClock.now()
-        let isFull = waiting.pings.count >= Self.maximumPings
-        if isFull, !mayGiveUpPing(now) {
-            throw TransportError(.busy, .open, "16 pings wait for their answers already")
+        // The peer does not get more pings than it can process.
+        guard waiting.pings.hasRoom(now: now, mayReplace: context.output.count < limits.writeBuffer) else {
+            throw TransportError(.busy, .open, "\(PendingPings.limit) pings wait for their answers already")
         }
         enterCore()
         defer { leaveCore() }
         try core.ping(&context)
-        if isFull { giveUpPing() }
-        waiting.pings.append(.init(id: id, sentAt: now, continuation: continuation))
-    }
-
-    private func mayGiveUpPing(_ now: Int64) -> Bool {
-        guard let oldest = waiting.pings.first, context.output.count < limits.writeBuffer else { return false }
-        return now - oldest.sentAt >= Self.pingReplacementAge
-    }
-
-    private func giveUpPing() {
-        waiting.pingsGivenUp += 1
-        let error = TransportError(.timedOut, .open, "the ping was given up for a later one: 16 had no answer")
-        waiting.pings.removeFirst().continuation?.resume(returning: .failure(error))
-    }
-
-    /// Completes the oldest ping without an answer.
-    func answered() {
-        guard waiting.pingsGivenUp == 0 else {
-            waiting.pingsGivenUp -= 1
-            return
-        }
-        guard !waiting.pings.isEmpty else { return }
-        let ping = waiting.pings.removeFirst()
-        ping.continuation?.resume(returning: .success(.nanoseconds(MonotonicClock.now() - ping.sentAt)))
+        waiting.pings.append(id, now: now, continuation)
     }
 
     func cancelPing(_ id: UInt64) {
-        guard let index = waiting.pings.firstIndex(where: { $0.id == id }) else { return }
-        waiting.pings[index].continuation.take()?.resume(returning: .failure(.cancelled(.open)))
+        waiting.pings.cancel(id)
     }
 }

@@ -85,14 +85,14 @@ extension ConnectionDriver {
         if context.hasMoved { tellMove() }
         switch result {
         // TLS has ended, and takes no more bytes. A paused reader would never find out why.
-        case .end where isSecure && (phase == .opening || phase == .open) && !channel.isDatagram:
+        case .end where (phase == .opening || phase == .open) && !channel.isDatagram:
             return writeFailed(SystemError("send", EPIPE))
-        case .bytes, .end: returnMemory(&context.output)
+        case .bytes, .end: context.output.returnBlock(to: loop)
         case .wouldBlock:
             if writing.stuckSince == 0 || context.output.count < before {
                 setStuck(since: loop.now)
             }
-            returnMemory(&context.output)
+            context.output.returnBlock(to: loop)
         case .failed(let error): return writeFailed(error)
         case .insecure(let failure): return brokenByTLS(failure)
         }
@@ -117,7 +117,7 @@ extension ConnectionDriver {
     /// all other connections. Senders call this; a core and the code that it calls must not.
     func flushAhead() {
         let waiting = context.output.count
-        guard waiting > ScratchPool.blockSize - Self.room, writing.flush != .none, writing.stuckSince == 0,
+        guard waiting > ScratchPool.blockSize - ByteBuffer.leastRoom, writing.flush != .none, writing.stuckSince == 0,
             !reading.isPumping,
             !isDeferred
         else { return }
@@ -141,7 +141,7 @@ extension ConnectionDriver {
     /// Gives the core the time and memory to write to. Call this before the core.
     func enterCore() {
         context.now = Instant(nanoseconds: loop.now)
-        borrowMemory(&context.output)
+        context.output.borrowBlock(of: loop)
     }
 
     /// Requests a flush of the core's output, and keeps the core's deadline. Call this after the core. While the
@@ -149,7 +149,7 @@ extension ConnectionDriver {
     /// output can grow until then, so a server counts it.
     func leaveCore() {
         if context.output.isEmpty {
-            returnMemory(&context.output)
+            context.output.returnBlock(to: loop)
         } else {
             if writing.stuckSince == 0 {
                 requestFlush()
@@ -158,7 +158,7 @@ extension ConnectionDriver {
             }
             // With a message for thousands of connections, each keeps its copy and not a whole block.
             if writing.flush == .lowPriority, loop.lowPriorityCount > Self.lowPriorityBlocks {
-                returnMemory(&context.output)
+                context.output.returnBlock(to: loop)
             }
         }
         armTimer()

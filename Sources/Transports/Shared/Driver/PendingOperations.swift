@@ -32,15 +32,6 @@ struct PendingOperations {
         var continuation: UnsafeContinuation<SendOutcome, Never>
     }
 
-    /// A ping that waits for its answer.
-    struct Ping {
-        var id: UInt64
-        var sentAt: Int64
-        /// `nil` if no caller waits for the answer, or its task was cancelled. The entry stays, because the answer
-        /// still comes and must not count for the next ping.
-        var continuation: UnsafeContinuation<Result<Duration, TransportError>, Never>?
-    }
-
     var opener: UnsafeContinuation<TransportError?, Never>?
     var receiver: Receiver?
     var blocked: [BlockedSend] = []
@@ -53,9 +44,7 @@ struct PendingOperations {
     }
 
     var unacknowledged: [UInt64: UnacknowledgedSend] = [:]
-    var pings: [Ping] = []
-    /// How many answers to pings that were given up come before the answer to the first of ``pings``.
-    var pingsGivenUp: UInt64 = 0
+    var pings = PendingPings()
     /// Callers that wait for the connection's end.
     var closers = Waiters<CloseReason?>()
     /// Callers that wait until the connection is closed. They get the number of undelivered bytes.
@@ -78,7 +67,6 @@ struct PendingOperations {
         opener = nil
         blocked = []
         unacknowledged = [:]
-        pings = []
 
         let error = reason.asError
         all.opener?.resume(returning: error)
@@ -87,7 +75,7 @@ struct PendingOperations {
         for (_, send) in all.unacknowledged.sorted(by: { $0.key < $1.key }) {
             send.continuation?.resume(returning: send.start < left ? .unknown(error) : .rejected(reason.sendError))
         }
-        for ping in all.pings { ping.continuation?.resume(returning: .failure(error)) }
+        pings.end(error)
         closers.resumeAll(returning: reason)
     }
 }

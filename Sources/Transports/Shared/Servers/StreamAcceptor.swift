@@ -192,7 +192,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
         let sentence =
             "the server buffers more than \(limit) bytes, and the most for this connection: \(largest.bufferedBytes)"
         largest.abandonAtOnce(
-            TransportError(.resourcesExhausted, largest.phase == .opening ? .handshake : .open, sentence)
+            TransportError(.resourcesExhausted, largest.isOpening ? .handshake : .open, sentence)
         )
     }
 

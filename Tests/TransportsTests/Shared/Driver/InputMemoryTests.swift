@@ -27,7 +27,7 @@ struct InputMemoryTests {
             let before = connection.reportedMemory
             connection.arrive(.bytes(Self.packet([1, 2, 3]) + packet[..<(4 + cut)]))
             // The first message is in the inbox.
-            let kept = connection.reportedMemory - before - driver.inbox.bufferedBytes
+            let kept = connection.reportedMemory - before - driver.receiving.inbox.bufferedBytes
             // The first bytes come one by one, as a slow peer sends them.
             for byte in packet[(4 + cut)..<(4 + cut + 10)] { connection.arrive(.bytes([byte])) }
             connection.arrive(.bytes(packet[(4 + cut + 10)...] + Self.packet([4, 5, 6])))

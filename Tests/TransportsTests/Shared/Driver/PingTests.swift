@@ -22,25 +22,25 @@ struct PingTests {
         let driver = connection.driver
         let face = CoreConnection(driver, capabilities: driver.core.capabilities)
         let first = Task(executorPreference: loop) { try await face.ping() }
-        while driver.waiting.pings.isEmpty, !Task.isCancelled { await Task.yield() }
+        while driver.waiting.pings.all.isEmpty, !Task.isCancelled { await Task.yield() }
         let second = Task(executorPreference: loop) { try await face.ping() }
-        while driver.waiting.pings.count < 2, !Task.isCancelled { await Task.yield() }
+        while driver.waiting.pings.all.count < 2, !Task.isCancelled { await Task.yield() }
         for _ in 2..<16 { #expect(Self.refusal(driver) == nil) }
         #expect(Self.refusal(driver) == .busy)
 
-        for index in driver.waiting.pings.indices {
-            driver.waiting.pings[index].sentAt -= ConnectionDriver.pingReplacementAge
+        for index in driver.waiting.pings.all.indices {
+            driver.waiting.pings.all[index].sentAt -= PendingPings.replacementAge
         }
         #expect(Self.refusal(driver) == nil)
         let error = await #expect(throws: TransportError.self) { _ = try await first.value }
         #expect(error?.code == .timedOut)
 
         connection.arrive(.bytes(Self.pong(1)))
-        #expect(driver.waiting.pings.count == 16)
+        #expect(driver.waiting.pings.all.count == 16)
         connection.arrive(.bytes(Self.pong(2)))
         #expect(try await second.value > .zero)
         for number in 3...17 { connection.arrive(.bytes(Self.pong(UInt8(number)))) }
-        #expect(driver.waiting.pings.isEmpty && driver.phase == .open)
+        #expect(driver.waiting.pings.all.isEmpty && driver.phase == .open)
         driver.close(abort: true)
     }
 
@@ -51,8 +51,8 @@ struct PingTests {
             let driver = connection.driver
             connection.channel.room = 0
             for _ in 0..<16 { _ = Self.refusal(driver) }
-            for index in driver.waiting.pings.indices {
-                driver.waiting.pings[index].sentAt -= ConnectionDriver.pingReplacementAge
+            for index in driver.waiting.pings.all.indices {
+                driver.waiting.pings.all[index].sentAt -= PendingPings.replacementAge
             }
             connection.write([UInt8](repeating: 7, count: driver.limits.writeBuffer))
             defer { driver.close(abort: true) }
