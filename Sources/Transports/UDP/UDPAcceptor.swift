@@ -11,6 +11,29 @@ import TransportAPI
 /// budgets. The exception is a session that had nothing waiting, which is served before the next batch is received
 /// (``ReadBudget``).
 final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, BufferKeeper {
+    /// The datagrams that were received and wait to be processed.
+    private struct ReadState {
+        /// The requests of clients that have no session yet.
+        var requests = WaitingRequests()
+        /// The datagrams of sessions.
+        var flows = FlowQueues<(bytes: [UInt8], sender: SocketAddress)>()
+        /// Whether datagrams of the socket are being processed.
+        var isRunning = false
+        /// Whether the next tick continues to empty the socket.
+        var continuesLater = false
+
+        /// Whether nothing waits.
+        var isEmpty: Bool { flows.isEmpty && requests.count == 0 }
+    }
+
+    /// The room of the socket.
+    private struct WriteState {
+        /// Whether the socket has no room. The loop reports when it has, and nothing is sent before.
+        var isFull = false
+        /// The channels that wait for room.
+        var blocked: [UDPSessionChannel] = []
+    }
+
     let loop: EventLoop
     let socket: DatagramSocket
     let limits: ConnectionLimits
@@ -20,31 +43,23 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
     // properties.
     @exclusivity(unchecked) var core: UDPListenerCore
     private let batch: DatagramBatch
+    @exclusivity(unchecked) private var reading = ReadState()
     @exclusivity(unchecked) private var random = RandomSource.system()
     @exclusivity(unchecked) private var reply = ByteBuffer()
-    /// Whether datagrams of the socket are being processed.
-    @exclusivity(unchecked) private var isReading = false
-    @exclusivity(unchecked) private var requests = WaitingRequests()
-    @exclusivity(unchecked) private var waiting = FlowQueues<(bytes: [UInt8], sender: SocketAddress)>()
     @exclusivity(unchecked) private var refusals = ReplyRateLimiter()
+    @exclusivity(unchecked) private var writing = WriteState()
     /// The encryption between the socket and the sessions; `nil` if the server is not encrypted.
     let dtls: DTLSServer?
     private let tls: ServerTLS?
-    @exclusivity(unchecked) private var isContinuing = false
     @exclusivity(unchecked) var schedule = ScheduleEntry()
     @exclusivity(unchecked) var sessions: [UInt64: (driver: ConnectionDriver, channel: UDPSessionChannel)] = [:]
     /// The memory of all sessions, in bytes.
     @exclusivity(unchecked) var bufferedBytes = 0
     /// The total of the sessions and other parts of the server, if there are other parts.
     @exclusivity(unchecked) var total: BufferedTotal?
-    var meter = EventRateLimiter()
-    var noteTimer: UInt64?
+    private let events: LimitedEvents
     /// Whether a session is being ended to make room for a new one.
-    var isDisplacing = false
-    /// The channels that wait for room in the socket.
-    private var blocked: [UDPSessionChannel] = []
-    /// Whether the socket has no room. The loop reports when it has, and nothing is sent before.
-    @exclusivity(unchecked) private var isFull = false
+    private var isDisplacing = false
     @exclusivity(unchecked) var isClosed = false
     var emptyWaiters = Waiters<Void>()
 
@@ -63,6 +78,7 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
         self.limits = limits
         self.handler = handler
         self.queue = queue
+        events = LimitedEvents(to: queue, on: loop)
         self.core = core
         self.tls = tls
         if let tls, let dtlsLimits {
@@ -85,10 +101,10 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
         dtls.onDatagram = { [self] in
             sort(&$0, from: $1.address, $2, $1)
             // A step of a handshake can contain the first datagrams of a client.
-            if !isReading, !waiting.isEmpty || requests.count > 0 { deferRest() }
+            if !reading.isRunning, !reading.isEmpty { deferRest() }
         }
         dtls.onRefusal = { [self] in
-            note(.sessions($1.code), EventRateLimiter.Event(client: $0, reason: CloseReason($1)))
+            events.note(.sessions($1.code), EventRateLimiter.Event(client: $0, reason: CloseReason($1)))
         }
         dtls.onEnd = { [self] in associationEnded($0, $1) }
     }
@@ -97,9 +113,8 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
 
     func ready(_ readiness: Readiness) {
         if readiness.contains(.write) {
-            isFull = false
-            let channels = blocked
-            blocked = []
+            let channels = writing.blocked
+            writing = WriteState()
             // The first channel has filled the socket, so it is notified last. Otherwise the others would never find
             // room.
             for channel in channels.dropFirst() + channels.prefix(1) {
@@ -109,21 +124,21 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
             }
         }
         // During a longer emptying, new datagrams wait for its next step.
-        if readiness.contains(.read), !isContinuing { readAll() }
+        if readiness.contains(.read), !reading.continuesLater { readAll() }
     }
 
     // MARK: Reading
 
     private func readAll() {
-        isReading = true
-        defer { isReading = false }
-        var input = borrowInput()
+        reading.isRunning = true
+        defer { reading.isRunning = false }
+        var input = ByteBuffer(blockOf: loop)
         var turn = ReadBudget(MonotonicClock.now())
         while !isClosed || !sessions.isEmpty {
             guard case .bytes(let count) = socket.receive(into: batch) else { break }
             // The datagram is single as far as is known: no datagram waits before it, and the socket is checked for
             // more after it is answered.
-            let isLittle = count == 1 && (batch.wasFirst || batch.wasLast) && waiting.isEmpty
+            let isLittle = count == 1 && (batch.wasFirst || batch.wasLast) && reading.flows.isEmpty
             while batch.takeNext({ input.append(contentsOf: $0) }) != nil {
                 if let sender = batch.lastSender, !input.isEmpty {
                     if let dtls {
@@ -134,24 +149,24 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
                 }
                 input.removeAll()
             }
-            if waiting.hasFresh { serveFresh(&input, &turn) }
+            if reading.flows.hasFresh { serveFresh(&input, &turn) }
             if batch.wasLast { break }
             if turn.isOver(MonotonicClock.now()) {
                 continueInNextTick()
                 break
             }
         }
-        giveBack(&input)
-        if !waiting.isEmpty || requests.count > 0 { deferRest() }
+        input.returnBlock(to: loop)
+        if !reading.isEmpty { deferRest() }
     }
 
     /// Continues in the next tick. This work does not wait behind busy connections, because datagrams would be lost
     /// when the kernel's queue is full.
     private func continueInNextTick() {
-        guard !isContinuing else { return }
-        isContinuing = true
+        guard !reading.continuesLater else { return }
+        reading.continuesLater = true
         _ = loop.schedule(at: loop.now + 1) { [self] in
-            isContinuing = false
+            reading.continuesLater = false
             readAll()
         }
     }
@@ -164,7 +179,7 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
         _ client: DTLSClient?
     ) {
         if !core.isPlain, Datagram.isRequest(input) {
-            if !requests.append(input, from: sender) { note(.overload, sender) }
+            if !reading.requests.append(input, from: sender) { note(.overload, sender) }
             return
         }
         switch decision(input, sender) {
@@ -173,9 +188,8 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
         case .session(let id) where !isLittle:
             let size = input.count
             // The datagram is copied only if there is room.
-            let isTaken = waiting.append((input.bytes(at: 0, count: size) ?? [], sender), size: size, of: id) { lost in
-                note(.overload, lost.sender)
-            }
+            let datagram = (input.bytes(at: 0, count: size) ?? [], sender)
+            let isTaken = reading.flows.append(datagram, size: size, of: id) { note(.overload, $0.sender) }
             if !isTaken { note(.overload, sender) }
         case let decision: carryOut(decision, &input, from: sender)
         }
@@ -189,7 +203,7 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
     private func serveFresh(_ input: inout ByteBuffer, _ turn: inout ReadBudget) {
         var now = MonotonicClock.now()
         let end = turn.beginServing(now)
-        while now < end, let (id, datagram) = waiting.popFresh() {
+        while now < end, let (id, datagram) = reading.flows.popFresh() {
             serve(id, datagram, &input)
             now = MonotonicClock.now()
         }
@@ -206,11 +220,11 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
     /// Serves waiting datagrams and requests alternately, within the time budget. Datagrams that arrive meanwhile wait
     /// in the kernel's queue. A session that sends more than is processed loses datagrams of its own queue.
     func run(_: LoopQueue) {
-        var input = borrowInput()
+        var input = ByteBuffer(blockOf: loop)
         let end = loop.budgetEnd
         repeat {
-            if let (id, datagram) = waiting.popFirst() { serve(id, datagram, &input) }
-            if let sender = requests.takeFirst(into: &input) {
+            if let (id, datagram) = reading.flows.popFirst() { serve(id, datagram, &input) }
+            if let sender = reading.requests.takeFirst(into: &input) {
                 // The association may have ended meanwhile.
                 if dtls != nil, dtls?.client(at: sender) == nil {
                     input.removeAll()
@@ -219,17 +233,9 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
                 carryOut(decision(input, sender), &input, from: sender)
                 input.removeAll()
             }
-        } while (!waiting.isEmpty || requests.count > 0) && MonotonicClock.now() < end
-        giveBack(&input)
-        if !waiting.isEmpty || requests.count > 0 { deferRest() }
-    }
-
-    private func borrowInput() -> ByteBuffer {
-        ByteBuffer(adopting: loop.takeBlock(), capacity: ScratchPool.blockSize)
-    }
-
-    private func giveBack(_ input: inout ByteBuffer) {
-        if let block = input.surrender(size: ScratchPool.blockSize) { loop.giveBlock(block) }
+        } while !reading.isEmpty && MonotonicClock.now() < end
+        input.returnBlock(to: loop)
+        if !reading.isEmpty { deferRest() }
     }
 
     private func carryOut(_ decision: UDPListenerCore.Decision, _ input: inout ByteBuffer, from sender: SocketAddress) {
@@ -281,11 +287,11 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
 
     /// Sends for one session. If the socket is full, the session is notified when there is room again.
     func send(_ bytes: UnsafeRawBufferPointer, for channel: UDPSessionChannel) -> IOResult {
-        let result = isFull ? .wouldBlock : transmit(bytes, for: channel)
-        isFull = result == .wouldBlock
+        let result = writing.isFull ? .wouldBlock : transmit(bytes, for: channel)
+        writing.isFull = result == .wouldBlock
         if result == .wouldBlock, !channel.isBlocked {
             channel.isBlocked = true
-            blocked.append(channel)
+            writing.blocked.append(channel)
         }
         return result
     }
@@ -311,7 +317,7 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
 
     func closeIfOver() {
         guard isClosed, sessions.isEmpty else { return }
-        blocked = []
+        writing.blocked = []
         dtls?.close()
         socket.close()
         emptyWaiters.resumeAll(returning: ())
@@ -417,50 +423,14 @@ extension UDPAcceptor {
         guard core.isPlain || isDisplacing, let code = reason.error?.code else {
             return queue.note(driver.channel.peer, reason, wasOpen: wasOpen)
         }
-        note(.sessions(code), EventRateLimiter.Event(client: driver.channel.peer, reason: reason, wasOpen: wasOpen))
+        events.note(
+            .sessions(code),
+            EventRateLimiter.Event(client: driver.channel.peer, reason: reason, wasOpen: wasOpen)
+        )
     }
 
     /// Reports a datagram that was refused.
     func note(_ reason: UDPListenerCore.DropReason, _ sender: SocketAddress) {
-        note(.datagrams(reason), EventRateLimiter.Event(client: sender, reason: CloseReason(reason.error)))
-    }
-
-    private func note(_ kind: EventRateLimiter.Kind, _ note: @autoclosure () -> EventRateLimiter.Event) {
-        guard queue.isObserved else { return }
-        if let note = meter.count(kind, note(), now: loop.now) { tell(note) } else { tellLater() }
-    }
-
-    private func tellLater() {
-        guard noteTimer == nil, let deadline = meter.deadline else { return }
-        noteTimer = loop.schedule(at: deadline) { [self] in
-            noteTimer = nil
-            for note in meter.due(loop.now) { tell(note) }
-            tellLater()
-        }
-    }
-
-    private func tell(_ note: EventRateLimiter.Event) {
-        queue.note(note.client, note.reason, wasOpen: note.wasOpen, count: note.count)
-    }
-}
-
-extension ConnectionDriver {
-    /// Passes a datagram of this session to its core. Replies go to its sender from now on, and are sent at the end of
-    /// the tick or at once.
-    func deliver(
-        datagram: inout ByteBuffer,
-        from sender: SocketAddress,
-        to session: UDPSessionChannel,
-        andFlush flushesNow: Bool = false
-    ) {
-        guard phase == .opening || phase == .open else { return }
-        share.isRunning = flushesNow
-        reading.lastHeard = loop.now
-        session.heard(datagram, from: sender, now: Instant(nanoseconds: loop.now), random: &context.random)
-        swap(&reading.input, &datagram)
-        pump()
-        swap(&reading.input, &datagram)
-        share.isRunning = false
-        if flushesNow { flushIfRequested() } else { tellMemory() }
+        events.note(.datagrams(reason), EventRateLimiter.Event(client: sender, reason: CloseReason(reason.error)))
     }
 }

@@ -95,3 +95,24 @@ final class UDPSessionChannel: ByteChannel {
         handler = nil
     }
 }
+
+extension ConnectionDriver {
+    /// Passes a datagram of this session to its core. Replies go to its sender from now on, and are sent at the end of
+    /// the tick or at once.
+    func deliver(
+        datagram: inout ByteBuffer,
+        from sender: SocketAddress,
+        to session: UDPSessionChannel,
+        andFlush flushesNow: Bool = false
+    ) {
+        guard phase == .opening || phase == .open else { return }
+        share.isRunning = flushesNow
+        reading.lastHeard = loop.now
+        session.heard(datagram, from: sender, now: Instant(nanoseconds: loop.now), random: &context.random)
+        swap(&reading.input, &datagram)
+        pump()
+        swap(&reading.input, &datagram)
+        share.isRunning = false
+        if flushesNow { flushIfRequested() } else { tellMemory() }
+    }
+}
