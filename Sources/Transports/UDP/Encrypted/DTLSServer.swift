@@ -5,6 +5,14 @@ import TransportAPI
 
 /// The association of a server with one client's address. Its sessions end with it. Lives on its loop.
 final class DTLSClient {
+    fileprivate enum Stage {
+        /// It has no session, and perhaps no complete handshake.
+        case new
+        /// It has a session.
+        case inUse
+        case ended
+    }
+
     let address: SocketAddress
     let id: DTLSListenerCore.HelloID
     fileprivate(set) var association: DTLSAssociation?
@@ -12,9 +20,8 @@ final class DTLSClient {
     var sessions: Set<UInt64> = []
     /// The datagrams of its handshake that wait to be processed.
     fileprivate var waiting: [[UInt8]] = []
-    /// Whether it counts as a client without a session.
-    fileprivate var isNew = true
-    fileprivate var isEnded = false
+    fileprivate var stage = Stage.new
+    /// The timer that ends it unless it gets a session.
     fileprivate var timer: UInt64?
 
     fileprivate init(_ address: SocketAddress, _ id: DTLSListenerCore.HelloID) {
@@ -25,6 +32,41 @@ final class DTLSClient {
     /// The result of the handshake, once it is complete.
     fileprivate(set) var description: TLSDescription?
     fileprivate var isComplete: Bool { association?.isOpen ?? false }
+}
+
+/// The clients without a session in the order of their arrival.
+private struct NewClients {
+    /// These clients, among others that have a session or have ended.
+    private var queue = Deque<DTLSClient>()
+    private(set) var count = 0
+
+    mutating func append(_ client: DTLSClient) {
+        queue.append(client)
+        count += 1
+    }
+
+    /// Returns the client that arrived first.
+    mutating func oldest() -> DTLSClient? {
+        while let first = queue.popFirst() { if first.stage == .new { return first } }
+        return nil
+    }
+
+    /// Moves a client to its next stage. Removes those that are not new any more, once they are the majority.
+    mutating func move(_ client: DTLSClient, to stage: DTLSClient.Stage) {
+        guard client.stage != .ended else { return }
+        let wasNew = client.stage == .new
+        client.stage = stage
+        guard wasNew else { return }
+        count -= 1
+        guard queue.count > 2 * count + 64 else { return }
+        var left = Deque<DTLSClient>()
+        while let first = queue.popFirst() { if first.stage == .new { left.append(first) } }
+        queue = left
+    }
+
+    mutating func removeAll() {
+        queue = Deque()
+    }
 }
 
 /// DTLS between the shared socket of a server and its sessions (RFC 6347). Lives on its loop.
@@ -57,14 +99,13 @@ final class DTLSServer: ScheduledHandler {
     private var random = RandomSource.system()
     private var reply = ByteBuffer()
     private var replies = ReplyRateLimiter()
+    /// The clients whose handshakes are complete.
     private var clients: [SocketAddress: DTLSClient] = [:]
     /// The clients in a handshake, which may have an association already.
     private var joining: [SocketAddress: DTLSClient] = [:]
     /// The clients whose handshakes have datagrams to process.
     private var queue = Deque<DTLSClient>()
-    /// The clients without a session in the order of their arrival, among others that have one or have ended.
-    private var newest = Deque<DTLSClient>()
-    private var newCount = 0
+    private var newClients = NewClients()
     var schedule = ScheduleEntry()
     /// Whether no handshake begins any more.
     var isClosed = false
@@ -164,7 +205,7 @@ final class DTLSServer: ScheduledHandler {
     }
 
     private func decrypt(_ datagram: borrowing ByteBuffer, _ client: DTLSClient, _ isLittle: Bool) {
-        var content = ByteBuffer(adopting: loop.takeBlock(), capacity: ScratchPool.blockSize)
+        var content = ByteBuffer(blockOf: loop)
         datagram.withUnsafeReadableBytes { bytes in
             var rest = bytes
             var records = 0
@@ -174,9 +215,9 @@ final class DTLSServer: ScheduledHandler {
                 if !content.isEmpty { onDatagram?(&content, client, isLittle) }
                 content.removeAll()
                 rest = UnsafeRawBufferPointer(start: nil, count: 0)
-            } while !client.isEnded && records < Self.recordsInDatagram
+            } while client.stage != .ended && records < Self.recordsInDatagram
         }
-        if let block = content.surrender(size: ScratchPool.blockSize) { loop.giveBlock(block) }
+        content.returnBlock(to: loop)
     }
 
     /// Returns whether there was a record of the application.
@@ -212,19 +253,13 @@ final class DTLSServer: ScheduledHandler {
         guard !isClosed, clients[sender]?.id != id else { return }
         let client = DTLSClient(sender, id)
         joining[sender] = client
-        newest.append(client)
-        newCount += 1
+        newClients.append(client)
         setTimer(client, limits.handshakeTimeout)
         addToHandshake(datagram, client)
-        while newCount > limits.handshakes, let oldest = oldestNew() {
+        while newClients.count > limits.handshakes, let oldest = newClients.oldest() {
             let sentence = "more than \(limits.handshakes) clients are in their handshake; this is the oldest"
             refuse(oldest, .tooMany(sentence, .handshake))
         }
-    }
-
-    private func oldestNew() -> DTLSClient? {
-        while let first = newest.popFirst() { if first.isNew { return first } }
-        return nil
     }
 
     private func addToHandshake(_ datagram: borrowing ByteBuffer, _ client: DTLSClient) {
@@ -240,10 +275,10 @@ final class DTLSServer: ScheduledHandler {
     func run(_: LoopQueue) {
         while let client = queue.popFirst() {
             // Clients that have ended take no tick from others.
-            guard !client.waiting.isEmpty, !client.isEnded else { continue }
+            guard !client.waiting.isEmpty, client.stage != .ended else { continue }
             let datagram = client.waiting.removeFirst()
             datagram.withUnsafeBytes { step($0, client) }
-            if !client.waiting.isEmpty, !client.isEnded { queue.append(client) }
+            if !client.waiting.isEmpty, client.stage != .ended { queue.append(client) }
             break
         }
         if !queue.isEmpty { loop.add(self, to: .handshake) }
@@ -298,7 +333,7 @@ final class DTLSServer: ScheduledHandler {
     /// Records that a session belongs to a client.
     func opened(_ session: UInt64, of client: DTLSClient) {
         client.sessions.insert(session)
-        leaveNew(client)
+        newClients.move(client, to: .inUse)
         if let timer = client.timer.take() { loop.cancel(timer: timer) }
     }
 
@@ -310,14 +345,14 @@ final class DTLSServer: ScheduledHandler {
 
     /// Ends a client that has no session.
     private func refuse(_ client: DTLSClient, _ error: TransportError) {
-        guard !client.isEnded else { return }
+        guard client.stage != .ended else { return }
         drop(client)
         onRefusal?(client.address, error)
     }
 
     /// Ends a client and its sessions.
     private func end(_ client: DTLSClient, _ failure: TLSFailure?) {
-        guard !client.isEnded else { return }
+        guard client.stage != .ended else { return }
         drop(client)
         if !client.sessions.isEmpty {
             onEnd?(client, failure)
@@ -327,10 +362,9 @@ final class DTLSServer: ScheduledHandler {
     }
 
     private func drop(_ client: DTLSClient) {
-        guard !client.isEnded else { return }
-        client.isEnded = true
+        guard client.stage != .ended else { return }
+        newClients.move(client, to: .ended)
         client.waiting = []
-        leaveNew(client)
         if let timer = client.timer.take() { loop.cancel(timer: timer) }
         client.association?.close()
         // Frees the memory of OpenSSL, also while a queue still contains the client.
@@ -338,16 +372,6 @@ final class DTLSServer: ScheduledHandler {
         core.ended(client.id, now: Instant(nanoseconds: loop.now))
         if joining[client.address] === client { joining[client.address] = nil }
         if clients[client.address] === client { clients[client.address] = nil }
-    }
-
-    private func leaveNew(_ client: DTLSClient) {
-        guard client.isNew else { return }
-        client.isNew = false
-        newCount -= 1
-        guard newest.count > 2 * newCount + 64 else { return }
-        var left = Deque<DTLSClient>()
-        while let first = newest.popFirst() { if first.isNew { left.append(first) } }
-        newest = left
     }
 
     /// Limits the time until the client has a session.
@@ -368,7 +392,7 @@ final class DTLSServer: ScheduledHandler {
         isClosed = true
         for client in Array(clients.values) + Array(joining.values) { drop(client) }
         queue = Deque()
-        newest = Deque()
+        newClients.removeAll()
         (onDatagram, onEnd, onRefusal) = (nil, nil, nil)
     }
 }
