@@ -1,3 +1,5 @@
+import Primitives
+
 /// One message as a transport carries it: its bytes and a few attributes that transports support.
 public struct Payload: Sendable, Hashable {
     /// Whether the bytes are UTF-8 text. WebSocket has an opcode for each kind (RFC 6455, section 5.6). Every other
@@ -66,6 +68,16 @@ public struct Payload: Sendable, Hashable {
         self.qos = qos
         self.isRetained = isRetained
         self.isDuplicate = isDuplicate
+    }
+
+    /// Compares all fields, the bytes last. The derived comparison would compare one byte at a time.
+    public static func == (left: Payload, right: Payload) -> Bool {
+        left.kind == right.kind && left.qos == right.qos && left.isRetained == right.isRetained
+            && left.isDuplicate == right.isDuplicate && left.bytes.count == right.bytes.count
+            && left.topic == right.topic
+            && left.bytes.withUnsafeBytes { bytes in
+                right.bytes.withUnsafeBytes { bytes.hasSameBytes(as: $0) }
+            }
     }
 
     /// Creates a text payload, as UTF-8.

@@ -1,3 +1,4 @@
+import Primitives
 import TransportAPI
 
 /// The progress of the search for retained messages that match one filter. Topics that are added during the search are

@@ -1,3 +1,5 @@
+import Primitives
+
 /// The topic filters of all subscribers, as a tree of levels. The cost of finding the receivers of a message grows with
 /// the levels of its topic and the wildcards beside them, not with the number of filters.
 ///

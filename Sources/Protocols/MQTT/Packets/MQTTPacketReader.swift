@@ -1,3 +1,4 @@
+import Primitives
 import TransportAPI
 
 /// Reads packets from a byte stream. Input that the specification forbids is an error, and no length is used before it

@@ -187,24 +187,6 @@ extension String {
     }
 }
 
-extension UnsafeRawBufferPointer {
-    /// Whether both buffers have the same bytes, compared eight at a time.
-    func hasSameBytes(as other: UnsafeRawBufferPointer) -> Bool {
-        guard count == other.count else { return false }
-        var index = 0
-        while count - index >= 8 {
-            let left = loadUnaligned(fromByteOffset: index, as: UInt64.self)
-            guard left == other.loadUnaligned(fromByteOffset: index, as: UInt64.self) else { return false }
-            index += 8
-        }
-        while index < count {
-            guard self[index] == other[index] else { return false }
-            index += 1
-        }
-        return true
-    }
-}
-
 /// A filter as a key. It is compared by its bytes, because filters that Swift considers equal can differ on the wire.
 package struct MQTTFilterKey: Hashable {
     /// The filter.
