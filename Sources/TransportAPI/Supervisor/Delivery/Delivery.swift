@@ -378,13 +378,13 @@ package struct Delivery: Sendable {
     package mutating func flush(at now: Instant, _ actions: inout [SupervisorAction]) {
         admitWaiting(&actions)
         let most = configuration.window
-        let window = blame.isSearching ? blame.window(most, oldest: outbox.first?.id) : most
+        let window = blame.isSearching ? blame.window(most, oldest: outbox.isEmpty ? nil : outbox[0].id) : most
         while connection != 0, !isHolding, outbox.sentCount < window {
             if style == .session, refusesNext(at: now, &actions) { continue }
             let sequence = style == .session ? lastSequence + 1 : 0
-            guard let entry = outbox.takeNext(for: connection, at: now, sequence: sequence) else { return }
-            lastSequence = max(lastSequence, entry.sequence)
-            transmit(entry, &actions)
+            guard let position = outbox.handNext(to: connection, at: now, sequence: sequence) else { return }
+            lastSequence = max(lastSequence, outbox[position].sequence)
+            transmit(position, &actions)
             if isLossy, style == .session, retransmission == nil {
                 retransmission = now.advanced(by: roundTrip.timeout)
             }
@@ -394,22 +394,24 @@ package struct Delivery: Sendable {
     /// Ends the next message if it is larger than the peer accepts. It must not go out, because the peer would end the
     /// connection. Returns whether there was such a message.
     private mutating func refusesNext(at now: Instant, _ actions: inout [SupervisorAction]) -> Bool {
-        guard outbox.hasUnsent, outbox[outbox.sentCount].size > peerLimit else { return false }
-        let next = outbox[outbox.sentCount]
-        let error = TransportError.tooLargeForPeer(next.size, peerLimit)
-        if next.isRemovable {
-            let entry = outbox.remove(at: outbox.sentCount)
-            finish(entry, .rejected(error), &actions)
+        let next = outbox.sentCount
+        guard outbox.hasUnsent, outbox[next].size > peerLimit else { return false }
+        let error = TransportError.tooLargeForPeer(outbox[next].size, peerLimit)
+        if outbox[next].isRemovable {
+            outbox.remove(at: next).finish(.rejected(error), &actions)
         } else {
-            giveUp(outbox.sentCount, next.isUnsent ? .rejected(error) : .unknown(error), at: now, &actions)
+            giveUp(next, outbox[next].isUnsent ? .rejected(error) : .unknown(error), at: now, &actions)
         }
         return true
     }
 
-    /// Hands a message to the connection, or a skip frame if the message was given up.
-    mutating func transmit(_ entry: Outbox.Entry, _ actions: inout [SupervisorAction]) {
-        guard let payload = entry.payload else {
-            return actions.append(.transmit(connection, nil, SessionFrame.skip(entry.sequence).payload))
+    /// Hands the message at `position` to the connection, or a skip frame if the message was given up.
+    private mutating func transmit(_ position: Int, _ actions: inout [SupervisorAction]) {
+        let (id, sequence, isRepeated) = (
+            outbox[position].id, outbox[position].sequence, outbox[position].isRepeated
+        )
+        guard let payload = outbox[position].payload else {
+            return actions.append(.transmit(connection, nil, SessionFrame.skip(sequence).payload))
         }
         if handedTo != connection {
             handedTo = connection
@@ -418,18 +420,21 @@ package struct Delivery: Sendable {
         }
         unsettled += 1
         switch style {
-        case .plain where entry.isRepeated: actions.append(.complete(connection, entry.id, payload, orSend: false))
-        case .plain: actions.append(.transmit(connection, entry.id, payload))
-        case .session:
-            actions.append(.transmit(connection, entry.id, SessionFrame.message(entry.sequence, payload).payload))
+        case .plain where isRepeated: actions.append(.complete(connection, id, payload, orSend: false))
+        case .plain: actions.append(.transmit(connection, id, payload))
+        case .session: actions.append(.transmit(connection, id, SessionFrame.message(sequence, payload).payload))
         case .origin:
-            let frame = SessionFrame.origin(identity, entry.id.number, payload).payload
+            let frame = SessionFrame.origin(identity, id.number, payload).payload
             // The receiver drops a message that arrives twice.
-            guard entry.isRepeated, completesSends else {
-                return actions.append(.transmit(connection, entry.id, frame))
-            }
-            actions.append(.complete(connection, entry.id, frame, orSend: true))
+            guard isRepeated, completesSends else { return actions.append(.transmit(connection, id, frame)) }
+            actions.append(.complete(connection, id, frame, orSend: true))
         }
+    }
+
+    /// Hands the message at `position` to the connection again.
+    private mutating func transmitAgain(_ position: Int, at now: Instant, _ actions: inout [SupervisorAction]) {
+        outbox.handAgain(position, to: connection, at: now)
+        transmit(position, &actions)
     }
 
     private func tooLargeForOutbox(_ size: Int) -> TransportError {
@@ -503,11 +508,9 @@ extension Delivery {
                 // The connection has ended, for any reason. The receiver drops the message if it arrives twice.
                 isHolding = true
             default:
-                // `finish` is not called with the removal as its argument, because that would copy this whole value
-                // first.
-                let entry = outbox.remove(at: position)
-                if entry.isRepeated { forget(entry.id, &actions) }
-                finish(entry, outcome, &actions)
+                let removed = outbox.remove(at: position)
+                if removed.isRepeated { forget(id, &actions) }
+                removed.finish(outcome, &actions)
             }
         }
         if isHolding, unsettled == 0, self.connection != handedTo { takeBack() }
@@ -529,11 +532,10 @@ extension Delivery {
         acknowledged = sequence
         blame.acknowledged()
         var (sample, hasRepeated): (Duration?, Bool) = (nil, false)
-        while let entry = outbox.first, entry.sequence != 0, entry.sequence <= sequence {
-            outbox.remove(at: 0)
-            hasRepeated = hasRepeated || entry.isRepeated
-            sample = entry.sentAt.duration(to: now)
-            finish(entry, .acknowledged, &actions)
+        while !outbox.isEmpty, outbox[0].sequence != 0, outbox[0].sequence <= sequence {
+            hasRepeated = hasRepeated || outbox[0].isRepeated
+            sample = outbox[0].sentAt.duration(to: now)
+            outbox.remove(at: 0).finish(.acknowledged, &actions)
         }
         // A message that was sent twice gives no sample of the round trip (Karn's rule), and neither does one after it,
         // which may have arrived long ago and waited for it.
@@ -565,7 +567,7 @@ extension Delivery {
         } else if let position = outbox.position(of: id), outbox[position].payload != nil, !outbox[position].isReported
         {
             guard outbox[position].isUnsent else {
-                outbox[position].isReported = true
+                outbox.noteReported(position)
                 return actions.append(.finish(id, .unknown(.cancelledSend)))
             }
             guard outbox[position].isRemovable else {
@@ -591,8 +593,8 @@ extension Delivery {
                 position += 1
                 continue
             }
-            let entry = outbox.remove(at: position)
-            finish(entry, entry.isUnsent ? .rejected(error) : .unknown(error), &actions)
+            let removed = outbox.remove(at: position)
+            removed.finish(removed.isUnsent ? .rejected(error) : .unknown(error), &actions)
         }
         for message in waiting { actions.append(.finish(message.id, .rejected(error))) }
         (waiting, waitingBytes) = ([], 0)
@@ -607,14 +609,14 @@ extension Delivery {
         _ actions: inout [SupervisorAction]
     ) {
         guard let position, outbox[position].handedTo == 0 else { return }
-        let entry = outbox.remove(at: position)
+        let removed = outbox.remove(at: position)
         switch outcome {
-        case .rejected where !entry.isUnsent: finish(entry, .unknown(error), &actions)
-        case .rejected(let own) where !own.refusesMessage: finish(entry, .rejected(error), &actions)
-        case .rejected, .expired: finish(entry, outcome, &actions)
+        case .rejected where !removed.isUnsent: removed.finish(.unknown(error), &actions)
+        case .rejected(let own) where !own.refusesMessage: removed.finish(.rejected(error), &actions)
+        case .rejected, .expired: removed.finish(outcome, &actions)
         // In a session, only the peer's acknowledgement counts, and none can come any more.
-        case .acknowledged where style != .session, .written where style == .plain: finish(entry, outcome, &actions)
-        case .acknowledged, .written, .unknown: finish(entry, .unknown(error), &actions)
+        case .acknowledged where style != .session, .written where style == .plain: removed.finish(outcome, &actions)
+        case .acknowledged, .written, .unknown: removed.finish(.unknown(error), &actions)
         }
     }
 
@@ -628,9 +630,7 @@ extension Delivery {
         let reminder = unprocessed?.reminder(every: configuration.acknowledgementReminder)
         let own = earlier(reminder, connection == 0 ? nil : retransmission)
         guard age != nil, !outbox.isEmpty || !waiting.isEmpty else { return own }
-        // Entries without a payload have ended already. There are few of them, and they come first.
-        let oldest = (0..<outbox.count).first { outbox[$0].payload != nil }.map { outbox[$0].expiry } ?? nil
-        return earlier(own, earlier(oldest, waiting.first?.expiry ?? nil))
+        return earlier(own, earlier(outbox.nextExpiry, waiting.first?.expiry ?? nil))
     }
 
     /// Ends messages that are too old, and sends lost messages again.
@@ -644,8 +644,7 @@ extension Delivery {
             if outbox[position].payload == nil {
                 position += 1
             } else if outbox[position].isRemovable {
-                let entry = outbox.remove(at: position)
-                finish(entry, .expired, &actions)
+                outbox.remove(at: position).finish(.expired, &actions)
             } else {
                 let outcome = outbox[position].isUnsent ? SendOutcome.expired : .unknown(.acknowledgementMissing)
                 giveUp(position, outcome, at: now, &actions)
@@ -666,17 +665,14 @@ extension Delivery {
         at now: Instant,
         _ actions: inout [SupervisorAction]
     ) {
-        let entry = outbox[position]
         guard style == .session else {
-            outbox.remove(at: position)
-            forget(entry.id, &actions)
-            return finish(entry, outcome, &actions)
+            let removed = outbox.remove(at: position)
+            forget(removed.id, &actions)
+            return removed.finish(outcome, &actions)
         }
-        finish(entry, outcome, &actions)
-        outbox[position].payload = nil
-        if connection != 0, position < outbox.sentCount {
-            transmit(outbox.noteSending(position, to: connection, at: now), &actions)
-        }
+        if outbox[position].isAwaited { actions.append(.finish(outbox[position].id, outcome)) }
+        outbox.giveUp(position)
+        if connection != 0, position < outbox.sentCount { transmitAgain(position, at: now, &actions) }
     }
 
     /// Lets no transport complete a message that has ended otherwise.
@@ -718,7 +714,7 @@ extension Delivery {
         let first = Int(clamping: recovery.sentAgain - acknowledged)
         var position = first
         while position < min(first + most, outbox.sentCount), outbox[position].sequence <= recovery.end {
-            transmit(outbox.noteSending(position, to: connection, at: now), &actions)
+            transmitAgain(position, at: now, &actions)
             position += 1
         }
         self.recovery?.sentAgain += UInt64(max(0, position - first))
@@ -727,11 +723,6 @@ extension Delivery {
     private mutating func rearmRetransmission(at now: Instant) {
         guard isLossy, style == .session else { return }
         retransmission = outbox.sentCount > 0 ? now.advanced(by: roundTrip.timeout) : nil
-    }
-
-    private func finish(_ entry: Outbox.Entry, _ outcome: SendOutcome, _ actions: inout [SupervisorAction]) {
-        // The outcome of an entry without a payload was reported already.
-        if entry.payload != nil, !entry.isReported { actions.append(.finish(entry.id, outcome)) }
     }
 }
 

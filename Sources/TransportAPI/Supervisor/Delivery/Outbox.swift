@@ -32,29 +32,76 @@ package struct Outbox: Sendable {
     package struct Entry: Sendable {
         package let id: MessageID
         /// `nil` once the message was given up, while its sequence number is still needed.
-        package var payload: Payload?
+        package fileprivate(set) var payload: Payload?
+        /// Whether a part of it may have left over a connection that has settled it since.
+        package fileprivate(set) var mayHaveLeft = false
+        /// Whether it was handed to a connection more than once, so that its acknowledgement gives no sample of the
+        /// round trip.
+        package fileprivate(set) var isRepeated = false
+        /// Whether its outcome was reported to its caller although it is still sent.
+        package fileprivate(set) var isReported = false
         /// The time at which it ends in `.expired`.
         package let expiry: Instant?
         /// Its sequence number in the session, assigned when it is sent first; 0 before.
-        package var sequence: UInt64 = 0
-        /// Whether a part of it may have left over a connection that has settled it since.
-        package var mayHaveLeft = false
+        package fileprivate(set) var sequence: UInt64 = 0
         /// The connection that was handed it and has not settled it; 0 if there is none. Whether a part of it has left
         /// is not known until then, because a connection may keep a message that waits for room.
-        package var handedTo = 0
+        package fileprivate(set) var handedTo = 0
         /// The time at which it was last handed to a connection.
-        package var sentAt = Instant.zero
-        /// Whether it was handed to a connection more than once, so that its acknowledgement gives no sample of the
-        /// round trip.
-        package var isRepeated = false
-        /// Whether its outcome was reported to its caller although it is still sent.
-        package var isReported = false
+        package fileprivate(set) var sentAt = Instant.zero
+
+        fileprivate init(_ id: MessageID, _ payload: Payload, expiry: Instant?) {
+            self.id = id
+            self.payload = payload
+            self.expiry = expiry
+        }
 
         var size: Int { payload?.bytes.count ?? 0 }
         /// Whether no part of it has left, as far as its connections have settled it.
         package var isUnsent: Bool { !mayHaveLeft && handedTo == 0 }
         /// Whether it can be removed without a trace: it is unsent, and the peer does not wait for its number.
         var isRemovable: Bool { isUnsent && sequence == 0 && payload != nil }
+        /// Whether its caller still waits for its outcome.
+        var isAwaited: Bool { payload != nil && !isReported }
+
+        /// Records that it is handed to a connection, for the first time or again.
+        fileprivate mutating func hand(to connection: Int, at now: Instant) {
+            isRepeated = !isUnsent
+            mayHaveLeft = isRepeated
+            handedTo = payload == nil ? 0 : connection
+            sentAt = now
+        }
+
+        /// Records the outcome that a connection has reported.
+        fileprivate mutating func settle(by connection: Int, _ outcome: SendOutcome) {
+            guard handedTo == connection else { return }
+            handedTo = 0
+            if case .rejected = outcome { return }
+            mayHaveLeft = true
+        }
+    }
+
+    /// The few properties of a removed message that are needed afterwards. A copy of the whole entry would cost more.
+    package struct Removed: Sendable {
+        package let id: MessageID
+        /// See ``Entry``.
+        let isUnsent: Bool
+        /// See ``Entry``.
+        let isRepeated: Bool
+        /// See ``Entry``.
+        let isAwaited: Bool
+
+        fileprivate init(_ entry: borrowing Entry) {
+            id = entry.id
+            isUnsent = entry.isUnsent
+            isRepeated = entry.isRepeated
+            isAwaited = entry.isAwaited
+        }
+
+        /// Reports the outcome to its caller, unless one was reported before.
+        func finish(_ outcome: SendOutcome, _ actions: inout [SupervisorAction]) {
+            if isAwaited { actions.append(.finish(id, outcome)) }
+        }
     }
 
     /// The result of adding a message.
@@ -85,7 +132,6 @@ package struct Outbox: Sendable {
     /// The maximum number of bytes.
     package var maximumBytes: Int { configuration.maximumBytes }
     package var isEmpty: Bool { count == 0 }
-    package var first: Entry? { isEmpty ? nil : entries[head] }
     package var hasUnsent: Bool { sentCount < count }
 
     /// The payloads of all messages, the oldest first.
@@ -94,11 +140,17 @@ package struct Outbox: Sendable {
     /// The entry at `position`, counted from the oldest.
     package subscript(position: Int) -> Entry {
         _read { yield entries[head + position] }
-        _modify {
-            let size = entries[head + position].size
-            defer { bytes += entries[head + position].size - size }
-            yield &entries[head + position]
+    }
+
+    /// The time at which the oldest message that has not ended ends in `.expired`. Entries without a payload have ended
+    /// already. There are few of them, and they come first.
+    var nextExpiry: Instant? {
+        var index = head
+        while index < entries.count {
+            if entries[index].payload != nil { return entries[index].expiry }
+            index += 1
         }
+        return nil
     }
 
     package func hasRoom(for size: Int) -> Bool {
@@ -118,41 +170,45 @@ package struct Outbox: Sendable {
             else { return .full }
             displaced = remove(at: oldest).id
         }
-        entries.append(Entry(id: id, payload: payload, expiry: expiry))
+        entries.append(Entry(id, payload, expiry: expiry))
         bytes += size
         return displaced.map { .acceptedInPlaceOf($0) } ?? .accepted
     }
 
-    /// Returns the next message that was not handed to a connection, and marks it as handed over.
+    /// Marks the next message that was not handed to a connection as handed over, and returns its position.
     ///
     /// - Parameters:
     ///   - connection: The connection that gets it.
     ///   - now: The current time.
     ///   - sequence: The sequence number that it gets if it has none yet; 0 outside sessions.
-    package mutating func takeNext(for connection: Int, at now: Instant, sequence: UInt64) -> Entry? {
+    package mutating func handNext(to connection: Int, at now: Instant, sequence: UInt64) -> Int? {
         guard hasUnsent else { return nil }
+        let position = sentCount
         sentCount += 1
-        let index = head + sentCount - 1
-        if entries[index].sequence == 0 { entries[index].sequence = sequence }
-        return noteSending(sentCount - 1, to: connection, at: now)
+        if sequence != 0, entries[head + position].sequence == 0 { entries[head + position].sequence = sequence }
+        entries[head + position].hand(to: connection, at: now)
+        return position
     }
 
-    /// Records that the message at `position` is handed to a connection, for the first time or again.
-    package mutating func noteSending(_ position: Int, to connection: Int, at now: Instant) -> Entry {
-        let isUnsent = entries[head + position].isUnsent
-        entries[head + position].isRepeated = !isUnsent
-        entries[head + position].mayHaveLeft = !isUnsent
-        entries[head + position].handedTo = entries[head + position].payload == nil ? 0 : connection
-        entries[head + position].sentAt = now
-        return entries[head + position]
+    /// Records that the message at `position` is handed to a connection again.
+    mutating func handAgain(_ position: Int, to connection: Int, at now: Instant) {
+        entries[head + position].hand(to: connection, at: now)
     }
 
     /// Records the outcome that a connection has reported for the message at `position`.
     mutating func noteSettled(_ position: Int, by connection: Int, _ outcome: SendOutcome) {
-        guard entries[head + position].handedTo == connection else { return }
-        entries[head + position].handedTo = 0
-        if case .rejected = outcome { return }
-        entries[head + position].mayHaveLeft = true
+        entries[head + position].settle(by: connection, outcome)
+    }
+
+    /// Records that the outcome of the message at `position` was reported, although it is still sent.
+    mutating func noteReported(_ position: Int) {
+        entries[head + position].isReported = true
+    }
+
+    /// Drops the payload of the message at `position`. Its sequence number is still needed.
+    mutating func giveUp(_ position: Int) {
+        bytes -= entries[head + position].size
+        entries[head + position].payload = nil
     }
 
     /// Returns the position of the message, counted from the oldest.
@@ -167,9 +223,9 @@ package struct Outbox: Sendable {
 
     /// Removes the message at `position`.
     @discardableResult
-    package mutating func remove(at position: Int) -> Entry {
-        let entry = entries[head + position]
-        bytes -= entry.size
+    package mutating func remove(at position: Int) -> Removed {
+        let removed = Removed(entries[head + position])
+        bytes -= entries[head + position].size
         if position < sentCount { sentCount -= 1 }
         if position == 0 {
             entries[head].payload = nil
@@ -186,7 +242,7 @@ package struct Outbox: Sendable {
         } else {
             entries.remove(at: head + position)
         }
-        return entry
+        return removed
     }
 
     /// Marks all messages as not handed over, so that they are sent again, in order.
@@ -199,7 +255,11 @@ package struct Outbox: Sendable {
     package mutating func forgetSequences() {
         takeBackAll()
         for position in (0..<count).reversed() {
-            if self[position].payload == nil { remove(at: position) } else { self[position].sequence = 0 }
+            if self[position].payload == nil {
+                remove(at: position)
+            } else {
+                entries[head + position].sequence = 0
+            }
         }
     }
 }
