@@ -33,11 +33,19 @@ func fuzzSupervisor(_ bytes: [UInt8]) throws {
     var random = RandomSource.seeded(3)
     var machine = SupervisorStateMachine(configuration, endpoints: endpoints, using: &random)
     var (record, now) = (SessionRecord(), Instant.zero)
+    func note(_ actions: [SupervisorAction]) throws {
+        try record.note(actions)
+        try record.check(machine.link.delivery, configuration, isOver: machine.isOver)
+    }
     func handle(_ event: SupervisorStateMachine.Event) throws {
         var actions: [SupervisorAction] = []
         machine.handle(event, at: now, using: &random, &actions)
-        try record.note(actions)
-        try record.check(machine.delivery, configuration, isOver: machine.isOver)
+        try note(actions)
+    }
+    func take(_ event: ConversationEvent) throws {
+        var actions: [SupervisorAction] = []
+        machine.handle(event, at: now, using: &random, &actions)
+        try note(actions)
     }
     try handle(.connect)
     while let what = input.next() {
@@ -51,25 +59,25 @@ func fuzzSupervisor(_ bytes: [UInt8]) throws {
         case 1: if let attempt = record.attempted { try handle(.failed(attempt, someErrors[Int(argument) % 5])) }
         case 2, 3, 4:
             let payload = input.sessionPayload()
-            if record.live.contains(connection) { try handle(.received(connection, payload)) }
+            if record.live.contains(connection) { try take(.received(connection, payload)) }
         case 5:
             guard record.live.contains(connection) else { continue }
             record.ended(connection)
-            try handle(.ended(connection, someReasons[Int(argument) % someReasons.count]))
-        case 6: try handle(.submit(record.submit(), Payload([UInt8](repeating: what, count: Int(argument) * 4))))
-        case 7: try handle(.cancel(MessageID(UInt64(argument))))
+            try take(.ended(connection, someReasons[Int(argument) % someReasons.count]))
+        case 6: try take(.submit(record.submit(), Payload([UInt8](repeating: what, count: Int(argument) * 4))))
+        case 7: try take(.cancel(MessageID(UInt64(argument))))
         case 8:
             let choice = input.next() ?? 0
-            if let (connection, id) = record.settle(choice) { try handle(.settled(connection, id, outcome(choice))) }
-        case 9: try handle([.connect, .suspend, .resume, .connect, .reading(.nothing)][Int(argument) % 5])
+            if let (connection, id) = record.settle(choice) { try take(.settled(connection, id, outcome(choice))) }
+        case 9: try handle([.connect, .suspend, .resume][Int(argument) % 3])
         case 10: try handle(.path(NetworkPath(isUsable: argument & 1 == 0, network: "\(argument >> 1)")))
-        case 11: try handle(.pong(connection, .milliseconds(Int(argument))))
-        case 12: try handle(.reading([.all, .withoutRoom, .nothing][Int(argument) % 3]))
+        case 11: try take(.pong(connection, .milliseconds(Int(argument))))
+        case 12: try take(.reading([.all, .withoutRoom, .nothing][Int(argument) % 3]))
         case 13:
             switch argument {
-            case 13: try handle(.close(.user))
-            case 14: try handle(.acknowledgesAfterProcessing)
-            default: try handle(.processed(UInt64(argument >> 1), isAbandoned: argument & 1 == 1))
+            case 13: try take(.close(.user))
+            case 14: try take(.acknowledgesAfterProcessing)
+            default: try take(.processed(UInt64(argument >> 1), isAbandoned: argument & 1 == 1))
             }
         default:
             let end = now.advanced(by: someWaits[Int(argument) % 5])
@@ -78,14 +86,14 @@ func fuzzSupervisor(_ bytes: [UInt8]) throws {
                 now = max(now, deadline)
                 ticks += 1
                 try ensure(ticks < 5000, "deadlines follow each other without end")
-                try handle(.deadlineReached(SignsOfLife(bytesReceived: UInt64(argument))))
+                try take(.deadlineReached(SignsOfLife(bytesReceived: UInt64(argument))))
             }
             now = end
         }
     }
-    try handle(.close(.user))
+    try take(.close(.user))
     while let (connection, id) = record.settle(0) {
-        try handle(.settled(connection, id, outcome(UInt8(id.number & 255))))
+        try take(.settled(connection, id, outcome(UInt8(id.number & 255))))
     }
     try ensure(machine.isOver && machine.deadline == nil, "it does not end")
 }
@@ -98,11 +106,19 @@ func fuzzServedSession(_ bytes: [UInt8]) throws {
     let isSession = Delivery.style(configuration.delivery, capabilities) == .session
     var session = ServerSessionStateMachine(configuration, incarnation: 2, lifetime: .seconds(600), at: .zero)
     var (record, now, lastConnection) = (SessionRecord(), Instant.zero, 0)
-    func act(_ body: (inout ServerSessionStateMachine, inout [SupervisorAction]) -> Void) throws {
-        var actions: [SupervisorAction] = []
-        body(&session, &actions)
+    func note(_ actions: [SupervisorAction]) throws {
         try record.note(actions)
-        try record.check(session.delivery, configuration, isOver: session.isOver)
+        try record.check(session.link.delivery, configuration, isOver: session.isOver)
+    }
+    func take(_ event: ConversationEvent) throws {
+        var actions: [SupervisorAction] = []
+        session.handle(event, at: now, &actions)
+        try note(actions)
+    }
+    func handle(_ event: ServerSessionStateMachine.Event) throws {
+        var actions: [SupervisorAction] = []
+        session.handle(event, at: now, &actions)
+        try note(actions)
     }
     while let what = input.next() {
         let argument = what >> 4
@@ -117,30 +133,30 @@ func fuzzServedSession(_ bytes: [UInt8]) throws {
                 limit: UInt64(argument) << 4
             )
             record.connected(lastConnection)
-            try act { $0.attach(lastConnection, capabilities, hello: isSession ? hello : nil, at: now, &$1) }
+            try handle(.attach(lastConnection, capabilities, isSession ? hello : nil))
         case 2, 3, 4, 5:
             let payload = input.sessionPayload()
-            try act { if record.live.contains($0.connection) { $0.received($0.connection, payload, at: now, &$1) } }
+            if record.live.contains(session.connection) { try take(.received(session.connection, payload)) }
         case 6:
             let connection = session.connection
             record.ended(connection)
             let reason = someReasons[Int(argument) % someReasons.count]
-            try act { $0.ended(connection, reason, at: now, &$1) }
+            try take(.ended(connection, reason))
         case 7:
             let id = record.submit()
-            try act { $0.submit(id, Payload([UInt8](repeating: what, count: Int(argument) * 4)), at: now, &$1) }
-        case 8: try act { $0.cancel(MessageID(UInt64(argument)), at: now, &$1) }
+            try take(.submit(id, Payload([UInt8](repeating: what, count: Int(argument) * 4))))
+        case 8: try take(.cancel(MessageID(UInt64(argument))))
         case 9:
             let choice = input.next() ?? 0
             guard let (connection, id) = record.settle(choice) else { continue }
-            try act { $0.settled(id, on: connection, outcome(choice), at: now, &$1) }
-        case 10: try act { $0.reading([.all, .withoutRoom, .nothing][Int(argument) % 3], at: now, &$1) }
-        case 11: try act { $0.pong($0.connection, .milliseconds(3), at: now, &$1) }
+            try take(.settled(connection, id, outcome(choice)))
+        case 10: try take(.reading([.all, .withoutRoom, .nothing][Int(argument) % 3]))
+        case 11: try take(.pong(session.connection, .milliseconds(3)))
         case 12:
             switch argument {
-            case 12: try act { $0.close(.user, at: now, &$1) }
-            case 14: try act { session, _ in session.acknowledgeAfterProcessing() }
-            default: try act { $0.processed(UInt64(argument >> 1), isAbandoned: argument & 1 == 1, &$1) }
+            case 12: try take(.close(.user))
+            case 14: try take(.acknowledgesAfterProcessing)
+            default: try take(.processed(UInt64(argument >> 1), isAbandoned: argument & 1 == 1))
             }
         default:
             let end = now.advanced(by: someWaits[Int(argument) % 5])
@@ -149,14 +165,14 @@ func fuzzServedSession(_ bytes: [UInt8]) throws {
                 now = max(now, deadline)
                 ticks += 1
                 try ensure(ticks < 5000, "deadlines follow each other without end")
-                try act { $0.deadlineReached(SignsOfLife(bytesReceived: UInt64(argument)), at: now, &$1) }
+                try take(.deadlineReached(SignsOfLife(bytesReceived: UInt64(argument))))
             }
             now = end
         }
     }
-    try act { $0.close(.user, at: now, &$1) }
+    try take(.close(.user))
     while let (connection, id) = record.settle(0) {
-        try act { $0.settled(id, on: connection, outcome(UInt8(id.number & 255)), at: now, &$1) }
+        try take(.settled(connection, id, outcome(UInt8(id.number & 255))))
     }
     try ensure(session.isOver && session.deadline == nil, "it does not end")
 }

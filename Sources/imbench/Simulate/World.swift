@@ -237,7 +237,7 @@ struct World {
             if scenario.kind == .origin {
                 feedPeer(.cancel(id))
             } else {
-                feedServer { session, now, actions in session.cancel(id, at: now, &actions) }
+                feedServer(.cancel(id))
             }
         case .processed(.client, let key, let payload, _):
             log.note(now, 29, 0, key)
@@ -250,7 +250,7 @@ struct World {
         case .acknowledges(.client, let key, _): feedClient(.processed(key, isAbandoned: false))
         case .acknowledges(.server, let key, let epoch):
             guard session?.incarnation == epoch else { return }
-            feedServer { session, _, actions in session.processed(key, isAbandoned: false, &actions) }
+            feedServer(.processed(key, isAbandoned: false))
         case .fault(let fault):
             log.note(now, 28, fault.rawValue)
             log.write(now, "FAULT \(fault)")
@@ -297,7 +297,7 @@ struct World {
                 feedPeer(.submit(id, DeliveryChecker.payload(id, size: size)))
             } else {
                 let payload = drawRefused(.server, id, DeliveryChecker.payload(id, size: size))
-                feedServer { session, now, actions in session.submit(id, payload, at: now, &actions) }
+                feedServer(.submit(id, payload))
             }
             if stage == .faulty, roll(10) == 0 { queue.add(.cancel(.server, id), at: now + cancelDelay()) }
         }

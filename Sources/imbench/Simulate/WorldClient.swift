@@ -4,11 +4,23 @@ import TransportAPI
 
 extension World {
     /// Feeds the machine an event and executes its actions.
+    mutating func feedClient(_ event: ConversationEvent) {
+        log.write(now, "client \(event)")
+        feedClient { client, now, random, actions in client.handle(event, at: now, using: &random, &actions) }
+    }
+
+    /// Feeds the machine an event and executes its actions.
     mutating func feedClient(_ event: SupervisorStateMachine.Event) {
+        log.write(now, "client \(event)")
+        feedClient { client, now, random, actions in client.handle(event, at: now, using: &random, &actions) }
+    }
+
+    private mutating func feedClient(
+        _ event: (inout SupervisorStateMachine, Instant, inout RandomSource, inout [SupervisorAction]) -> Void
+    ) {
         var actions = self.actions
         self.actions = []
-        client.handle(event, at: Instant(nanoseconds: now), using: &random, &actions)
-        log.write(now, "client \(event)")
+        event(&client, Instant(nanoseconds: now), &random, &actions)
         if mutation == .reorderResend { Self.reorder(&actions) }
         for action in actions {
             apply(action)

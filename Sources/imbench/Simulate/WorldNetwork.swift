@@ -219,7 +219,7 @@ extension World {
         case .restartKeeping: restart(isForgetting: false)
         case .restartForgetting: restart(isForgetting: true)
         case .kick:
-            feedServer { session, now, actions in session.close(CloseReason(.peer), at: now, &actions) }
+            feedServer(.close(CloseReason(.peer)))
         case .credentialsExpired:
             guard canExpire else { return }
             canExpire = false
@@ -322,7 +322,7 @@ extension World {
     /// Tells the server's session how much of its connection is read.
     mutating func tellServerReading() {
         let reading: Reading = isServerReading ? isServerFull ? .withoutRoom : .all : .nothing
-        feedServer { session, now, actions in session.reading(reading, at: now, &actions) }
+        feedServer(.reading(reading))
     }
 
     mutating func readClient(_ isReading: Bool) {
@@ -361,7 +361,7 @@ extension World {
                 queue.add(.ended(connection, CloseReason(.network)), at: max(connections[index].lastDown, now + trip()))
             }
             let reason = arriving(CloseReason(.network), at: .server)
-            feedServer { session, now, actions in session.ended(connection, reason, at: now, &actions) }
+            feedServer(.ended(connection, reason))
         }
         serverInbox = []
         guard isForgetting, session != nil, scenario.kind != .plain else { return }

@@ -50,7 +50,7 @@ extension World {
         // After the calm, only copies that the network has delayed are left.
         guard let refusal = scenario.refusal?.how, isRefused(payload), stage != .lingering else { return false }
         // A client that nothing was acknowledged to has no evidence that its peer works at all.
-        guard refusal == .named || client.delivery.wasAcknowledged else { return false }
+        guard refusal == .named || client.link.delivery.wasAcknowledged else { return false }
         log.note(now, 70, connection)
         let index = connection - 1
         connections[index].isServerUp = false
@@ -62,7 +62,7 @@ extension World {
             if !connections[index].hasHoleDown { queue.add(.ended(connection, reason), at: arrival) }
         }
         if scenario.kind != .origin {
-            feedServer { session, now, actions in session.ended(connection, Self.ownReason, at: now, &actions) }
+            feedServer(.ended(connection, Self.ownReason))
         }
         return true
     }
@@ -71,7 +71,7 @@ extension World {
     mutating func refusesDown(_ connection: Int, _ payload: Payload) -> Bool {
         guard let refusal = scenario.refusal?.how, scenario.kind != .origin, isRefused(payload), isLive(connection),
             clientState == .open, stage != .lingering, let session,
-            refusal == .named || session.delivery.wasAcknowledged
+            refusal == .named || session.link.delivery.wasAcknowledged
         else { return false }
         log.note(now, 71, connection)
         let index = connection - 1
@@ -95,7 +95,7 @@ extension World {
     /// alone in flight, so after a few times it is another failure.
     mutating func arriving(_ reason: CloseReason, at side: Side) -> CloseReason {
         guard reason != Self.silentReason, case .unexplained = Blame.Evidence(reason),
-            let outbox = side == .client ? client.delivery.outbox : session?.delivery.outbox
+            let outbox = side == .client ? client.link.delivery.outbox : session?.link.delivery.outbox
         else { return reason }
         let inFlight = (0..<outbox.sentCount).filter { outbox[$0].payload != nil }
         guard inFlight.count == 1, let first = inFlight.first else { return reason }

@@ -5,12 +5,12 @@ import TransportAPI
 extension World {
     /// Checks the limits of the client's queues.
     mutating func checkClient() {
-        if let text = client.delivery.brokenBound(scenario.client) { fail(.bounds, text) }
+        if let text = client.link.delivery.brokenBound(scenario.client) { fail(.bounds, text) }
     }
 
     /// Checks the limits of the server's queues.
     mutating func checkServer() {
-        if let text = session?.delivery.brokenBound(scenario.server) { fail(.bounds, text) }
+        if let text = session?.link.delivery.brokenBound(scenario.server) { fail(.bounds, text) }
     }
 
     /// The actions that a closed client may still request.
@@ -91,20 +91,20 @@ extension World {
     }
 
     private var isWell: Bool {
-        guard clientState == .open, live > 0, !connections[live - 1].isCut, client.delivery.outbox.isEmpty,
+        guard clientState == .open, live > 0, !connections[live - 1].isCut, client.link.delivery.outbox.isEmpty,
             !connections[live - 1].hasHoleUp, !connections[live - 1].hasHoleDown,
-            client.delivery.waiting.isEmpty
+            client.link.delivery.waiting.isEmpty
         else { return false }
-        if scenario.kind == .origin { return brokerQueue.isEmpty && peer.delivery.outbox.isEmpty }
+        if scenario.kind == .origin { return brokerQueue.isEmpty && peer.link.delivery.outbox.isEmpty }
         guard let session, session.connection == live else { return false }
-        return session.delivery.outbox.isEmpty && session.delivery.waiting.isEmpty
+        return session.link.delivery.outbox.isEmpty && session.link.delivery.waiting.isEmpty
     }
 
     mutating func enough() {
         if stage == .calming, clientState != .closed {
             return fail(
                 .recovery,
-                "not recovered after the calm: \(clientState), \(client.delivery.outbox.count) left"
+                "not recovered after the calm: \(clientState), \(client.link.delivery.outbox.count) left"
             )
         }
         if stage == .lingering, let first = witnesses.first, let second = witnesses.last {
@@ -138,7 +138,7 @@ extension World {
         while violation == nil, let next = queue.next, next < end, step() {
             if clientDeadline != nil { fail(.end, "a deadline after the end") }
         }
-        feedServer { session, now, actions in session.close(.user, at: now, &actions) }
+        feedServer(.close(.user))
         if scenario.kind == .origin { feedPeer(.close(.user)) }
         while violation == nil, let next = queue.next, next < end, step() {}
         note(clientChecker.final(acknowledgedMustArrive: scenario.kind != .plain))

@@ -4,7 +4,16 @@ import TransportAPI
 
 extension World {
     /// Feeds the session an event and executes its actions.
-    mutating func feedServer(
+    mutating func feedServer(_ event: ConversationEvent) {
+        feedServer { session, now, actions in session.handle(event, at: now, &actions) }
+    }
+
+    /// Feeds the session an event and executes its actions.
+    mutating func feedServer(_ event: ServerSessionStateMachine.Event) {
+        feedServer { session, now, actions in session.handle(event, at: now, &actions) }
+    }
+
+    private mutating func feedServer(
         _ event: (inout ServerSessionStateMachine, Instant, inout [SupervisorAction]) -> Void
     ) {
         guard session != nil else { return }
@@ -27,11 +36,11 @@ extension World {
 
     /// Reports the outcomes of the messages that the connections of an ended session still have.
     private mutating func settleRest(_ epoch: UInt64) {
-        guard let outbox = session?.delivery.outbox else { return }
+        guard let outbox = session?.link.delivery.outbox else { return }
         var actions: [SupervisorAction] = []
         for position in 0..<outbox.count where outbox[position].handedTo != 0 {
             let entry = outbox[position]
-            session?.settled(entry.id, on: entry.handedTo, .written, at: Instant(nanoseconds: now), &actions)
+            session?.handle(.settled(entry.handedTo, entry.id, .written), at: Instant(nanoseconds: now), &actions)
         }
         for action in actions { applyAtServer(action, epoch) }
     }
@@ -39,9 +48,7 @@ extension World {
     mutating func tickServer() {
         let connection = session?.connection ?? 0
         let bytes: UInt64 = connection == 0 ? 0 : connections[connection - 1].bytesUp
-        feedServer { session, now, actions in
-            session.deadlineReached(SignsOfLife(bytesReceived: bytes), at: now, &actions)
-        }
+        feedServer(.deadlineReached(SignsOfLife(bytesReceived: bytes)))
     }
 
     private mutating func applyAtServer(_ action: SupervisorAction, _ epoch: UInt64) {
@@ -118,7 +125,7 @@ extension World {
             if scenario.kind == .origin { return publish(connection, id, payload) }
             if connections[connection - 1].isServed || scenario.kind == .plain {
                 repeatOnPurpose(payload)
-                feedServer { session, now, actions in session.received(connection, payload, at: now, &actions) }
+                feedServer(.received(connection, payload))
             } else {
                 answerHello(connection, payload)
             }
@@ -129,14 +136,14 @@ extension World {
             connections[connection - 1].isServerUp = false
             connections[connection - 1].isServed = false
             let reason = arriving(reason, at: .server)
-            feedServer { session, now, actions in session.ended(connection, reason, at: now, &actions) }
+            feedServer(.ended(connection, reason))
         case .serverPong(let connection):
             guard arrivesUp(connection), arrivesDown(connection), isServerReading,
                 connections[connection - 1].isClientUp
             else { return }
-            feedServer { session, now, actions in session.pong(connection, .milliseconds(1), at: now, &actions) }
+            feedServer(.pong(connection, .milliseconds(1)))
         case .serverSettled(let connection, let id, let outcome):
-            feedServer { session, now, actions in session.settled(id, on: connection, outcome, at: now, &actions) }
+            feedServer(.settled(connection, id, outcome))
         case .brokerAcknowledged(let connection, let key):
             if arrivesUp(connection) { brokerQueue.removeAll { $0.key == key } }
         default: break
@@ -167,7 +174,7 @@ extension World {
             if session != nil {
                 let old = session?.connection ?? 0
                 disconnectServer(old, isAbrupt: true)
-                feedServer { session, now, actions in session.ended(old, CloseReason(.network), at: now, &actions) }
+                feedServer(.ended(old, CloseReason(.network)))
             }
             begin(connection, hello: nil)
         case .origin:
@@ -186,7 +193,10 @@ extension World {
             lifetime: scenario.lifetime,
             at: Instant(nanoseconds: now)
         )
-        if scenario.serverProcesses, mutation != .acknowledgeOnReceipt { session?.acknowledgeAfterProcessing() }
+        if scenario.serverProcesses, mutation != .acknowledgeOnReceipt {
+            var actions: [SupervisorAction] = []
+            session?.handle(.acknowledgesAfterProcessing, at: Instant(nanoseconds: now), &actions)
+        }
         attach(connection, hello)
     }
 
@@ -195,7 +205,7 @@ extension World {
         let (capabilities, mutation) = (scenario.capabilities, mutation)
         tellServerReading()
         feedServer { session, now, actions in
-            session.attach(connection, capabilities, hello: hello, at: now, &actions)
+            session.handle(.attach(connection, capabilities, hello), at: now, &actions)
             if mutation == .keepOldConnection { actions.removeAll { if case .abandon = $0 { true } else { false } } }
         }
         var served = 0
@@ -218,7 +228,7 @@ extension World {
         switch registry.decide(id, isMeant: { [session] _ in session?.isMeant(by: hello) != false }) {
         case .resume: attach(connection, hello)
         case .replace:
-            feedServer { session, now, actions in session.supersede(at: now, &actions) }
+            feedServer(.supersede)
             begin(connection, hello: hello)
             registry.insert(id, session?.incarnation ?? 0)
         case .begin:
@@ -230,7 +240,7 @@ extension World {
 
     private mutating func repeatOnPurpose(_ payload: Payload) {
         guard mutation == .dropDedupe, let frame = try? SessionFrame(payload), let session else { return }
-        if case .message(let sequence, let content) = frame, sequence <= session.delivery.receiver.received {
+        if case .message(let sequence, let content) = frame, sequence <= session.link.delivery.receiver.received {
             note(clientChecker.delivered(content, epoch: session.incarnation))
         }
     }
@@ -251,14 +261,21 @@ extension ServerSessionStateMachine {
 
 extension World {
     mutating func openPeer() {
-        feedPeer(.connect)
-        feedPeer(.connected(1, scenario.capabilities))
+        let now = Instant(nanoseconds: now)
+        var actions: [SupervisorAction] = []
+        peer.handle(.connect, at: now, using: &random, &actions)
+        peer.handle(.connected(1, scenario.capabilities), at: now, using: &random, &actions)
+        applyAtPeer(actions)
     }
 
-    mutating func feedPeer(_ event: SupervisorStateMachine.Event) {
+    mutating func feedPeer(_ event: ConversationEvent) {
+        log.write(now, "peer \(event)")
         var actions: [SupervisorAction] = []
         peer.handle(event, at: Instant(nanoseconds: now), using: &random, &actions)
-        log.write(now, "peer \(event)")
+        applyAtPeer(actions)
+    }
+
+    private mutating func applyAtPeer(_ actions: [SupervisorAction]) {
         for action in actions {
             log.write(now, "peer -> \(action)")
             switch action {

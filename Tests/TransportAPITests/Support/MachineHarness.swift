@@ -22,6 +22,15 @@ struct MachineHarness {
         return new
     }
 
+    /// Handles the event and returns the new actions.
+    @discardableResult
+    mutating func tell(_ event: ConversationEvent) -> [SupervisorAction] {
+        var new: [SupervisorAction] = []
+        machine.handle(event, at: now, using: &random, &new)
+        actions += new
+        return new
+    }
+
     @discardableResult
     mutating func submit(_ size: Int = 1) -> MessageID {
         submitted += 1

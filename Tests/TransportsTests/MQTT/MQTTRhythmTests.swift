@@ -64,13 +64,15 @@ struct MQTTRhythmTests {
         var now = Instant.zero
         var count = 0
         /// The number of pings among the machine's actions.
-        func pings(_ event: SupervisorStateMachine.Event) -> Int {
+        func pings(_ event: ConversationEvent) -> Int {
             var actions: [SupervisorAction] = []
             machine.handle(event, at: now, using: &random, &actions)
             return actions.count { if case .ping = $0 { true } else { false } }
         }
-        _ = pings(.connect)
-        _ = pings(.connected(machine.connection, client.core.capabilities))
+        var actions: [SupervisorAction] = []
+        machine.handle(.connect, at: now, using: &random, &actions)
+        let capabilities = client.core.capabilities
+        machine.handle(.connected(machine.connection, capabilities), at: now, using: &random, &actions)
         for _ in 0..<602 {
             now = now.advanced(by: .seconds(1))
             client.advance(by: .seconds(1))

@@ -115,7 +115,7 @@ public final class Supervisor: Sendable {
             return await withTaskExecutorPreference(runtime.taskExecutor) { await self.close(reason) }
         }
         driver.value.handle(.close(reason))
-        return await driver.value.closing?.value ?? 0
+        return await driver.value.runner.closing?.value ?? 0
     }
 
     /// Waits until the supervisor has ended, because it was closed or gave up. Returns early if the task is cancelled.

@@ -3,33 +3,14 @@ import Primitives
 /// Runs a ``SupervisorStateMachine``: passes events to it and performs its actions. Lives on its runtime; callers
 /// elsewhere use ``Supervisor``.
 final class SupervisorDriver: ConnectionDelegate {
-    /// An attempt to connect, or the connection that it opened.
+    /// An attempt to connect.
     private enum Attempt {
         case connecting(Task<Void, Never>)
         /// The task runs the app's greeting over the connection.
         case greeting(Task<Void, Never>, any Connection)
-        case open(ConnectionHandle)
 
-        var handle: ConnectionHandle? {
-            if case .open(let handle) = self { handle } else { nil }
-        }
-
-        /// Cancels the attempt, or closes its connection. After that only outcomes of its messages are reported.
-        ///
-        /// - Returns: A task that ends when the connection is closed, with the number of undelivered bytes.
-        func close(_ reason: CloseReason, on runtime: any SupervisorRuntime) -> Task<Int, Never>? {
-            switch self {
-            case .open(let handle): return handle.close(reason)
-            case .connecting, .greeting:
-                abandon(reason, on: runtime)
-                return nil
-            }
-        }
-
-        /// Like ``close(_:on:)``, but does not wait for the answer of the peer.
         func abandon(_ reason: CloseReason, on runtime: any SupervisorRuntime) {
             switch self {
-            case .open(let handle): handle.abandon(reason)
             case .connecting(let task): task.cancel()
             case .greeting(let task, let connection):
                 task.cancel()
@@ -55,29 +36,27 @@ final class SupervisorDriver: ConnectionDelegate {
     /// Checked for each message, because a check of the observer itself would copy it.
     private let isObserved: Bool
     let states = MulticastBuffer<SupervisorState>(limit: 64, .dropOldest, keepsBacklog: false)
-    let intake: Intake
-    let outgoing: PendingSends
+    let runner: MachineRunner
 
     // Exclusivity is unchecked, here and below, because no other code runs while these change.
     @exclusivity(unchecked) private var machine: SupervisorStateMachine
     @exclusivity(unchecked) private var random: RandomSource
     private(set) var state = SupervisorState.idle
     private var roundTrip = RoundTripTime()
-    private let queue = ActionQueue()
-    private let timer: DeadlineTimer
-    @exclusivity(unchecked) private var attempts: [Int: Attempt] = [:]
+    private var attempts: [Int: Attempt] = [:]
     /// Called with each connection before it is used.
     private(set) var onConnection: ((any Connection, Endpoint) -> Void)?
     /// The keepalive intervals that were measured.
     var intervals: AdaptiveInterval? { machine.adaptive?.intervals }
     var closers = Waiters<Void>()
-    /// The close of the last connection that was closed. It returns the number of undelivered bytes.
-    private(set) var closing: Task<Int, Never>?
     private let paths: (any PathMonitor)?
     private var pathWatch: (any Sendable)?
     private var isBeginning = false
     /// Whether the supervisor has ended, and messages that a connection has not settled have not.
     private var isEnding = false
+
+    var intake: Intake { runner.intake }
+    var outgoing: PendingSends { runner.outgoing }
 
     init(_ setup: Supervisor.Setup, on runtime: any SupervisorRuntime) {
         self.runtime = runtime
@@ -89,9 +68,8 @@ final class SupervisorDriver: ConnectionDelegate {
         observer = setup.observer
         warn = setup.warn
         isObserved = setup.observer != nil
-        outgoing = PendingSends(setup.store.map { CalledOutStore($0, runtime) })
-        timer = DeadlineTimer(on: runtime)
-        intake = Intake(setup.configuration, on: runtime)
+        let outgoing = PendingSends(setup.store.map { CalledOutStore($0, runtime) })
+        runner = MachineRunner(setup.configuration, outgoing, on: runtime)
         random = runtime.makeRandomSource()
         machine = SupervisorStateMachine(
             setup.configuration,
@@ -132,61 +110,58 @@ final class SupervisorDriver: ConnectionDelegate {
     private func changed(to path: NetworkPath) {
         // The first report says where the machine is, and not that it has moved.
         if !machine.path.network.isEmpty, machine.path.network != path.network { runtime.networkChanged() }
-        switch attempts[machine.connection] {
-        case .open(let handle): handle.networkChanged()
-        case .greeting(_, let connection): connection.here?.networkChanged()
-        case .connecting, nil: break
-        }
+        runner.handles[machine.connection]?.networkChanged()
+        if case .greeting(_, let connection) = attempts[machine.connection] { connection.here?.networkChanged() }
         handle(.path(path))
     }
 
     // MARK: Events and actions
 
+    func handle(_ event: ConversationEvent) {
+        if case .ended(let connection, _) = event { runner.ended(connection) }
+        machine.handle(event, at: runtime.clock, using: &random, &runner.actions)
+        performAll()
+    }
+
     func handle(_ event: SupervisorStateMachine.Event) {
-        machine.handle(event, at: runtime.clock, using: &random, &queue.actions)
-        let isOutermost = queue.performAll(perform)
+        machine.handle(event, at: runtime.clock, using: &random, &runner.actions)
+        performAll()
+    }
+
+    private func performAll() {
+        let isOutermost = runner.performAll(for: self, perform)
         if isEnding, machine.hasFinishedAll {
             isEnding = false
             outgoing.undelivered.finish()
         }
-        if intake.isAcknowledgedByApp { intake.unprocessedCount = machine.unprocessedCount }
+        if intake.isAcknowledgedByApp { intake.unprocessedCount = machine.link.unprocessedCount }
         // Most messages have ended by then, and their deadlines with them.
-        if isOutermost { armTimer() }
+        if isOutermost { runner.arm(machine.deadline, watching: machine.connection) { [self] in handle($0) } }
     }
 
-    private func armTimer() {
-        timer.arm(machine.deadline) { [self] in
-            handle(.deadlineReached(attempts[machine.connection]?.handle?.readSignsOfLife() ?? SignsOfLife()))
-        }
-    }
-
-    private func perform(_ action: SupervisorAction) {
+    /// Performs an action of a client. Returns `false` if a server performs it too.
+    private func perform(_ action: SupervisorAction) -> Bool {
         switch action {
-        case .transmit(let connection, let id, let payload): openHandle(connection, for: id)?.transmit(id, payload)
-        case .complete(let connection, let id, let payload, let orSend):
-            openHandle(connection, for: id)?.complete(id, payload, orSend: orSend)
-        case .deliver(let payload): deliver(payload)
-        case .deliverUnprocessed(let key, let payload):
-            if isObserved { note(.received(bytes: payload.bytes.count)) }
-            intake.give(payload, key)
-        case .confirm(let connection, let count): attempts[connection]?.handle?.confirm(count)
-        case .accepted(let id): outgoing.accepted(id)
-        case .finish(let id, let outcome): finished(id, outcome)
         case .connect(let connection, let endpoint, let timeout, let isRefresh):
             let confined = RuntimeBound(self, to: runtime)
             attempts[connection] = .connecting(
                 Self.connect(confined, connection, to: endpoints[endpoint], timeout, isRefresh)
             )
-        case .abandon(let connection):
-            attempts.removeValue(forKey: connection)?.abandon(CloseReason(.keepalive), on: runtime)
-        case .close(let connection, let reason):
-            closing = attempts.removeValue(forKey: connection)?.close(reason, on: runtime)
+        case .abandon(let connection), .close(let connection, _):
+            guard let attempt = attempts.removeValue(forKey: connection) else { return false }
+            attempt.abandon(CloseReason(.keepalive), on: runtime)
+        case .deliver(let payload), .deliverUnprocessed(_, let payload):
+            if isObserved { note(.received(bytes: payload.bytes.count)) }
+            return false
+        case .finish(let id, let outcome):
+            if outgoing.finished(id, outcome, isOver: machine.isOver), isObserved { note(.finished(id, outcome)) }
         case .forget(let id):
             for (_, kept) in transports.values { (kept as? any CompletingTransport)?.forget(id) }
-        case .ping(let connection): attempts[connection]?.handle?.ping()
         case .state(let state): changed(to: state)
         case .note(let note): self.note(note)
+        case .transmit, .complete, .confirm, .accepted, .ping: return false
         }
+        return true
     }
 
     @inline(never)
@@ -312,8 +287,9 @@ final class SupervisorDriver: ConnectionDelegate {
         ConnectionHandle
     >? {
         guard attempts[number] != nil else { return nil }
+        attempts[number] = nil
         let opened = ConnectionHandle(connection, number, self)
-        attempts[number] = .open(opened)
+        runner.opened(opened)
         onConnection?(connection, endpoint)
         let encryption = connection.encryption
         if let encryption { note(.encrypted(endpoint, encryption)) }
@@ -327,20 +303,7 @@ final class SupervisorDriver: ConnectionDelegate {
 
     func watchConnections(_ action: @escaping (any Connection, Endpoint) -> Void) {
         onConnection = action
-        if let handle = attempts[machine.connection]?.handle { action(handle.connection, endpoints[machine.endpoint]) }
-    }
-
-    func happened(_ event: ConnectionEvent, on connection: Int) {
-        switch event {
-        case .received(let payload): handle(.received(connection, payload))
-        case .pong(let time): handle(.pong(connection, time))
-        case .settled(let id, let outcome): handle(.settled(connection, id, outcome))
-        case .reading(let reading): handle(.reading(reading))
-        case .discarded(let message): note(.discarded(message))
-        case .ended(let reason):
-            attempts[connection] = nil
-            handle(.ended(connection, reason))
-        }
+        if let handle = runner.handles[machine.connection] { action(handle.connection, endpoints[machine.endpoint]) }
     }
 
     /// From now on the app acknowledges each message once it has processed it.
@@ -359,7 +322,7 @@ final class SupervisorDriver: ConnectionDelegate {
     }
 
     private func useReceipts() {
-        for attempt in attempts.values { attempt.handle?.confirmByHand(isRead: true) }
+        runner.confirmByHand()
         handle(.acknowledgesAfterProcessing)
         intake.offerRoom()
     }
@@ -370,25 +333,12 @@ final class SupervisorDriver: ConnectionDelegate {
         intake.offerRoom()
     }
 
-    func isUnprocessed(_ key: UInt64) -> Bool { machine.isUnprocessed(key) }
+    func isUnprocessed(_ key: UInt64) -> Bool { machine.link.isUnprocessed(key) }
 
     /// Does nothing, because the supervisor's limits apply to it alone.
     func bufferChanged() {}
 
     // MARK: Messages
-
-    /// Returns the connection for a message. Returns `nil` if it has ended, and reports that.
-    private func openHandle(_ connection: Int, for id: MessageID?) -> ConnectionHandle? {
-        if let handle = attempts[connection]?.handle { return handle }
-        let gone = TransportError(.connectionLost, .open, "the connection has ended")
-        if let id { handle(.settled(connection, id, .rejected(gone))) }
-        return nil
-    }
-
-    private func deliver(_ payload: Payload) {
-        if isObserved { note(.received(bytes: payload.bytes.count)) }
-        intake.give(payload)
-    }
 
     /// Puts a message into the outbox. Returns the outcome if it is known already.
     func submit(_ payload: Payload) -> (MessageID, SendOutcome?) {
@@ -405,10 +355,6 @@ final class SupervisorDriver: ConnectionDelegate {
     private func handIn(_ id: MessageID, _ payload: Payload) {
         if isObserved { note(.submitted(id, bytes: payload.bytes.count)) }
         handle(.submit(id, payload))
-    }
-
-    private func finished(_ id: MessageID, _ outcome: SendOutcome) {
-        if outgoing.finished(id, outcome, isOver: machine.isOver), isObserved { note(.finished(id, outcome)) }
     }
 
     /// The caller stops waiting for a place in the outbox. A message that has its place stays in the outbox.

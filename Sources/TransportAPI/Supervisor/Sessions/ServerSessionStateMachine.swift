@@ -1,30 +1,55 @@
 /// The server's side of one client: the session that outlives its connections, or a single connection in plain style. A
 /// value that does no I/O, like ``SupervisorStateMachine``.
 package struct ServerSessionStateMachine: Sendable {
+    /// Whether the session has a connection.
+    private enum Phase: Sendable {
+        case connected
+        /// The session is forgotten at the end of its lifetime. The absence is that since its last connection, if it has had
+        /// one.
+        case absent(Absence?, forgottenAt: Instant)
+        case ended(CloseReason)
+    }
+
+    /// A time without a connection.
+    package struct Absence: Sendable, Hashable {
+        package let start: Instant
+        package let reason: CloseReason
+    }
+
+    /// An event that only a server has. The others are those of a ``ConversationEvent``.
+    package enum Event: Sendable {
+        /// The client has a new connection of these capabilities, which replaces the one before. In a session the hello
+        /// says what the client knows; it is `nil` in plain style.
+        case attach(Int, Capabilities, ClientHello?)
+        /// The client has begun another session.
+        case supersede
+    }
+
     let configuration: SupervisorConfiguration
     /// Distinguishes this session from one that the server has forgotten.
     package private(set) var incarnation: UInt64
-    package private(set) var delivery: Delivery
+    package internal(set) var link: PeerLink
+    private var phase: Phase
     /// The number of the client's attempt that opened the latest connection.
     private var attempt: UInt32 = 0
-    /// The client's current connection; 0 if there is none.
-    package private(set) var connection = 0
-    private var capabilities = Capabilities(maximumMessageSize: 0)
-    private var keepalive: Keepalive?
-    private var isReading = true
     /// Whether a message has come, in plain style.
     private var hasReceived = false
-    private var pingToken: UInt32 = 0
-    private var pingSentAt: Instant?
-    /// When a session without a connection is forgotten.
-    private var forgottenAt: Instant?
     private let lifetime: Duration
+
+    /// The client's current connection; 0 if there is none.
+    package var connection: Int { link.connection }
     /// Since when and why the session has no connection, if it had one.
-    package private(set) var absence: (start: Instant, reason: CloseReason)?
+    package var absence: Absence? {
+        if case .absent(let absence, _) = phase { absence } else { nil }
+    }
     /// Why the session has ended, if it has.
-    package private(set) var endReason: CloseReason?
+    package var endReason: CloseReason? {
+        if case .ended(let reason) = phase { reason } else { nil }
+    }
     /// Whether the session has ended.
-    package var isOver: Bool { endReason != nil }
+    package var isOver: Bool {
+        if case .ended = phase { true } else { false }
+    }
 
     /// Creates a new session.
     ///
@@ -40,8 +65,8 @@ package struct ServerSessionStateMachine: Sendable {
         self.configuration = configuration
         self.incarnation = incarnation
         self.lifetime = lifetime
-        delivery = Delivery(configuration, identity: SessionID(high: incarnation, low: 0))
-        forgottenAt = now.advanced(by: lifetime)
+        link = PeerLink(configuration, identity: SessionID(high: incarnation, low: 0))
+        phase = .absent(nil, forgottenAt: now.advanced(by: lifetime))
     }
 
     /// Whether a client's hello refers to this session. If the client has been with another server since, both sides
@@ -50,52 +75,65 @@ package struct ServerSessionStateMachine: Sendable {
     package func isMeant(by hello: ClientHello) -> Bool {
         // A client that had a session and knows of none has restarted.
         if hello.incarnation == 0 { return true }
-        // A connection that was slower than its successor has no effect, because ``attach(_:_:hello:at:_:)`` ends it.
+        // A connection that was slower than its successor has no effect, because `attach` ends it.
         return hello.incarnation == incarnation || isUntouched || hello.attempt < attempt
     }
 
     /// Whether nothing has been counted in the session.
     private var isUntouched: Bool {
-        delivery.receiver.received == 0 && delivery.receiver.earlyCount == 0 && delivery.acknowledged == 0
+        link.delivery.receiver.received == 0 && link.delivery.receiver.earlyCount == 0
+            && link.delivery.acknowledged == 0
     }
 
     /// Restarts the session for a client whose process has restarted and does not know the session. Unacknowledged
     /// messages are sent again, and both sides count from one.
     private mutating func restart() {
         incarnation = incarnation &+ 2 | 1
-        delivery.renumber()
+        link.delivery.renumber()
     }
 
-    /// From now on the app acknowledges each message once it has processed it.
-    package mutating func acknowledgeAfterProcessing() {
-        delivery.acknowledgeAfterProcessing()
+    /// Handles an event that only a server has, and appends the actions that follow from it.
+    package mutating func handle(_ event: Event, at now: Instant, _ actions: inout [SupervisorAction]) {
+        switch event {
+        case .attach(let connection, let capabilities, let hello):
+            attach(connection, capabilities, hello: hello, at: now, &actions)
+        case .supersede: supersede(at: now, &actions)
+        }
     }
 
-    /// The app has processed the message of this key, or has released it unprocessed.
-    package mutating func processed(_ key: UInt64, isAbandoned: Bool, _ actions: inout [SupervisorAction]) {
-        delivery.processed(key, isAbandoned: isAbandoned, &actions)
+    /// Handles one event of the conversation, and appends the actions that follow from it.
+    package mutating func handle(
+        _ event: ConversationEvent,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        switch event {
+        case .received(let connection, let payload): received(connection, payload, at: now, &actions)
+        case .pong(let connection, let time):
+            guard connection == self.connection else { return }
+            link.keepalive?.received(at: now)
+            actions.append(.note(.roundTrip(time)))
+        case .ended(let connection, let reason): ended(connection, reason, at: now, &actions)
+        case .submit(let id, let payload):
+            guard !isOver else {
+                let error = TransportError(.closedByPeer, .open, "the session has ended")
+                return actions.append(.finish(id, .rejected(error)))
+            }
+            link.delivery.submit(id, payload, at: now, &actions)
+        case .close(let reason): close(reason, at: now, &actions)
+        case .deadlineReached(let signs): deadlineReached(signs, at: now, &actions)
+        case .settled, .reading, .discarded, .cancel, .acknowledgesAfterProcessing, .processed:
+            link.handle(event, at: now, &actions)
+        }
     }
 
-    /// How many messages the app was given and has not processed in their order. `mutating` for the same reason as
-    /// ``deadline``.
-    package var unprocessedCount: Int {
-        mutating get { delivery.unprocessed?.count ?? 0 }
-    }
-
-    /// Whether an acknowledgement of the message of this key still has an effect.
-    func isUnprocessed(_ key: UInt64) -> Bool { delivery.unprocessed?.contains(key) ?? false }
-
-    /// Ends the session and its connection, because the client has begun another session.
-    package mutating func supersede(at now: Instant, _ actions: inout [SupervisorAction]) {
+    private mutating func supersede(at now: Instant, _ actions: inout [SupervisorAction]) {
         guard !isOver else { return }
         if connection != 0 { actions.append(.abandon(connection: connection)) }
         end(CloseReason(.peer, text: "the client has begun another session"), at: now, &actions)
     }
 
-    /// Attaches a new connection of the client, which replaces the one before.
-    ///
-    /// - Parameter hello: The client's knowledge of the session; `nil` in plain style.
-    package mutating func attach(
+    private mutating func attach(
         _ connection: Int,
         _ capabilities: Capabilities,
         hello: ClientHello?,
@@ -111,63 +149,54 @@ package struct ServerSessionStateMachine: Sendable {
             // A second hello on the same connection means that the welcome was lost.
             return welcome(&actions)
         }
-        delivery.detach(at: now, &actions)
+        link.delivery.detach(at: now, &actions)
         if hello?.incarnation == 0, !isUntouched { restart() }
-        self.connection = connection
-        self.capabilities = capabilities
-        (forgottenAt, absence) = (nil, nil)
-        let canProbe = capabilities.hasNativePing || hello != nil
-        keepalive =
-            canProbe ? Keepalive(configuration.keepalive, over: capabilities, isAnswered: true, at: now) : nil
-        if !isReading { keepalive?.reading(false, at: now) }
+        link.connected(connection, capabilities)
+        phase = .connected
+        link.watch(by: hello != nil ? .frame : capabilities.hasNativePing ? .native : nil, at: now)
         if let hello {
             welcome(&actions)
             if hello.incarnation == incarnation {
                 do throws(TransportError) {
-                    try delivery.acknowledge(through: hello.received, at: now, &actions)
+                    try link.delivery.acknowledge(through: hello.received, at: now, &actions)
                 } catch {
                     return fail(error, at: now, &actions)
                 }
             }
         }
-        delivery.attach(connection, capabilities, peerLimit: hello.map { Int(clamping: $0.limit) } ?? .max)
-        delivery.flush(at: now, &actions)
+        link.delivery.attach(connection, capabilities, peerLimit: hello.map { Int(clamping: $0.limit) } ?? .max)
+        link.delivery.flush(at: now, &actions)
     }
 
     private mutating func welcome(_ actions: inout [SupervisorAction]) {
         let frame = SessionFrame.welcome(
             incarnation: incarnation,
-            received: delivery.tellReceived(),
-            limit: SessionFrame.messageLimit(capabilities)
+            received: link.delivery.tellReceived(),
+            limit: SessionFrame.messageLimit(link.capabilities)
         )
         actions.append(.transmit(connection, nil, frame.payload))
     }
 
-    /// Handles a message from the client's connection.
-    package mutating func received(
+    private mutating func received(
         _ connection: Int,
         _ payload: Payload,
         at now: Instant,
         _ actions: inout [SupervisorAction]
     ) {
         guard connection == self.connection, !isOver else { return }
-        keepalive?.received(at: now)
-        guard delivery.style == .session else {
+        link.keepalive?.received(at: now)
+        guard link.delivery.style == .session else {
             hasReceived = true
-            return delivery.give(payload, at: now, &actions)
+            return link.delivery.give(payload, at: now, &actions)
         }
         do throws(TransportError) {
-            switch try SessionFrame(payload) {
+            let frame = try SessionFrame(payload)
+            switch frame {
             case .hello: welcome(&actions)
-            case .ping(let token): actions.append(.transmit(connection, nil, SessionFrame.pong(token).payload))
-            case .pong(let token):
-                if token == pingToken, let pingSentAt {
-                    actions.append(.note(.roundTrip(pingSentAt.duration(to: now))))
-                }
             case .bye:
                 actions.append(.close(connection: connection, CloseReason(.peer)))
                 end(CloseReason(.peer), at: now, &actions)
-            case .message, .acknowledge, .skip: try delivery.take(try SessionFrame(payload), at: now, &actions)
+            case .ping, .pong, .message, .acknowledge, .skip: try link.take(frame, at: now, &actions)
             case .welcome, .refused, .origin: throw .envelope("a client does not send this frame")
             }
         } catch  where error.code == .resourcesExhausted {
@@ -185,73 +214,24 @@ package struct ServerSessionStateMachine: Sendable {
         end(CloseReason(error), at: now, &actions)
     }
 
-    /// Handles the end of a connection.
-    package mutating func ended(
+    private mutating func ended(
         _ connection: Int,
         _ reason: CloseReason,
         at now: Instant,
         _ actions: inout [SupervisorAction]
     ) {
         guard connection == self.connection, !isOver else { return }
-        let isSession = delivery.style == .session
-        self.connection = 0
-        keepalive = nil
-        delivery.detach(Blame.Evidence(reason), at: now, &actions)
+        let isSession = link.delivery.style == .session
+        link.connection = 0
+        link.detach(Blame.Evidence(reason), at: now, &actions)
         guard isSession else { return end(reason, at: now, &actions) }
-        forgottenAt = now.advanced(by: lifetime)
-        absence = (now, reason)
+        phase = .absent(Absence(start: now, reason: reason), forgottenAt: now.advanced(by: lifetime))
     }
 
-    package mutating func settled(
-        _ id: MessageID,
-        on connection: Int,
-        _ outcome: SendOutcome,
-        at now: Instant,
-        _ actions: inout [SupervisorAction]
-    ) {
-        delivery.settled(id, on: connection, outcome, at: now, &actions)
-    }
-
-    package mutating func pong(
-        _ connection: Int,
-        _ time: Duration,
-        at now: Instant,
-        _ actions: inout [SupervisorAction]
-    ) {
-        guard connection == self.connection else { return }
-        keepalive?.received(at: now)
-        actions.append(.note(.roundTrip(time)))
-    }
-
-    /// Submits a message to the client.
-    package mutating func submit(
-        _ id: MessageID,
-        _ payload: Payload,
-        at now: Instant,
-        _ actions: inout [SupervisorAction]
-    ) {
-        guard !isOver else {
-            return actions.append(.finish(id, .rejected(TransportError(.closedByPeer, .open, "the session has ended"))))
-        }
-        delivery.submit(id, payload, at: now, &actions)
-    }
-
-    package mutating func cancel(_ id: MessageID, at now: Instant, _ actions: inout [SupervisorAction]) {
-        delivery.cancel(id, at: now, &actions)
-    }
-
-    /// Records how much of the connection is read.
-    package mutating func reading(_ reading: Reading, at now: Instant, _ actions: inout [SupervisorAction]) {
-        isReading = reading != .nothing
-        keepalive?.reading(isReading, at: now)
-        delivery.taking(reading == .all, &actions)
-    }
-
-    /// Ends the session on behalf of the server.
-    package mutating func close(_ reason: CloseReason, at now: Instant, _ actions: inout [SupervisorAction]) {
+    private mutating func close(_ reason: CloseReason, at now: Instant, _ actions: inout [SupervisorAction]) {
         guard !isOver else { return }
         if connection != 0 {
-            if delivery.style == .session { actions.append(.transmit(connection, nil, SessionFrame.bye.payload)) }
+            if link.delivery.style == .session { actions.append(.transmit(connection, nil, SessionFrame.bye.payload)) }
             actions.append(.close(connection: connection, reason))
         }
         end(reason, at: now, &actions)
@@ -259,41 +239,39 @@ package struct ServerSessionStateMachine: Sendable {
 
     /// Whether the client has sent or acknowledged a message.
     package var isUsed: Bool {
-        mutating get { hasReceived || delivery.receiver.received > 0 || delivery.acknowledged > 0 }
+        mutating get { hasReceived || link.delivery.receiver.received > 0 || link.delivery.acknowledged > 0 }
     }
 
     /// How much memory the messages of the session take, in bytes.
     package var bufferedBytes: Int {
         // `mutating`, so that the access does not copy the session.
-        mutating get { delivery.bufferedBytes }
+        mutating get { link.delivery.bufferedBytes }
     }
 
-    /// When ``deadlineReached(_:at:_:)`` is due; `nil` for never.
+    /// When ``ConversationEvent/deadlineReached(_:)`` is due; `nil` for never.
     package var deadline: Instant? {
         // `mutating`, so that the access does not copy the session.
         mutating get {
-            guard !isOver else { return nil }
-            return earlier(earlier(forgottenAt, keepalive?.deadline), delivery.deadline)
+            switch phase {
+            case .ended: nil
+            case .absent(_, let forgottenAt): earlier(forgottenAt, link.delivery.deadline)
+            case .connected: earlier(link.keepalive?.deadline, link.delivery.deadline)
+            }
         }
     }
 
-    /// Handles the deadline. The connection shows these signs of life.
-    package mutating func deadlineReached(
+    private mutating func deadlineReached(
         _ signs: SignsOfLife,
         at now: Instant,
         _ actions: inout [SupervisorAction]
     ) {
-        guard !isOver else { return }
-        if let forgottenAt, forgottenAt <= now {
+        if isOver { return }
+        if case .absent(_, let forgottenAt) = phase, forgottenAt <= now {
             return end(CloseReason(.network, text: "the client did not return"), at: now, &actions)
         }
-        delivery.deadlineReached(at: now, &actions)
-        switch keepalive?.deadlineReached(signs, at: now) {
-        case .probe where delivery.style == .session:
-            pingToken &+= 1
-            pingSentAt = now
-            actions.append(.transmit(connection, nil, SessionFrame.ping(pingToken).payload))
-        case .probe: actions.append(.ping(connection: connection))
+        link.delivery.deadlineReached(at: now, &actions)
+        switch link.keepalive?.deadlineReached(signs, at: now) {
+        case .probe: link.sendProbe(at: now, &actions)
         case .dead:
             let error = TransportError(.keepaliveTimeout, .open, "the client did not answer")
             actions.append(.abandon(connection: connection))
@@ -303,11 +281,10 @@ package struct ServerSessionStateMachine: Sendable {
     }
 
     private mutating func end(_ reason: CloseReason, at now: Instant, _ actions: inout [SupervisorAction]) {
-        endReason = reason
-        connection = 0
-        keepalive = nil
-        delivery.detach(at: now, &actions)
-        delivery.finishAll(reason.asError, &actions)
+        phase = .ended(reason)
+        link.connection = 0
+        link.detach(at: now, &actions)
+        link.delivery.finishAll(reason.asError, &actions)
         actions.append(.state(.closed(reason)))
     }
 }

@@ -5,13 +5,9 @@ final class SessionDriver: ConnectionDelegate {
     let runtime: any SupervisorRuntime
     /// The identity of the connection that began the session.
     let identity: Identity?
-    let intake: Intake
+    let runner: MachineRunner
     let states = MulticastBuffer<SessionState>(limit: 64, .dropOldest, keepsBacklog: false)
     let events = MulticastBuffer<SupervisorEvent>(limit: 64, .dropOldest, keepsBacklog: false)
-    let outgoing = PendingSends(nil, returnsUndelivered: false)
-    var handles: [Int: ConnectionHandle] = [:]
-    /// The close of the last connection that was closed.
-    private(set) var closing: Task<Int, Never>?
     /// Called when the session has ended.
     var onOver: ((SessionDriver) -> Void)?
     /// Called when the session's client has connected or disconnected, or has used the session for the first time.
@@ -24,8 +20,9 @@ final class SessionDriver: ConnectionDelegate {
     // Exclusivity is unchecked because a machine calls no other code while it changes.
     @exclusivity(unchecked) private var machine: ServerSessionStateMachine
     private var reportedConnection = 0
-    private let queue = ActionQueue()
-    private let timer: DeadlineTimer
+
+    var intake: Intake { runner.intake }
+    var outgoing: PendingSends { runner.outgoing }
 
     init(
         _ machine: ServerSessionStateMachine,
@@ -36,9 +33,9 @@ final class SessionDriver: ConnectionDelegate {
         self.machine = machine
         self.identity = identity
         self.runtime = runtime
-        timer = DeadlineTimer(on: runtime)
-        intake = Intake(machine.configuration, on: runtime)
-        buffer = SessionBuffer(intake, counting: RuntimeBound(total, to: runtime))
+        let outgoing = PendingSends(nil, returnsUndelivered: false)
+        runner = MachineRunner(machine.configuration, outgoing, on: runtime)
+        buffer = SessionBuffer(runner.intake, counting: RuntimeBound(total, to: runtime))
     }
 
     var delivery: DeliveryConfiguration { machine.configuration.delivery }
@@ -46,16 +43,22 @@ final class SessionDriver: ConnectionDelegate {
     /// Whether a client's hello refers to this session.
     func isMeant(by hello: ClientHello) -> Bool { machine.isMeant(by: hello) }
 
-    /// Passes an event to the machine and performs its actions.
-    func run(_ event: (inout ServerSessionStateMachine, Instant, inout [SupervisorAction]) -> Void) {
-        event(&machine, runtime.clock, &queue.actions)
-        if queue.performAll(perform) {
-            timer.arm(machine.deadline) { [self] in
-                let signs = handles[machine.connection]?.readSignsOfLife() ?? SignsOfLife()
-                run { $0.deadlineReached(signs, at: $1, &$2) }
-            }
+    func handle(_ event: ConversationEvent) {
+        if case .ended(let connection, _) = event { runner.ended(connection) }
+        machine.handle(event, at: runtime.clock, &runner.actions)
+        performAll()
+    }
+
+    func handle(_ event: ServerSessionStateMachine.Event) {
+        machine.handle(event, at: runtime.clock, &runner.actions)
+        performAll()
+    }
+
+    private func performAll() {
+        if runner.performAll(for: self, perform) {
+            runner.arm(machine.deadline, watching: machine.connection) { [self] in handle($0) }
         }
-        if intake.isAcknowledgedByApp { intake.unprocessedCount = machine.unprocessedCount }
+        if intake.isAcknowledgedByApp { intake.unprocessedCount = machine.link.unprocessedCount }
         bufferChanged()
         let hasConnection = machine.connection != 0
         if hasConnection != self.hasConnection || !isUsed && machine.isUsed {
@@ -66,6 +69,21 @@ final class SessionDriver: ConnectionDelegate {
         reportState()
     }
 
+    /// Performs an action of a server. Returns `false` if a client performs it too.
+    private func perform(_ action: SupervisorAction) -> Bool {
+        switch action {
+        case .state(let state):
+            guard state.isFinal else { return true }
+            intake.finish()
+            events.finish()
+            onOver?(self)
+            (onOver, onUse) = (nil, nil)
+        case .note(let note): events.send(note)
+        default: return false
+        }
+        return true
+    }
+
     /// The connection of the session, or since when and why it has none.
     var state: SessionState {
         if let reason = machine.endReason { return .ended(reason) }
@@ -74,7 +92,7 @@ final class SessionDriver: ConnectionDelegate {
     }
 
     /// The messages that wait for the client's acknowledgement, or for its next connection. The oldest comes first.
-    var unacknowledged: [Payload] { machine.delivery.pendingPayloads }
+    var unacknowledged: [Payload] { machine.link.delivery.pendingPayloads }
 
     private func reportState() {
         let connection = machine.connection
@@ -89,7 +107,7 @@ final class SessionDriver: ConnectionDelegate {
     func bufferChanged() {
         var others = intake.unprocessedBytes
         if !machine.isOver { others += machine.bufferedBytes }
-        for handle in handles.values { others += handle.bufferedBytes }
+        for handle in runner.handles.values { others += handle.bufferedBytes }
         buffer.count(intake.messages.bytes, others)
     }
 
@@ -97,86 +115,42 @@ final class SessionDriver: ConnectionDelegate {
     func acknowledgeAfterProcessing() {
         guard !intake.isAcknowledgedByApp else { return }
         intake.acknowledgeByApp(reportingTo: self)
-        for handle in handles.values { handle.confirmByHand(isRead: true) }
-        run { machine, _, _ in machine.acknowledgeAfterProcessing() }
+        runner.confirmByHand()
+        handle(.acknowledgesAfterProcessing)
         intake.offerRoom()
     }
 
     func processed(_ key: UInt64, isAbandoned: Bool) {
         intake.settled(key)
-        run { machine, _, actions in machine.processed(key, isAbandoned: isAbandoned, &actions) }
+        handle(.processed(key, isAbandoned: isAbandoned))
         intake.offerRoom()
     }
 
-    func isUnprocessed(_ key: UInt64) -> Bool { machine.isUnprocessed(key) }
+    func isUnprocessed(_ key: UInt64) -> Bool { machine.link.isUnprocessed(key) }
 
     /// Ends the session because the server buffers too much, and discards the messages that the app has not taken.
     func discard(_ reason: CloseReason) {
         buffer.discard()
-        run { $0.close(reason, at: $1, &$2) }
-    }
-
-    private func perform(_ action: SupervisorAction) {
-        switch action {
-        case .transmit(let connection, let id, let payload): openHandle(connection, for: id)?.transmit(id, payload)
-        case .complete(let connection, let id, let payload, let orSend):
-            openHandle(connection, for: id)?.complete(id, payload, orSend: orSend)
-        case .deliver(let payload): intake.give(payload)
-        case .deliverUnprocessed(let key, let payload): intake.give(payload, key)
-        case .confirm(let connection, let count): handles[connection]?.confirm(count)
-        case .accepted(let id): outgoing.accepted(id)
-        case .finish(let id, let outcome): outgoing.finished(id, outcome)
-        case .abandon(let connection): handles.removeValue(forKey: connection)?.abandon(CloseReason(.keepalive))
-        case .close(let connection, let reason): closing = handles.removeValue(forKey: connection)?.close(reason)
-        case .ping(let connection): handles[connection]?.ping()
-        case .state(let state):
-            guard state.isFinal else { return }
-            intake.finish()
-            events.finish()
-            onOver?(self)
-            (onOver, onUse) = (nil, nil)
-        case .note(let note): events.send(note)
-        // No transport of a server completes messages.
-        case .connect, .forget: break
-        }
-    }
-
-    /// Returns the connection for a message. Returns `nil` if it has ended, and reports that.
-    private func openHandle(_ connection: Int, for id: MessageID?) -> ConnectionHandle? {
-        if let handle = handles[connection] { return handle }
-        let gone = TransportError(.connectionLost, .open, "the connection has ended")
-        if let id { happened(.settled(id, .rejected(gone)), on: connection) }
-        return nil
-    }
-
-    func happened(_ event: ConnectionEvent, on connection: Int) {
-        run { machine, now, actions in
-            switch event {
-            case .received(let payload): machine.received(connection, payload, at: now, &actions)
-            case .pong(let time): machine.pong(connection, time, at: now, &actions)
-            case .settled(let id, let outcome): machine.settled(id, on: connection, outcome, at: now, &actions)
-            case .reading(let reading): machine.reading(reading, at: now, &actions)
-            case .discarded: break
-            case .ended(let reason):
-                handles[connection] = nil
-                machine.ended(connection, reason, at: now, &actions)
-            }
-        }
+        handle(.close(reason))
     }
 
     func submit(_ payload: Payload) -> (MessageID, SendOutcome?) {
-        outgoing.handIn(payload) { id, payload in
-            run { $0.submit(id, payload, at: $1, &$2) }
-        }
+        outgoing.handIn(payload) { handle(.submit($0, $1)) }
+    }
+
+    /// The session has this connection from now on.
+    ///
+    /// - Parameter hello: The client's knowledge of the session; `nil` in plain style.
+    func attach(_ opened: ConnectionHandle, hello: ClientHello?) {
+        runner.opened(opened)
+        handle(.attach(opened.number, opened.connection.capabilities, hello))
     }
 
     /// Ends the connections, but not the session.
     func dropConnections() -> [Task<Int, Never>] {
-        let dropped = handles
-        handles = [:]
-        return dropped.map { number, handle in
-            let closing = handle.close(.user)
-            run { $0.ended(number, .user, at: $1, &$2) }
+        runner.handles.map { number, connection in
+            let closing = connection.close(.user)
+            handle(.ended(number, .user))
             return closing
         }
     }

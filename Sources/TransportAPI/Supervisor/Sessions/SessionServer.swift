@@ -158,8 +158,8 @@ public final class Session: Sendable {
         await driver.run(with: ()) { driver, _ in driver.unacknowledged }
     }
 
-    /// Events of the session for logs and metrics: round trips, duplicates, and messages that the app does not
-    /// acknowledge (``SupervisorEvent/unacknowledged(_:)``). A listener that falls 64 events behind misses the oldest.
+    /// Events of the session for logs and metrics: round trips, duplicates, messages that were discarded because of their
+    /// size, and messages that the app does not acknowledge (``SupervisorEvent/unacknowledged(_:)``). A listener that falls 64 events behind misses the oldest.
     /// The sequence ends with the session.
     public var events: Subscription<SupervisorEvent> { Subscription(noted) }
 
@@ -177,7 +177,7 @@ public final class Session: Sendable {
         return await driver.suspend(with: id, #isolation) {
             $0.outgoing.wait(sender: $1, $2)
         } onCancel: { driver, id in
-            driver.run { $0.cancel(id, at: $1, &$2) }
+            driver.handle(.cancel(id))
         }
     }
 
@@ -197,7 +197,7 @@ public final class Session: Sendable {
         return try await driver.suspend(with: id, #isolation) {
             $0.outgoing.wait(submitter: $1, $2)
         } onCancel: { driver, id in
-            if driver.outgoing.isWaiting(submitter: id) { driver.run { $0.cancel(id, at: $1, &$2) } }
+            if driver.outgoing.isWaiting(submitter: id) { driver.handle(.cancel(id)) }
         }.get()
     }
 
@@ -223,8 +223,8 @@ public final class Session: Sendable {
     @discardableResult
     public nonisolated(nonsending) func close(_ reason: CloseReason = .user) async -> Int {
         await withTaskExecutorPreference(runtime.taskExecutor) { [driver] in
-            driver.value.run { $0.close(reason, at: $1, &$2) }
-            return await driver.value.closing?.value ?? 0
+            driver.value.handle(.close(reason))
+            return await driver.value.runner.closing?.value ?? 0
         }
     }
 }

@@ -91,7 +91,7 @@ final class SessionServerDriver {
             case .resume(let session): attach(connection, number, to: session, hello)
             case .begin: attach(connection, number, to: begin(client, connection), hello)
             case .replace(let former):
-                former.run { $0.supersede(at: $1, &$2) }
+                former.handle(.supersede)
                 attach(connection, number, to: begin(client, connection), hello)
             case .refuse(.full) where makeRoom(): attach(connection, number, to: begin(client, connection), hello)
             case .refuse(let refusal): turnAway(connection, refusal)
@@ -134,8 +134,7 @@ final class SessionServerDriver {
         _ hello: ClientHello?
     ) {
         let handle = ConnectionHandle(connection, number, session)
-        session.handles[number] = handle
-        session.run { $0.attach(number, connection.capabilities, hello: hello, at: $1, &$2) }
+        session.attach(handle, hello: hello)
         let confined = RuntimeBound(handle, to: runtime)
         Task(executorPreference: runtime.taskExecutor) { await ConnectionHandle.read(confined, isWelcomed: true) }
     }
@@ -159,7 +158,7 @@ final class SessionServerDriver {
         for line in 0..<Line.linked.rawValue {
             guard let (id, _) = order.first(in: line), let session = sessions[id] else { continue }
             let sentence = "the server has its maximum number of sessions, and another client needed the place"
-            session.run { $0.close(CloseReason(TransportError(.tooManyRequests, .open, sentence)), at: $1, &$2) }
+            session.handle(.close(CloseReason(TransportError(.tooManyRequests, .open, sentence))))
             return true
         }
         return false
@@ -207,8 +206,8 @@ final class SessionServerDriver {
         isClosed = true
         return dropUnidentified()
             + sessions.values.compactMap { session in
-                session.run { $0.close(.user, at: $1, &$2) }
-                return session.closing
+                session.handle(.close(.user))
+                return session.runner.closing
             }
     }
 

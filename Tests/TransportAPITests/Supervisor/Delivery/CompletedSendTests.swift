@@ -78,7 +78,7 @@ struct CompletedSendTests {
         #expect(reopen(&client, isKept ? Self.kept : .session) == ["complete 1"])
         client.tell(.settled(client.machine.connection, id, .unknown(.nothingLeft)))
         #expect(client.outcomes(id) == [.unknown(.nothingLeft)])
-        #expect(client.machine.delivery.outbox.isEmpty)
+        #expect(client.machine.link.delivery.outbox.isEmpty)
     }
 
     @Test("A message that no connection completes ends as unknown at its maximum age or when the supervisor closes")

@@ -12,7 +12,7 @@ import Testing
         client.tell(.cancel(id))
         client.tell(.received(client.machine.connection, SessionFrame.acknowledge(1).payload))
         #expect(client.outcomes(id) == [.unknown(.cancelledSend)])
-        #expect(client.machine.delivery.outbox.isEmpty)
+        #expect(client.machine.link.delivery.outbox.isEmpty)
     }
 
     @Test("A full outbox drops the oldest unsent message, and not one that a lost connection has sent")
@@ -73,7 +73,7 @@ import Testing
         client.tell(.cancel(id))
         client.tell(.ended(1, lost))
         client.tell(.settled(1, id, .rejected(gone)))
-        #expect(client.machine.delivery.outbox.isEmpty)
+        #expect(client.machine.link.delivery.outbox.isEmpty)
         #expect(client.outcomes(id) == [.unknown(.cancelledSend)])
     }
 
@@ -139,10 +139,10 @@ import Testing
         var client = MachineHarness(.session)
         client.open(.datagrams)
         for _ in 1...3 { client.submit() }
-        let nothing = SupervisorStateMachine.Event.received(1, SessionFrame.acknowledge(0).payload)
+        let nothing = ConversationEvent.received(1, SessionFrame.acknowledge(0).payload)
         #expect(frames(client.tell(nothing)) == [.message(1, Payload([1]))])
         #expect(frames(client.tell(nothing)).isEmpty)
-        let first = SupervisorStateMachine.Event.received(1, SessionFrame.acknowledge(1).payload)
+        let first = ConversationEvent.received(1, SessionFrame.acknowledge(1).payload)
         #expect(frames(client.tell(first)) == [.message(2, Payload([2])), .message(3, Payload([3]))])
         #expect(frames(client.tell(first)) == [.message(2, Payload([2]))])
         var reliable = MachineHarness(.session)

@@ -130,11 +130,11 @@ struct RefusedMessageTests {
             Issue.record("outcomes: \(client.outcomes(id))")
             return
         }
-        #expect(error.code == .unsupported && client.machine.phase == .open)
+        #expect(error.code == .unsupported && client.machine.isOpen)
         for code in [1008, 3003] as [UInt16] {
             var other = client
             other.tell(.ended(client.machine.connection, CloseReason(peerClosed: code, text: "")))
-            #expect(other.machine.phase == .closed)
+            #expect(other.machine.isOver)
         }
     }
 

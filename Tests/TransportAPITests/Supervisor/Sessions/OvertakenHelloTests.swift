@@ -13,17 +13,17 @@ struct OvertakenHelloTests {
         var session = ServerSessionStateMachine(configuration, incarnation: 5, lifetime: .seconds(60), at: .zero)
         var actions: [SupervisorAction] = []
         let second = ClientHello(incarnation: 0, received: 0, attempt: 2)
-        session.attach(1, capabilities, hello: second, at: .zero, &actions)
+        session.handle(.attach(1, capabilities, second), at: .zero, &actions)
         #expect(session.connection == 1)
 
         actions = []
         let first = ClientHello(incarnation: 0, received: 0, attempt: 1)
-        session.attach(2, capabilities, hello: first, at: .zero, &actions)
+        session.handle(.attach(2, capabilities, first), at: .zero, &actions)
         #expect(session.connection == 1)
         #expect(actions.contains { if case .abandon(2) = $0 { true } else { false } })
 
         actions = []
-        session.attach(3, capabilities, hello: second, at: .zero, &actions)
+        session.handle(.attach(3, capabilities, second), at: .zero, &actions)
         #expect(
             session.connection == 3,
             "of two equal attempts the later connection wins, because some peers do not count attempts"

@@ -78,10 +78,10 @@ import Testing
         client.tell(.path(NetworkPath(isUsable: false)))
         client.tell(.reading(.nothing))
         client.tell(.reading(.all))
-        var deadline = client.machine.keepalive?.deadline
+        var deadline = client.machine.link.keepalive?.deadline
         #expect(deadline == nil)
         client.tell(.path(NetworkPath(isUsable: true)))
-        deadline = client.machine.keepalive?.deadline
+        deadline = client.machine.link.keepalive?.deadline
         #expect(deadline != nil)
     }
 
@@ -120,7 +120,7 @@ import Testing
         client.tell(.failed(3, expired))
         #expect(client.attempts == [false, true, false, true])
         client.tell(.failed(4, expired))
-        #expect(client.machine.phase == .closed)
+        #expect(client.machine.isOver)
     }
 
     @Test("A stable connection that is suspended clears old failures and an old refresh")
@@ -140,7 +140,7 @@ import Testing
         client.tell(.resume)
         client.tell(.failed(4, expired))
         #expect(client.attempts == [false, false, true, false, true])
-        #expect(client.machine.phase != .closed)
+        #expect(!client.machine.isOver)
     }
 
     @Test("A connection whose handshake fails after it has opened is not stable, however long that takes")
@@ -158,7 +158,7 @@ import Testing
             client.tell(.ended(client.machine.connection, CloseReason(late)))
             client.tell(.deadlineReached(SignsOfLife(bytesReceived: 0)))
         }
-        #expect(client.machine.phase == .closed && client.attempts.count == 3)
+        #expect(client.machine.isOver && client.attempts.count == 3)
     }
 
     @Test("Pauses grow if a server accepts each connection and ends it at once")

@@ -20,8 +20,14 @@ struct EndpointRoundsTests {
         return actions.compactMap { if case .state(.waiting(let delay, _)) = $0 { delay } else { nil } }
     }
 
+    private mutating func take(_ event: ConversationEvent) -> [Duration] {
+        var actions: [SupervisorAction] = []
+        machine.handle(event, at: .zero, using: &random, &actions)
+        return actions.compactMap { if case .state(.waiting(let delay, _)) = $0 { delay } else { nil } }
+    }
+
     private mutating func fail(_ code: TransportError.Code) -> [Duration] {
-        defer { _ = handle(.deadlineReached(SignsOfLife(bytesReceived: 0))) }
+        defer { _ = take(.deadlineReached(SignsOfLife(bytesReceived: 0))) }
         return handle(.failed(machine.connection, TransportError(code, .handshake, "no")))
     }
 
@@ -46,7 +52,7 @@ struct EndpointRoundsTests {
     /// Opens the connection of the current attempt, which its peer then refuses.
     private mutating func refuseLate(_ code: TransportError.Code) -> [Duration] {
         _ = handle(.connected(machine.connection, Capabilities(maximumMessageSize: 100)))
-        return handle(.ended(machine.connection, CloseReason(TransportError(code, .handshake, "no"))))
+        return take(.ended(machine.connection, CloseReason(TransportError(code, .handshake, "no"))))
     }
 
     @Test("A late refusal that may not occur again is followed by the next endpoint, after a pause")
@@ -56,7 +62,7 @@ struct EndpointRoundsTests {
             #expect(machine.endpoint == endpoint)
             #expect(refuseLate(.serverUnavailable).count == 1)
             machine.phase = .waiting(.zero)
-            _ = handle(.deadlineReached(SignsOfLife(bytesReceived: 0)))
+            _ = take(.deadlineReached(SignsOfLife(bytesReceived: 0)))
         }
     }
 
@@ -70,11 +76,11 @@ struct EndpointRoundsTests {
             #expect(machine.endpoint == endpoint)
             #expect(refuseLate(code).count == 1)
             machine.phase = .waiting(.zero)
-            _ = handle(.deadlineReached(SignsOfLife(bytesReceived: 0)))
+            _ = take(.deadlineReached(SignsOfLife(bytesReceived: 0)))
         }
         #expect(machine.endpoint == 2)
         #expect(refuseLate(code).isEmpty)
-        #expect(machine.phase == .closed)
+        #expect(machine.isOver)
     }
 
     @Test("A supervisor gives up when all endpoints have permanent errors")
@@ -83,6 +89,6 @@ struct EndpointRoundsTests {
         #expect(fail(.notFound) == [.zero])
         #expect(fail(.notFound) == [.zero])
         #expect(fail(.notFound) == [])
-        #expect(machine.phase == .closed)
+        #expect(machine.isOver)
     }
 }

@@ -153,39 +153,3 @@ package struct Keepalive: Sendable {
         }
     }
 }
-
-/// Applies an ``AdaptiveInterval`` to one supervisor. It sets the interval of each connection and records whether the
-/// connection survives it.
-package struct AdaptiveKeepalive: Sendable {
-    package internal(set) var intervals: AdaptiveInterval
-    /// Whether the last connection died. Then the next one uses the interval that is known to be good, until it has
-    /// survived that interval once.
-    private var isCautious = false
-
-    init(_ configuration: AdaptiveKeepaliveConfiguration, knowing intervals: AdaptiveInterval?) {
-        self.intervals =
-            intervals.map { AdaptiveInterval(configuration, knowing: $0) } ?? AdaptiveInterval(configuration)
-    }
-
-    /// Returns the interval for the connection.
-    mutating func interval(on network: String) -> Duration {
-        let good = intervals.current(on: network)
-        return isCautious ? good : intervals.nextTrial(on: network) ?? good
-    }
-
-    /// Records that the connection answered after it had been idle for `interval`.
-    mutating func survived(_ interval: Duration, on network: String) {
-        isCautious = false
-        intervals.succeeded(interval, on: network)
-    }
-
-    /// Records that the connection was dead after it had been idle for `interval`.
-    mutating func died(_ interval: Duration, on network: String) {
-        isCautious = true
-        if interval <= intervals.current(on: network) {
-            intervals.lost(on: network)
-        } else {
-            intervals.failed(interval, on: network)
-        }
-    }
-}

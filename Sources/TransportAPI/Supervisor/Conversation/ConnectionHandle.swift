@@ -1,32 +1,5 @@
 import Primitives
 
-/// An event that a connection reports to its owner.
-enum ConnectionEvent: Sendable {
-    /// A message has arrived.
-    case received(Payload)
-    /// A ping was answered after this time.
-    case pong(Duration)
-    /// A message has its outcome.
-    case settled(MessageID, SendOutcome)
-    /// How much of the connection is read from now on.
-    case reading(Reading)
-    /// A message was discarded because of its size.
-    case discarded(DiscardedMessage)
-    /// The connection has ended.
-    case ended(CloseReason)
-}
-
-/// How much of a connection is read.
-package enum Reading: Sendable, Hashable {
-    /// Everything.
-    case all
-    /// Everything, although there is no room for messages. A session reads on, because acknowledgements, pings and its
-    /// end come between the messages.
-    case withoutRoom
-    /// Nothing, because there is no room for messages.
-    case nothing
-}
-
 /// The owner of a connection: a supervisor, or a session of a server. Lives on its runtime.
 protocol ConnectionDelegate: AnyObject {
     var runtime: any SupervisorRuntime { get }
@@ -39,8 +12,8 @@ protocol ConnectionDelegate: AnyObject {
     func isUnprocessed(_ key: UInt64) -> Bool
     /// The memory that a connection uses for the owner has changed.
     func bufferChanged()
-    /// The connection of this number reports an event.
-    func happened(_ event: ConnectionEvent, on connection: Int)
+    /// A connection reports an event.
+    func handle(_ event: ConversationEvent)
 }
 
 /// One open connection for its owner: reads, sends and reports until it is closed. Lives on the owner's runtime.
@@ -96,7 +69,7 @@ final class ConnectionHandle {
         settlesAtOnce = !connection.capabilities.acknowledgesMessages
         overflow = style != .session ? .unread : connection.capabilities.isReliable ? .window : .dropped
         if owner.intake.isAcknowledgedByApp { confirmByHand(isRead: false) }
-        inline?.reportDiscarded { [owner] in owner.happened(.discarded($0), on: number) }
+        inline?.reportDiscarded { [owner] in owner.handle(.discarded($0)) }
     }
 
     /// The memory of pending sends in bytes, as a task for each and its message.
@@ -127,8 +100,8 @@ final class ConnectionHandle {
         if isConfirmedByHand { confirming?.confirm(count) }
     }
 
-    private func report(_ event: ConnectionEvent) {
-        if !isClosed { owner.happened(event, on: number) }
+    private func report(_ event: ConversationEvent) {
+        if !isClosed { owner.handle(event) }
     }
 
     // MARK: Sending
@@ -175,7 +148,7 @@ final class ConnectionHandle {
     private func settled(_ id: MessageID?, _ outcome: SendOutcome) {
         // The connection is unusable, and the message waits for the next one.
         if case .rejected(let error) = outcome, !error.refusesMessage { giveUp(error) }
-        if let id { owner.happened(.settled(id, outcome), on: number) }
+        if let id { owner.handle(.settled(number, id, outcome)) }
     }
 
     /// Sends the protocol's own ping. A failure is not reported, because silence shows it.
@@ -183,7 +156,7 @@ final class ConnectionHandle {
         Task(executorPreference: owner.runtime.taskExecutor) { [connection, confined] in
             do throws(TransportError) {
                 let time = try await connection.ping()
-                confined.value.report(.pong(time))
+                confined.value.report(.pong(confined.value.number, time))
             } catch {}
         }
     }
@@ -223,7 +196,7 @@ final class ConnectionHandle {
         if let failure { handle.value.end(CloseReason(failure)) }
         let reason = await connection.closed()
         handle.value.resumeReading()
-        handle.value.report(.ended(reason))
+        handle.value.report(.ended(handle.value.number, reason))
     }
 
     /// Whether an ended connection is read no further, because the owner's buffers are full.
@@ -248,7 +221,7 @@ final class ConnectionHandle {
     }
 
     private func mustPause(after payload: Payload) -> Bool {
-        report(.received(payload))
+        report(.received(number, payload))
         guard !isClosed, !owner.intake.hasRoom else { return false }
         if overflow != .unread {
             note(.withoutRoom)
@@ -268,7 +241,7 @@ final class ConnectionHandle {
         guard reading != self.reading else { return }
         self.reading = reading
         owner.intake.onRoom = reading == .all ? nil : { [self] in resumeReading() }
-        owner.happened(.reading(reading), on: number)
+        owner.handle(.reading(reading))
     }
 
     private func resumeReading() {
