@@ -130,9 +130,12 @@ extension KilledBrokerTests {
     /// `sync_interval: always`, which later versions have.) About ten times a second, JetStream saves what the
     /// subscriber has acknowledged. So a kill repeats the messages of about the last tenth of a second. After a start,
     /// JetStream also waits for `ack_wait` before it repeats messages without PUBACK. They can come after the end message.
+    ///
+    /// After a kill, JetStream may wait for ever for the acknowledgement of messages that it has deleted already. It sends
+    /// nothing more when there are `max_ack_pending` of them. With 1,000, that happened in some of a hundred runs.
     @Test("MQTTClient loses nothing when NATS is killed ten times", .enabled(if: Peers.nats != nil))
     func killedNATS() async throws {
-        let broker = try await aside { try NATS(mqtt: ["ack_wait: \"1s\"", "max_ack_pending: 1000"]) }
+        let broker = try await aside { try NATS(mqtt: ["ack_wait: \"1s\"", "max_ack_pending: 65535"]) }
         try await losesNothing(Broker("NATS", broker.endpoint().port)) {
             broker.kill()
             try await aside { try broker.start() }

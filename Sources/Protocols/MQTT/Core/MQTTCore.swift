@@ -97,8 +97,6 @@ package struct MQTTCore: EarlyCore, NamedCore, ExplainingCore, IdentifyingCore {
     var unconfirmed: [Unconfirmed] = []
     /// Whether the broker has continued a session.
     var hasSession = false
-    /// Whether the session may be one that an unanswered CONNECT began.
-    var mayBeEmpty = false
     /// Whether no message leaves until the client has made its subscriptions; see ``holdMessages(alsoLater:)``.
     var holdsMessages = false
     /// Whether messages of an earlier connection are to be sent again once messages may leave.
@@ -323,7 +321,7 @@ extension MQTTCore {
         connect.will = configuration.will
         connect.user = configuration.user
         connect.password = configuration.password
-        mayBeEmpty = session?.ask() ?? false
+        session?.asks()
         MQTTPacketWriter.connect(connect, into: &context.output)
         countWritten(&context)
         keepAlive.interval = configuration.pingInterval
@@ -364,6 +362,7 @@ extension MQTTCore {
             throw violation("CONNACK says that a session is present, but a clean one was requested (MQTT-3.2.2-1)")
         }
         hasSession = sessionPresent
+        session?.answered(isPresent: sessionPresent, using: &context.random)
         takeUpSession(isPresent: sessionPresent, &context)
         guard state != .early else {
             acceptEarly()
@@ -464,7 +463,7 @@ extension MQTTCore {
         return MQTTClientFacts(
             name: configuration.clientID ?? "",
             hasSession: hasSession,
-            hasFilters: hasSession && !mayBeEmpty,
+            brokerSession: session?.brokerSession,
             filters: configuration.subscriptions.map(\.filter),
             unclaimedWait: configuration.unclaimedWait
         )

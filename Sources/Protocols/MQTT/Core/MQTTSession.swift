@@ -50,6 +50,9 @@ package final class MQTTSession: @unchecked Sendable {
     private var turn: UInt64 = 0
     /// Whether a CONNECT is not answered yet.
     private var isAsked = false
+    /// At a client: a number for the session at the broker. It changes whenever the broker has begun a new one, or may
+    /// have. Filters that were granted under another number may not be there any more. `nil` before the first CONNACK.
+    private(set) var brokerSession: UInt64?
 
     /// Creates an empty session.
     package init(id: UInt64 = 0, isClean: Bool = false, name: [UInt8] = [], outbox: MQTTOutbox = MQTTOutbox()) {
@@ -59,11 +62,16 @@ package final class MQTTSession: @unchecked Sendable {
         self.outbox = outbox
     }
 
-    /// At a client: notes a CONNECT, and returns whether an earlier one was never answered. The broker may have answered that
-    /// one with an empty session, and continue this one now.
-    func ask() -> Bool {
-        defer { isAsked = true }
-        return isAsked
+    /// At a client: notes a CONNECT. If an earlier one was never answered, the broker may have begun an empty session for
+    /// it, and may continue that one now.
+    func asks() {
+        if isAsked { brokerSession = nil }
+        isAsked = true
+    }
+
+    /// At a client: notes CONNACK.
+    func answered(isPresent: Bool, using random: inout RandomSource) {
+        if !isPresent || brokerSession == nil { brokerSession = random.next() }
     }
 
     /// Hands the session to a connection. The number returned is that connection's right to use it, until the next

@@ -78,7 +78,7 @@ final class MQTTSubscriber {
             confirming = driver
         }
         routes.linked(to: broker, isPresent: client.hasSession)
-        reconciler.linked(to: broker, as: client.name, isPresent: client.hasFilters)
+        reconciler.linked(to: broker, as: client.name, session: client.brokerSession)
         let confined = RuntimeBound(self, to: runtime)
         Task(executorPreference: runtime.taskExecutor) {
             _ = await connection.closed()

@@ -33,6 +33,8 @@ struct SubscriptionReconciler {
     /// was granted, or 0 while the answer is missing.
     private struct Session {
         var name: String
+        /// The number of the session at the broker. `nil` for one that ends with its connection.
+        var number: UInt64?
         var filters: [MQTTFilterKey: UInt64] = [:]
     }
 
@@ -112,12 +114,16 @@ struct SubscriptionReconciler {
     /// - Parameters:
     ///   - broker: The endpoint of the broker.
     ///   - name: The client's name at the broker.
-    ///   - isPresent: Whether the broker has resumed a session of this name, and not one that it has just begun.
-    mutating func linked(to broker: Endpoint?, as name: String, isPresent: Bool) {
+    ///   - number: The number of the session at the broker, which differs if the broker may have begun a new one since. This
+    ///     includes a session of a connection that has ended before it was reported here. `nil` for a session that ends with
+    ///     its connection.
+    mutating func linked(to broker: Endpoint?, as name: String, session number: UInt64?) {
         _ = unlinked(byPeer: false)
-        var session = sessions[broker] ?? Session(name: name)
         // Subscriptions of an earlier process are not known, and are requested again without harm.
-        if !isPresent || session.name != name { session = Session(name: name) }
+        var session = Session(name: name, number: number)
+        if let former = sessions[broker], number != nil, former.number == number, former.name == name {
+            session = former
+        }
         let gone = session.filters.keys.filter { wanted[$0] == nil }
         let missing = wanted.filter { session.filters[$0.key] != $0.value.number }
         // The broker may close the connection after a suspect, so the others come first.

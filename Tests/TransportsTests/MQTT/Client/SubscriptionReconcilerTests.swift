@@ -42,29 +42,29 @@ struct SubscriptionReconcilerTests {
         reconciler.want("a")
         reconciler.want("b")
         #expect(reconciler.next() == nil)
-        reconciler.linked(to: nil, as: "ann", isPresent: false)
+        reconciler.linked(to: nil, as: "ann", session: 1)
         broker.serve(&reconciler)
         #expect(broker.filters == ["a": .atLeastOnce, "b": .atLeastOnce] && broker.requested == 2)
 
-        reconciler.linked(to: nil, as: "ann", isPresent: true)
+        reconciler.linked(to: nil, as: "ann", session: 1)
         #expect(reconciler.next() == nil)
         _ = reconciler.unlinked(byPeer: false)
         reconciler.want("a", .exactlyOnce)
         _ = reconciler.drop("b")
         reconciler.want("c")
-        reconciler.linked(to: nil, as: "ann", isPresent: true)
+        reconciler.linked(to: nil, as: "ann", session: 1)
         #expect(reconciler.next() == .unsubscribe(["b"]))
         #expect(reconciler.answered([]).map(\.isOver) == [true])
         broker.filters["b"] = nil
         broker.serve(&reconciler)
         #expect(broker.filters == ["a": .exactlyOnce, "c": .atLeastOnce] && broker.requested == 4)
 
-        reconciler.linked(to: nil, as: "ann", isPresent: false)
+        reconciler.linked(to: nil, as: "ann", session: 2)
         broker.filters = [:]
         broker.serve(&reconciler)
         #expect(broker.filters == ["a": .exactlyOnce, "c": .atLeastOnce] && broker.requested == 6)
         // The broker may have any subscriptions for a new client identifier.
-        reconciler.linked(to: nil, as: "ben", isPresent: true)
+        reconciler.linked(to: nil, as: "ben", session: 2)
         broker.serve(&reconciler)
         #expect(broker.requested == 8)
     }
@@ -74,13 +74,13 @@ struct SubscriptionReconcilerTests {
         var (reconciler, here, there) = (SubscriptionReconciler(), Broker(), Broker())
         let endpoints = (try Endpoint("mqtt://here"), try Endpoint("mqtt://there"))
         reconciler.want("a")
-        reconciler.linked(to: endpoints.0, as: "ann", isPresent: false)
+        reconciler.linked(to: endpoints.0, as: "ann", session: 1)
         here.serve(&reconciler)
-        reconciler.linked(to: endpoints.1, as: "ann", isPresent: false)
+        reconciler.linked(to: endpoints.1, as: "ann", session: 2)
         _ = reconciler.drop("a")
         reconciler.want("b")
         there.serve(&reconciler)
-        reconciler.linked(to: endpoints.0, as: "ann", isPresent: true)
+        reconciler.linked(to: endpoints.0, as: "ann", session: 1)
         here.serve(&reconciler)
         #expect(here.filters == ["b": .atLeastOnce] && there.filters == here.filters)
     }
@@ -90,18 +90,18 @@ struct SubscriptionReconcilerTests {
     )
     func lost() {
         var (reconciler, broker) = (SubscriptionReconciler(), Broker())
-        reconciler.linked(to: nil, as: "ann", isPresent: false)
+        reconciler.linked(to: nil, as: "ann", session: 1)
         reconciler.want("a")
         #expect(reconciler.next() == .subscribe([MQTTSubscription("a", qos: .atLeastOnce)]))
-        reconciler.linked(to: nil, as: "ann", isPresent: true)
+        reconciler.linked(to: nil, as: "ann", session: 1)
         #expect(reconciler.next() == .subscribe([MQTTSubscription("a", qos: .atLeastOnce)]))
         _ = reconciler.answered([.atLeastOnce])
         _ = reconciler.drop("a")
         #expect(reconciler.next() == .unsubscribe(["a"]))
-        reconciler.linked(to: nil, as: "ann", isPresent: true)
+        reconciler.linked(to: nil, as: "ann", session: 1)
         #expect(reconciler.next() == .unsubscribe(["a"]))
         _ = reconciler.answered([])
-        reconciler.linked(to: nil, as: "ann", isPresent: true)
+        reconciler.linked(to: nil, as: "ann", session: 1)
         broker.serve(&reconciler)
         #expect(broker.requested == 0)
     }
@@ -109,7 +109,7 @@ struct SubscriptionReconcilerTests {
     @Test("A refused filter is dropped unless it was requested again in between")
     func refused() {
         var reconciler = SubscriptionReconciler()
-        reconciler.linked(to: nil, as: "ann", isPresent: false)
+        reconciler.linked(to: nil, as: "ann", session: 1)
         reconciler.want("a")
         reconciler.want("b")
         #expect(reconciler.next() != nil)
@@ -118,7 +118,7 @@ struct SubscriptionReconcilerTests {
         #expect(outcomes.map(\.verdict) == [.refused, .refused] && outcomes.map(\.isOver) == [true, false])
         #expect(reconciler.next() == .subscribe([MQTTSubscription("b", qos: .atLeastOnce)]))
         #expect(reconciler.answered([.atMostOnce]).map(\.verdict) == [.granted(.atMostOnce)])
-        reconciler.linked(to: nil, as: "ann", isPresent: false)
+        reconciler.linked(to: nil, as: "ann", session: 2)
         #expect(reconciler.next() == .subscribe([MQTTSubscription("b", qos: .atLeastOnce)]))
     }
 
@@ -128,7 +128,7 @@ struct SubscriptionReconcilerTests {
         let long = String(repeating: "x", count: SubscriptionReconciler.maximumBytes)
         let filters = (0..<100).map { "t/\($0)" } + [long, "t"]
         for filter in filters { reconciler.want(filter) }
-        reconciler.linked(to: nil, as: "ann", isPresent: false)
+        reconciler.linked(to: nil, as: "ann", session: 1)
         var packets: [[String]] = []
         while case .subscribe(let subscriptions)? = reconciler.next() {
             #expect(reconciler.next() == nil)
@@ -145,7 +145,7 @@ struct SubscriptionReconcilerTests {
         for filter in ["a", "forbidden", "b"] { reconciler.want(filter) }
         /// Answers until the forbidden filter is requested, and then closes.
         func connection(byPeer: Bool = true) -> [SubscriptionReconciler.Outcome] {
-            reconciler.linked(to: nil, as: "ann", isPresent: false)
+            reconciler.linked(to: nil, as: "ann", session: nil)
             broker.filters = [:]
             while let packet = reconciler.next() {
                 if case .subscribe(let list) = packet, list.contains(where: { $0.filter == "forbidden" }) {
@@ -168,7 +168,7 @@ struct SubscriptionReconcilerTests {
         // The app may try again, and an answer ends the suspicion.
         reconciler.want("forbidden")
         #expect(connection().isEmpty)
-        reconciler.linked(to: nil, as: "ann", isPresent: false)
+        reconciler.linked(to: nil, as: "ann", session: nil)
         broker.serve(&reconciler)
         #expect(broker.filters.keys.sorted() == ["a", "b", "forbidden"])
         #expect(connection().isEmpty && connection().isEmpty)
@@ -182,6 +182,7 @@ struct SubscriptionReconcilerTests {
         var random = RandomSource.seeded(seed)
         var (reconciler, broker, wanted) = (SubscriptionReconciler(), Broker(), [String: MQTTQoS]())
         var inFlight: SubscriptionReconciler.Packet?
+        var number: UInt64 = 1
         let filters = ["a", "b", "c", "d"]
         broker.refused = ["d"]
         func isOneOf(_ count: UInt64) -> Bool { random.next() % count == 0 }
@@ -203,9 +204,11 @@ struct SubscriptionReconcilerTests {
         }
         func connection() {
             end(byPeer: false)
-            let isPresent = !isOneOf(4)
-            if !isPresent { broker.filters = [:] }
-            reconciler.linked(to: nil, as: "ann", isPresent: isPresent)
+            if isOneOf(4) {
+                number += 1
+                broker.filters = [:]
+            }
+            reconciler.linked(to: nil, as: "ann", session: number)
         }
         for _ in 0..<300 {
             let filter = filters.randomElement(using: &random) ?? "a"
