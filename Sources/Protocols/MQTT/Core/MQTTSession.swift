@@ -62,14 +62,14 @@ package final class MQTTSession: @unchecked Sendable {
         self.outbox = outbox
     }
 
-    /// At a client: notes a CONNECT. If an earlier one was never answered, the broker may have begun an empty session for
+    /// At a client: records that CONNECT is sent. If an earlier one was never answered, the broker may have begun an empty session for
     /// it, and may continue that one now.
     func asks() {
         if isAsked { brokerSession = nil }
         isAsked = true
     }
 
-    /// At a client: notes CONNACK.
+    /// At a client: records that CONNACK has come.
     func answered(isPresent: Bool, using random: inout RandomSource) {
         if !isPresent || brokerSession == nil { brokerSession = random.next() }
     }
