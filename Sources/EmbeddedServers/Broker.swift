@@ -56,7 +56,7 @@ final class Broker: ConnectionHandler {
     /// Starts a broker at `endpoint`. `authenticate` decides about each client. By default, all are accepted.
     nonisolated(nonsending) static func listen(
         at endpoint: Endpoint,
-        _ readOptions: BrokerOptions.Read,
+        _ readSettings: BrokerSettings.Read,
         on loop: EventLoop,
         limits: BrokerLimits = BrokerLimits(),
         tap: (@Sendable (Payload) -> Void)? = nil,
@@ -70,22 +70,22 @@ final class Broker: ConnectionHandler {
             queuedMessages: limits.queuedMessages,
             queuedBytes: limits.queuedBytes
         )
-        var options = try readOptions(endpoint) {
-            $0.sessions = kept
+        let read = try readSettings(endpoint) { settings in
+            settings.own.configuration.sessions = kept
             if let authenticate {
-                $0.authentication = { authenticate(BrokerCredentials($0, peer: $1, certificate: $2)).code }
+                settings.own.configuration.authentication = {
+                    authenticate(BrokerCredentials($0, peer: $1, certificate: $2)).code
+                }
             }
+            settings.limits.writeBuffer = limits.queuedBytes
+            settings.own.routing.maximumFilterLevels = limits.filterLevels
+            settings.own.routing.maximumNodesPerSession = limits.filterLevelsPerSession
+            settings.own.routing.maximumNodes = limits.filterNodes
+            settings.own.routing.maximumWildNodes = limits.wildFilterNodes
         }
-        if !endpoint.options.contains(where: { $0.name == "write-buffer" }) {
-            options.connections.writeBuffer = limits.queuedBytes
-        }
-        options.routing.maximumFilterLevels = options.filterLevels ?? limits.filterLevels
-        options.routing.maximumNodesPerSession = limits.filterLevelsPerSession
-        options.routing.maximumNodes = limits.filterNodes
-        options.routing.maximumWildNodes = limits.wildFilterNodes
-        let (connections, bounds, makeCore) = (options.connections, options.bounds, options.makeCore)
-        let tls = try await options.loadTLS(on: loop)
-        let broker = LoopBound(Broker(options.routing, kept, limits, on: loop, tap), to: loop)
+        let (settings, makeCore) = (read.settings, read.makeCore)
+        let tls = try await read.loadTLS(on: loop)
+        let broker = LoopBound(Broker(settings.own.routing, kept, limits, on: loop, tap), to: loop)
         var serving = Serving.handle { Echo() }
         serving.observer = observer
         let listener = try await CoreListener.listen(at: endpoint, on: loop, serving: serving) {
@@ -94,8 +94,8 @@ final class Broker: ConnectionHandler {
                 address,
                 queue,
                 on: loop,
-                limits: connections,
-                bounds: bounds,
+                limits: settings.limits,
+                bounds: settings.bounds,
                 tls: tls?.value,
                 handler: broker.value,
                 makeCore: makeCore

@@ -85,7 +85,7 @@ public final class EmbeddedServer: Sendable {
         return EmbeddedServer(
             try await Broker.listen(
                 at: endpoint,
-                brokerOptions(endpoint, registry),
+                brokerSettings(endpoint, registry),
                 on: loop,
                 limits: limits,
                 authenticate: authenticate,
@@ -101,7 +101,7 @@ public final class EmbeddedServer: Sendable {
         registry: TransportRegistry = .standard,
         tap: @escaping @Sendable (Payload) -> Void
     ) async throws(TransportError) -> EmbeddedServer {
-        EmbeddedServer(try await Broker.listen(at: endpoint, brokerOptions(endpoint, registry), on: loop, tap: tap))
+        EmbeddedServer(try await Broker.listen(at: endpoint, brokerSettings(endpoint, registry), on: loop, tap: tap))
     }
 
     private init(_ listener: any Listener) {
@@ -126,11 +126,11 @@ public final class EmbeddedServer: Sendable {
         await listener.close()
     }
 
-    /// The function that reads the options of a broker at `endpoint`. Throws `.unsupported` for transports without one.
-    private static func brokerOptions(
+    /// The function that reads the settings of a broker at `endpoint`. Throws `.unsupported` for transports without one.
+    private static func brokerSettings(
         _ endpoint: Endpoint,
         _ registry: TransportRegistry
-    ) throws(TransportError) -> BrokerOptions.Read {
+    ) throws(TransportError) -> BrokerSettings.Read {
         let transports = registry.transports
         if let read = transports.first(where: { $0.name == endpoint.scheme })?.broker { return read }
         let names = transports.filter { $0.broker != nil }.map(\.name).joined(separator: " and ")

@@ -10,7 +10,7 @@ import TransportAPI
 /// A transport: how to create it from an endpoint, and how to serve it.
 ///
 /// An app adds a transport by registering a descriptor with a ``TransportRegistry``. Supervisor, configuration and
-/// servers then accept its URLs. ``stream(_:defaultPort:keepaliveInterval:options:core:)`` makes the descriptor of a
+/// servers then accept its URLs. ``stream(_:defaultPort:keepaliveInterval:settings:core:)`` makes the descriptor of a
 /// protocol over TCP from a ``/Protocols/ProtocolCore``. The library TransportContract tests what a transport promises.
 public struct TransportDescriptor: Sendable {
     /// Creates a transport to an endpoint, with connections on a loop. Throws `.invalidConfiguration` that names the
@@ -38,8 +38,10 @@ public struct TransportDescriptor: Sendable {
     package var encryptedName: String?
     /// Whether it is one transport over another. Comparisons leave it out unless it is requested.
     package var isComposed = false
-    /// The options of its URLs, besides the common ones.
-    public var options: [TransportOption]
+    /// The options of a client's URL. A server ignores those that only clients have, so that one URL can serve both.
+    public var clientSettings: [SettingRow]
+    /// The options of a server's URL. A client ignores those that only servers have.
+    public var serverSettings: [SettingRow]
     /// Creates a transport to an endpoint, with connections on a loop. Throws `.invalidConfiguration` that names the
     /// key.
     public var make: Make
@@ -58,9 +60,9 @@ public struct TransportDescriptor: Sendable {
     /// The endpoint for connections of a supervisor with this keepalive. It is unchanged for most transports. MQTT
     /// sends its own keepalive, at the supervisor's interval.
     package var pace: @Sendable (Endpoint, KeepaliveConfiguration) -> Endpoint = { endpoint, _ in endpoint }
-    /// Reads the options of a broker at an endpoint; `nil` if the transport's usual server is not a broker. The second
+    /// Reads the settings of a broker at an endpoint; `nil` if the transport's usual server is not a broker. The second
     /// argument sets everything that no option sets.
-    package var broker: BrokerOptions.Read?
+    package var broker: BrokerSettings.Read?
     /// Makes the two cores of a connection to an endpoint, to join them in memory; `nil` if that is not possible.
     package var cores: CorePairing.Make?
     /// Splits the framing before the payload of a message into fields; `nil` if it cannot.
@@ -73,8 +75,10 @@ public struct TransportDescriptor: Sendable {
     ///   - defaultPort: The port of a URL without a port. `nil`, the default, if the transport has no ports.
     ///   - isDatagram: Whether messages may be lost or reordered. Default `false`.
     ///   - keepaliveInterval: The silence after which a supervisor sends a keepalive. Default 60 s.
-    ///   - options: The options of its URLs, besides ``TransportOption/common``.
-    ///   - make: Creates the transport to an endpoint. ``OptionReader`` reads the options.
+    ///   - clientSettings: The options of a client's URL: the rows of the ``SettingList`` with which `make` reads it. None
+    ///     by default.
+    ///   - serverSettings: The options of a server's URL: the rows of the list with which `serve` reads it. None by default.
+    ///   - make: Creates the transport to an endpoint. ``SettingList/read(_:ignoring:)`` reads the options.
     ///   - serve: Listens at an endpoint. By default it throws `.unsupported`, for a transport without a server.
     ///   - loopback: Options with which a server that routes messages by topic returns a client's own. None by default.
     public init(
@@ -82,7 +86,8 @@ public struct TransportDescriptor: Sendable {
         defaultPort: UInt16? = nil,
         isDatagram: Bool = false,
         keepaliveInterval: Duration = .seconds(60),
-        options: [TransportOption] = [],
+        clientSettings: [SettingRow] = [],
+        serverSettings: [SettingRow] = [],
         make: @escaping Make,
         serve: Serve? = nil,
         loopback: @escaping @Sendable (String) -> [Endpoint.Option] = { _ in [] }
@@ -91,16 +96,22 @@ public struct TransportDescriptor: Sendable {
         self.defaultPort = defaultPort
         self.isDatagram = isDatagram
         self.keepaliveInterval = keepaliveInterval
-        self.options = options
+        self.clientSettings = clientSettings
+        self.serverSettings = serverSettings
         self.make = make
         self.serve = serve ?? Self.withoutServer
         self.loopback = loopback
     }
 
+    /// Returns whether the URL of a client or a server can have this option.
+    package func hasSetting(_ name: String) -> Bool {
+        clientSettings.contains { $0.name == name } || serverSettings.contains { $0.name == name }
+    }
+
     fileprivate func checkPath(of endpoint: Endpoint) throws(TransportError) {
         guard !hasPath, !["", "/"].contains(endpoint.path) else { return }
         let advice =
-            options.contains { $0.name == "publish" } ? "; to publish to a topic, write publish=TOPIC after a '?'" : ""
+            hasSetting("publish") ? "; to publish to a topic, write publish=TOPIC after a '?'" : ""
         throw .configuration("path", "has no meaning for \(endpoint.scheme)://\(advice)")
     }
 

@@ -3,10 +3,18 @@ import Transports
 
 extension TransportDescriptor {
     /// Messages as lines over TCP: `lines://host:9500`.
-    public static let lines = TransportDescriptor.stream("lines", defaultPort: 9500) {
-        (_, _, options) throws(TransportError) in
-        LinesCore(limit: try options.maximumMessageSize(default: 64 << 10, atMost: 16 << 20))
+    public static let lines = TransportDescriptor.stream("lines", defaultPort: 9500, settings: LinesSettings.list) {
+        (_, _, settings) throws(TransportError) in
+        LinesCore(limit: settings.limit)
     }
+}
+
+/// The options of `lines://`, besides those that all transports over TCP have.
+struct LinesSettings: Sendable {
+    /// The largest message in bytes.
+    var limit = 64 << 10
+
+    static let list = SettingList(LinesSettings(), [.maximumMessageSize(\.limit, atMost: 16 << 20)])
 }
 
 /// Each message is a line that ends with a newline. A newline in a message is written as `\n`, and a backslash as `\\`.

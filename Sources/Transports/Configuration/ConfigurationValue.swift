@@ -14,7 +14,7 @@ package struct ConfigurationValue: Sendable {
     /// The transports that endpoints may name.
     let registry: TransportRegistry
 
-    private init(_ node: JSONValue, _ path: String, _ document: JSONDocument, _ registry: TransportRegistry) {
+    private init(_ node: JSONValue, _ path: String, _ document: JSONDocument?, _ registry: TransportRegistry) {
         (self.node, self.path, self.document, self.registry) = ((node.kind, node.range), path, document, registry)
     }
 
@@ -40,6 +40,15 @@ package struct ConfigurationValue: Sendable {
     package init(_ text: String, key: String) {
         (node, path, document, registry) = ((.string(text), 0..<0), key, nil, .standard)
     }
+
+    /// Creates an object from the options of a URL. Names may occur several times.
+    init(_ options: [Endpoint.Option]) {
+        let members = options.map { JSONValue.Member(name: $0.name, value: JSONValue(.string($0.value))) }
+        (node, path, document, registry) = ((.object(members), 0..<0), "", nil, .standard)
+    }
+
+    /// Whether it is the option of a URL or a command line that has no value.
+    var isBare: Bool { document == nil && string == "" }
 
     /// Its text, if it is a string.
     package var string: String? { if case .string(let text) = node.value { text } else { nil } }
@@ -70,8 +79,7 @@ package struct ConfigurationValue: Sendable {
 
     /// Returns the value of a member.
     package func value(of member: JSONValue.Member) -> ConfigurationValue {
-        guard let document else { return self }
-        return ConfigurationValue(member.value, JSONDocument.path(path, member.name), document, registry)
+        ConfigurationValue(member.value, JSONDocument.path(path, member.name), document, registry)
     }
 
     /// Returns the value of a required member.

@@ -3,12 +3,17 @@ import TransportAPI
 
 /// The format of a setting in URL options, configuration files and on command lines. There is one grammar for all.
 ///
-/// A text means the same in all three. A file may also contain numbers and truth values without quotes.
-package struct SettingFormat<Value>: Sendable {
+/// A text means the same in all three. A file may also contain numbers and truth values without quotes. A ``Setting`` of an
+/// app's own transport has one of the formats here, or one that ``map(_:back:)`` makes of them.
+public struct SettingFormat<Value>: Sendable {
     /// The allowed values, for errors and tables.
     package var allowed: String
     /// The allowed words, if the value is one of a few. An error suggests the nearest one.
     package var words: [String] = []
+    /// The rows of the object that is the value. Most values are no objects.
+    var inner: [SettingRow] = []
+    /// The text for which an option of a URL without a value stands; `nil` if it needs a value.
+    var bare: String?
     /// Returns a sentence about the text of a value that is not allowed, such as its wrong unit; `nil` for most.
     package var advice: @Sendable (String) -> String? = { _ in nil }
     /// Whether errors do not quote the value, because it may contain a password.
@@ -21,11 +26,14 @@ package struct SettingFormat<Value>: Sendable {
     var parse: @Sendable (ConfigurationValue) throws(TransportError) -> Value?
     /// Returns the text that is read as this value, or `nil` if there is none.
     package var text: @Sendable (Value) -> String? = { _ in nil }
+    /// Returns another text with a unit, which is easier to read; `nil` for most.
+    var unitText: @Sendable (Value) -> String? = { _ in nil }
 
     /// Reads a value of a file.
     ///
     /// - Throws: `.invalidConfiguration` with the place, what was found, and what is allowed.
     package func read(_ value: ConfigurationValue) throws(TransportError) -> Value {
+        if let bare, value.isBare { return try read(bare, key: value.path) }
         guard let read = try parse(value) else {
             let text = value.string ?? value.integer.map { "\($0)" }
             throw value.wrong(allowed, words: words, advice: isSecret ? nil : text.flatMap(advice), isSecret: isSecret)
@@ -40,11 +48,13 @@ package struct SettingFormat<Value>: Sendable {
         try read(ConfigurationValue(text, key: key))
     }
 
-    /// Returns the value as in a file.
-    func shown(_ value: Value) -> String { text(value).map { isString ? $0.debugDescription : $0 } ?? absent }
+    /// Returns the value as in a file, in the unit that is easiest to read.
+    func shown(_ value: Value) -> String {
+        unitText(value) ?? text(value).map { isString ? $0.debugDescription : $0 } ?? absent
+    }
 
     /// Returns a format that also allows this word, which is read as `nil`.
-    package func or(_ word: String) -> SettingFormat<Value?> {
+    public func or(_ word: String) -> SettingFormat<Value?> {
         optional(or: word.debugDescription, words + [word], word) {
             $0.string.map { HTTPSyntax.equalIgnoringCase($0, word) } == true
         }
@@ -56,8 +66,15 @@ package struct SettingFormat<Value>: Sendable {
     }
 
     /// A format whose default is `nil`, which cannot be written.
-    var orAbsent: SettingFormat<Value?> {
-        optional(or: nil, words, nil) { _ in false }
+    public var orAbsent: SettingFormat<Value?> { orAbsent("none") }
+
+    /// Returns a format whose default is `nil`, which cannot be written.
+    ///
+    /// - Parameter effect: The default, for the documentation: "random", "no limit".
+    public func orAbsent(_ effect: String) -> SettingFormat<Value?> {
+        var format = optional(or: nil, words, nil) { _ in false }
+        format.absent = effect
+        return format
     }
 
     private func optional(
@@ -69,6 +86,8 @@ package struct SettingFormat<Value>: Sendable {
         SettingFormat<Value?>(
             allowed: alternative.map { "\(allowed), or \($0)" } ?? allowed,
             words: words,
+            inner: inner,
+            bare: bare,
             advice: advice,
             isSecret: isSecret,
             isString: isString,
@@ -78,19 +97,34 @@ package struct SettingFormat<Value>: Sendable {
             return try parse(value).map { .some($0) }
         } text: {
             $0.map(text) ?? word
+        } unitText: {
+            $0.flatMap(unitText)
         }
     }
 
     /// Returns a format with the same texts for values of another type.
-    package func map<Other>(
+    ///
+    /// - Parameters:
+    ///   - convert: Returns the value, or `nil` if it is not allowed.
+    ///   - back: Returns the value that is converted to this one.
+    public func map<Other>(
         _ convert: @escaping @Sendable (Value) -> Other?,
         back: @escaping @Sendable (Other) -> Value
     ) -> SettingFormat<Other> {
-        SettingFormat<Other>(allowed: allowed, words: words, advice: advice, isSecret: isSecret, isString: isString) {
-            (value) throws(TransportError) in
+        SettingFormat<Other>(
+            allowed: allowed,
+            words: words,
+            bare: bare,
+            advice: advice,
+            isSecret: isSecret,
+            isString: isString,
+            absent: absent
+        ) { (value) throws(TransportError) in
             try parse(value).flatMap(convert)
         } text: {
             text(back($0))
+        } unitText: {
+            unitText(back($0))
         }
     }
 }
@@ -99,7 +133,7 @@ package struct SettingFormat<Value>: Sendable {
 
 extension SettingFormat where Value == Int {
     /// Returns the format of a whole number.
-    package static func integer(_ range: ClosedRange<Int>) -> Self {
+    public static func integer(_ range: ClosedRange<Int>) -> Self {
         SettingFormat(allowed: "\(range.lowerBound) to \(range.upperBound)") { value in
             (value.integer ?? value.string.flatMap { Int($0) }).flatMap { range.contains($0) ? $0 : nil }
         } text: {
@@ -108,7 +142,7 @@ extension SettingFormat where Value == Int {
     }
 
     /// Returns the format of a number of bytes, plain or with a unit: `65536`, `64KiB`, `1.5MB`.
-    package static func bytes(_ range: ClosedRange<Int>) -> Self {
+    public static func bytes(_ range: ClosedRange<Int>) -> Self {
         let allowed = "\(range.lowerBound) to \(range.upperBound), or with a unit (\"64KiB\")"
         return SettingFormat(allowed: allowed, advice: { unitAdvice($0, byteUnits) }) { value in
             let plain = value.integer ?? value.string.flatMap { Int($0) }
@@ -118,6 +152,9 @@ extension SettingFormat where Value == Int {
             return bytes
         } text: {
             "\($0)"
+        } unitText: { bytes in
+            let unit = byteUnits.prefix(4).last { bytes > 0 && bytes % Int($0.size) == 0 }
+            return unit.map { "\(bytes / Int($0.size))\($0.suffix)".debugDescription }
         }
     }
 }
@@ -148,9 +185,10 @@ extension SettingFormat where Value == Double {
 }
 
 extension SettingFormat where Value == Bool {
-    /// The format of `true` or `on`, `false` or `off`.
-    package static var flag: Self {
-        SettingFormat(allowed: "true, false, \"on\" or \"off\"", words: ["on", "off", "true", "false"]) { value in
+    /// The format of `true` or `on`, `false` or `off`. In a URL, the name alone is `on`.
+    public static var flag: Self {
+        SettingFormat(allowed: "true, false, \"on\" or \"off\"", words: ["on", "off", "true", "false"], bare: "on") {
+            value in
             if case .bool(let flag) = value.node.value { return flag }
             return switch value.string?.lowercased() {
             case "on", "true", "1": true
@@ -165,7 +203,9 @@ extension SettingFormat where Value == Bool {
 
 extension SettingFormat where Value == Duration {
     /// Returns the format of a duration with its unit: `50us`, `250ms`, `1.5s`, `2m`, `1h`.
-    package static func duration(_ range: ClosedRange<Duration>) -> Self {
+    ///
+    /// - Parameter range: The allowed durations; 1 ms to 1000 h by default.
+    public static func duration(_ range: ClosedRange<Duration> = .milliseconds(1) ... .seconds(3_600_000)) -> Self {
         let (least, most) = (range.lowerBound.settingText, range.upperBound.settingText)
         let advice: @Sendable (String) -> String? = { text in
             if decimal(text[...]) != nil { return "its unit is missing (\"\(text)s\" are seconds)" }
@@ -247,7 +287,7 @@ extension SettingFormat where Value == String {
     ///   - bytes: The allowed number of bytes.
     ///   - rule: The further requirement, for errors.
     ///   - isAllowed: Checks the requirement.
-    package static func text(
+    public static func text(
         _ bytes: ClosedRange<Int>,
         _ rule: String = "",
         where isAllowed: @escaping @Sendable (String) -> Bool = { _ in true }
@@ -260,8 +300,19 @@ extension SettingFormat where Value == String {
         }
     }
 
+    /// Returns the format of any text.
+    ///
+    /// - Parameter allowed: The kind of text, for the documentation: "a topic".
+    public static func text(_ allowed: String) -> Self {
+        SettingFormat(allowed: allowed, isString: true) {
+            $0.string
+        } text: {
+            $0
+        }
+    }
+
     /// Returns the format of one of these words, in any letter case.
-    package static func word(of words: [String]) -> Self {
+    public static func word(of words: [String]) -> Self {
         SettingFormat(
             allowed: words.map(\.debugDescription).joined(separator: ", "),
             words: words,
@@ -276,7 +327,7 @@ extension SettingFormat where Value == String {
 
 extension SettingFormat where Value: CaseIterable & RawRepresentable & Sendable, Value.RawValue == String {
     /// The format of one of the words of an enumeration.
-    package static var word: Self {
+    public static var word: Self {
         SettingFormat<String>.word(of: Value.allCases.map(\.rawValue)).map(
             { Value(rawValue: $0) },
             back: { $0.rawValue }

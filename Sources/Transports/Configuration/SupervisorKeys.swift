@@ -39,8 +39,9 @@ struct BackoffKeys: Sendable {
         }
     }
 
-    static let object = ConfigurationObject<BackoffKeys>(
-        keys: [
+    static let object = SettingList(
+        BackoffKeys(),
+        [
             .init("policy", .word, \.policy, "the rule for the delays: growing, always the same, none, or a list"),
             .init("initial", growing, \.initial, "exponential: the first delay"),
             .init("maximum", growing, \.maximum, "exponential: the longest delay"),
@@ -108,8 +109,9 @@ struct KeepaliveKeys: Sendable {
         return keepalive
     }
 
-    static let object = ConfigurationObject<KeepaliveKeys>(
-        keys: [
+    static let object = SettingList(
+        KeepaliveKeys(),
+        [
             .init(
                 "interval",
                 interval,
@@ -144,8 +146,7 @@ struct KeepaliveKeys: Sendable {
                 "adaptive",
                 adaptive,
                 \.plain.adaptive,
-                "true or an object: search for the longest interval that the network path allows; false: no search",
-                inner: adaptiveObject.reference(defaults: AdaptiveKeepaliveConfiguration())
+                "true or an object: search for the longest interval that the network path allows; false: no search"
             ),
         ],
         check: { (keys, value) throws(TransportError) in
@@ -178,10 +179,11 @@ struct KeepaliveKeys: Sendable {
     }()
 
     private static let adaptive: SettingFormat<AdaptiveKeepaliveConfiguration?> = {
-        let object = SettingFormat.object(adaptiveObject, from: AdaptiveKeepaliveConfiguration()) { $0 }
+        let object = SettingFormat.object(adaptiveObject) { $0 }
         let flag = SettingFormat<Bool>.flag
         let allowed = "\(flag.allowed), or an object"
-        return SettingFormat(allowed: allowed, words: flag.words) { (value) throws(TransportError) in
+        return SettingFormat(allowed: allowed, words: flag.words, inner: object.inner) {
+            (value) throws(TransportError) in
             if value.members != nil { return try object.read(value) }
             return try flag.parse(value).map { $0 ? AdaptiveKeepaliveConfiguration() : nil }
         } text: {
@@ -189,8 +191,9 @@ struct KeepaliveKeys: Sendable {
         }
     }()
 
-    private static let adaptiveObject = ConfigurationObject<AdaptiveKeepaliveConfiguration>(
-        keys: [
+    private static let adaptiveObject = SettingList(
+        AdaptiveKeepaliveConfiguration(),
+        [
             .init(
                 "minimum",
                 .duration(.seconds(1)...day),

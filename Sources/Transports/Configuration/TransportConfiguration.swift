@@ -110,11 +110,10 @@ public struct TransportConfiguration: Sendable, Hashable {
         guard let transport = registry.transports.first(where: { $0.name == endpoint.scheme }) else {
             return (endpoint, [])
         }
-        let allowed = Set((transport.options + TransportOption.common).map(\.name))
         var (fitting, skipped) = (endpoint, [SkippedOption]())
         func isForeign(_ option: Endpoint.Option) -> Bool {
-            guard !allowed.contains(option.name) else { return false }
-            let owners = registry.transports.filter { $0.options.contains { $0.name == option.name } }
+            guard !transport.hasSetting(option.name) else { return false }
+            let owners = registry.transports.filter { $0.hasSetting(option.name) }
             guard !owners.isEmpty else { return false }
             // The description of a header shows its name and hides its value.
             let detail = option.description.drop { $0 != "=" }.dropFirst()
@@ -125,13 +124,13 @@ public struct TransportConfiguration: Sendable, Hashable {
             return true
         }
         fitting.options.removeAll(where: isForeign)
-        if !allowed.contains("header") { _ = Endpoint.options(headers).filter(isForeign) }
+        if !transport.hasSetting("header") { _ = Endpoint.options(headers).filter(isForeign) }
         return (fitting, skipped)
     }
 
     /// The table of all keys of the file: allowed values, default and meaning.
     public static var keyReference: String {
-        KeyReferenceRow.table(object.reference(defaults: TransportConfiguration(endpoints: [])))
+        SettingRow.table(object.rows, name: "key")
     }
 }
 
@@ -162,7 +161,7 @@ private struct DiscreetTransport: Transport {
 extension TransportRegistry {
     /// Returns whether the transport of this name has the option `header`.
     func takesHeaders(_ name: String) -> Bool {
-        transports.contains { $0.name == name && $0.options.contains { $0.name == "header" } }
+        transports.contains { $0.name == name && $0.hasSetting("header") }
     }
 }
 
@@ -183,8 +182,9 @@ extension Endpoint {
 // MARK: Keys
 
 extension TransportConfiguration {
-    static let object = ConfigurationObject<TransportConfiguration>(
-        keys: [
+    static let object = SettingList(
+        TransportConfiguration(endpoints: []),
+        [
             .init(
                 "endpoints",
                 .list(1...64, "URLs", of: .url()),
@@ -225,31 +225,27 @@ extension TransportConfiguration {
             ),
             .init(
                 "backoff",
-                .object(BackoffKeys.object, from: BackoffKeys()) { $0.backoff },
+                .object(BackoffKeys.object) { $0.backoff },
                 \.supervisor.backoff,
-                "the delays between attempts to connect",
-                inner: BackoffKeys.object.reference(defaults: BackoffKeys())
+                "the delays between attempts to connect"
             ),
             .init(
                 "keepalive",
-                .object(KeepaliveKeys.object, from: KeepaliveKeys()) { $0.keepalive },
+                .object(KeepaliveKeys.object) { $0.keepalive },
                 \.supervisor.keepalive,
-                "how a dead connection is detected",
-                inner: KeepaliveKeys.object.reference(defaults: KeepaliveKeys())
+                "how a dead connection is detected"
             ),
             .init(
                 "outbox",
-                .object(outbox, from: OutboxConfiguration()) { $0 },
+                .object(outbox) { $0 },
                 \.supervisor.outbox,
-                "messages that wait to be sent or acknowledged",
-                inner: outbox.reference(defaults: OutboxConfiguration())
+                "messages that wait to be sent or acknowledged"
             ),
             .init(
                 "delivery",
-                .object(delivery, from: DeliveryConfiguration()) { $0 },
+                .object(delivery) { $0 },
                 \.supervisor.delivery,
-                "how sent messages are confirmed and repeated",
-                inner: delivery.reference(defaults: DeliveryConfiguration())
+                "how sent messages are confirmed and repeated"
             ),
             .init(
                 "message-buffer",
@@ -274,34 +270,40 @@ extension TransportConfiguration {
         }
     )
 
-    private static let outbox = ConfigurationObject<OutboxConfiguration>(keys: [
-        .init("count", .integer(1...1 << 20), \.maximumCount, "the maximum number of messages"),
-        .init("bytes", .bytes(1...1 << 30), \.maximumBytes, "the maximum number of bytes"),
-        .init(
-            "age",
-            SettingFormat.duration(.seconds(1) ... .seconds(3_600_000)).or("off"),
-            \.maximumAge,
-            "the maximum age of a message"
-        ),
-        .init("when-full", .word, \.whenFull, "the rule for a new message when the outbox is full"),
-    ])
+    private static let outbox = SettingList(
+        OutboxConfiguration(),
+        [
+            .init("count", .integer(1...1 << 20), \.maximumCount, "the maximum number of messages"),
+            .init("bytes", .bytes(1...1 << 30), \.maximumBytes, "the maximum number of bytes"),
+            .init(
+                "age",
+                SettingFormat.duration(.seconds(1) ... .seconds(3_600_000)).or("off"),
+                \.maximumAge,
+                "the maximum age of a message"
+            ),
+            .init("when-full", .word, \.whenFull, "the rule for a new message when the outbox is full"),
+        ]
+    )
 
-    private static let delivery = ConfigurationObject<DeliveryConfiguration>(keys: [
-        .init(
-            "mode",
-            .word,
-            \.mode,
-            "plain: for any server; session: for a session server or an MQTT broker, "
-                + "sends unacknowledged messages again after a reconnect"
-        ),
-        .init("window", .integer(1...1024), \.window, "how many sent messages may wait for their acknowledgement"),
-        .init(
-            "acknowledgement-reminder",
-            .duration(.seconds(1) ... .seconds(86_400)),
-            \.acknowledgementReminder,
-            "the observer receives an event if the app has not acknowledged a delivery after this time"
-        ),
-    ])
+    private static let delivery = SettingList(
+        DeliveryConfiguration(),
+        [
+            .init(
+                "mode",
+                .word,
+                \.mode,
+                "plain: for any server; session: for a session server or an MQTT broker, "
+                    + "sends unacknowledged messages again after a reconnect"
+            ),
+            .init("window", .integer(1...1024), \.window, "how many sent messages may wait for their acknowledgement"),
+            .init(
+                "acknowledgement-reminder",
+                .duration(.seconds(1) ... .seconds(86_400)),
+                \.acknowledgementReminder,
+                "the observer receives an event if the app has not acknowledged a delivery after this time"
+            ),
+        ]
+    )
 
     private func checkProbe(_ value: ConfigurationValue) throws(TransportError) {
         guard case .payload = supervisor.keepalive.probe, supervisor.delivery.mode == .session,

@@ -20,75 +20,39 @@ extension TransportDescriptor {
             security == nil ? "mqtt+ws" : "mqtt+wss",
             defaultPort: security == nil ? 80 : 443,
             keepalive: webSocket.keepaliveInterval,
-            options: mqttOptions + handshakeOptions,
             security: security,
-            client: { (endpoint, options) throws(TransportError) in
+            clientSettings: MQTTClientSettings.webSocketList,
+            serverSettings: MQTTServerSettings.webSocketList,
+            client: { (endpoint, settings) throws(TransportError) in
                 let inner = try MQTTCore(
-                    client: clientConfiguration(endpoint, options, rhythm: webSocket.keepaliveInterval),
+                    client: settings.own.configuration(endpoint, rhythm: settings.limits.keepaliveInterval),
                     session: MQTTSession()
                 )
-                let core = try MQTTWebSocketCore(inner, over: webSocketClient(endpoint, options))
+                let defaultPort: UInt16 = security == nil ? 80 : 443
+                let outer = try settings.own.webSocket(endpoint, defaultPort: defaultPort, settings.limits)
+                let core = try MQTTWebSocketCore(inner, over: outer)
                 return { core }
             },
-            server: { (endpoint, options, _) throws(TransportError) in
-                let inner = try MQTTCore(server: serverConfiguration(options))
-                let core = try MQTTWebSocketCore(inner, over: webSocketServer(endpoint, options))
+            server: { (endpoint, settings, _) throws(TransportError) in
+                let inner = try MQTTCore(server: settings.own.configuration)
+                let core = try MQTTWebSocketCore(inner, over: settings.own.webSocket(endpoint, settings.limits))
                 return { client in
                     var core = core
                     core.isPeerLocal = client.isLocal
                     return core
                 }
-            }
+            },
+            keepsCookies: { $0.handshake.keepsCookies }
         )
         descriptor.isComposed = true
         descriptor.encryptedName = security == nil ? "mqtt+wss" : nil
         descriptor.routeByTopic()
-        let options = descriptor.options
-        descriptor.broker = { (endpoint, change) throws(TransportError) in
-            try brokerOptions(endpoint, allowed: options, isOverWebSocket: true, security, change)
-        }
+        let list = MQTTServerSettings.webSocketList
+        descriptor.broker = BrokerSettings.reader(descriptor, list, isOverWebSocket: true, security)
         descriptor.annotate = { reader in
             annotateWebSocketFrame(&reader)
             annotatePublish(&reader)
         }
         return descriptor
-    }
-
-    private static let handshakeOptions =
-        [
-            TransportOption("origin", "an origin", "the Origin header of a client (none)"),
-            .header, .query, .cookies,
-        ] + TransportOption.admission
-
-    private static func webSocketClient(
-        _ endpoint: Endpoint,
-        _ options: OptionReader
-    ) throws(TransportError) -> WebSocketConfiguration {
-        var anonymous = endpoint
-        anonymous.user = nil
-        var configuration = WebSocketConfiguration()
-        configuration.path = try path(endpoint, options)
-        let defaultPort: UInt16 = endpoint.scheme == "mqtt+wss" ? 443 : 80
-        configuration.hostHeader = WebSocketConfiguration.hostHeader(
-            host: endpoint.host,
-            port: endpoint.port,
-            defaultPort: defaultPort
-        )
-        configuration.origin = try options.string("origin")
-        configuration.headers = try headers(anonymous, options)
-        configuration.handshakeTimeout = try options.duration("handshake-timeout") ?? configuration.handshakeTimeout
-        configuration.closeTimeout = try options.duration("close-timeout") ?? configuration.closeTimeout
-        return configuration
-    }
-
-    static func webSocketServer(
-        _ endpoint: Endpoint,
-        _ options: OptionReader
-    ) throws(TransportError) -> WebSocketConfiguration {
-        var configuration = WebSocketConfiguration()
-        try configuration.admit(endpoint, options)
-        configuration.handshakeTimeout = try options.duration("handshake-timeout") ?? configuration.handshakeTimeout
-        configuration.closeTimeout = try options.duration("close-timeout") ?? configuration.closeTimeout
-        return configuration
     }
 }

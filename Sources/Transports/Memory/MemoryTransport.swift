@@ -13,35 +13,34 @@ extension TransportDescriptor {
         descriptor.decidesHandshakes = true
         descriptor.annotate = annotateFrame
         descriptor.cores = { (endpoint) throws(TransportError) in
-            let core = try memoryCore(OptionReader(endpoint, allowed: options))
+            let core = try MemoryClientSettings.list.read(endpoint).shared.core()
             return { CorePairing(client: core, server: core) }
         }
         return descriptor
     }()
 
-    private static let options = [TransportOption.header, .query]
-
     private static let withinProcess = TransportDescriptor(
         name: "memory",
-        options: options,
+        clientSettings: MemoryClientSettings.list.rows,
+        serverSettings: MemorySettings.list.rows,
         make: { (endpoint, loop) throws(TransportError) in
-            let options = try OptionReader(endpoint, allowed: options, for: .client)
+            let settings = try MemoryClientSettings.list.read(endpoint)
             return MemoryTransport(
                 endpoint: endpoint,
                 loop: loop,
-                limits: try options.limits(),
-                core: try memoryCore(options),
+                limits: settings.shared.limits,
+                core: try settings.shared.core(),
                 request: WebSocketRequest(
                     path: endpoint.path.isEmpty ? "/" : endpoint.path,
-                    query: try options.string("query") ?? "",
+                    query: settings.handshake.query ?? "",
                     subprotocols: [],
-                    headers: try headers(endpoint, options)
+                    headers: try settings.handshake.headers(for: endpoint)
                 )
             )
         },
         serve: { (endpoint, loop, serving) async throws(TransportError) in
-            let options = try OptionReader(endpoint, allowed: options, for: .server)
-            let (limits, core) = (try options.limits(), try memoryCore(options))
+            let settings = try MemorySettings.list.read(endpoint, ignoring: MemoryClientSettings.list.rows)
+            let (limits, core) = (settings.limits, try settings.core())
             return try await running(on: loop) { () async throws(TransportError) in
                 let queue = AcceptQueue(observer: serving.observer, on: loop)
                 let handler = serving.handler(queue)
@@ -58,15 +57,38 @@ extension TransportDescriptor {
             }
         }
     )
+}
 
-    private static func memoryCore(_ options: OptionReader) throws(TransportError) -> FramedTCPCore {
-        var configuration = TCPConfiguration()
-        configuration.maximumMessageSize = try options.maximumMessageSize(
-            default: configuration.maximumMessageSize,
-            atMost: 0x7fff_ffff
+/// The settings of both sides of a connection inside the process.
+private struct MemorySettings: Sendable {
+    var limits = ConnectionLimits()
+    var maximumMessageSize = TCPConfiguration().maximumMessageSize
+
+    static let list = {
+        var list = SettingList(
+            MemorySettings(),
+            [.maximumMessageSize(\.maximumMessageSize, atMost: 0x7fff_ffff)]
         )
-        return try FramedTCPCore(configuration)
+        list.append(ConnectionLimits.settings(keepalive: .seconds(60)), at: \.limits)
+        return list
+    }()
+
+    func core() throws(TransportError) -> FramedTCPCore {
+        try FramedTCPCore(TCPConfiguration(maximumMessageSize: maximumMessageSize))
     }
+}
+
+/// The settings of a client inside the process.
+private struct MemoryClientSettings: Sendable {
+    var shared = MemorySettings()
+    var handshake = HandshakeSettings()
+
+    static let list = {
+        var list = SettingList(MemoryClientSettings())
+        list.append(HandshakeSettings.requestList, at: \.handshake)
+        list.append(MemorySettings.list, at: \.shared)
+        return list
+    }()
 }
 
 /// The listeners of this process, by name.

@@ -2,6 +2,75 @@ import Protocols
 import SocketIO
 import TransportAPI
 
+/// The settings of a client over a byte stream: those of its protocol, and those that all have.
+struct StreamClientSettings<Own: Sendable>: Sendable {
+    /// The settings of the protocol.
+    var own: Own
+    var limits = ConnectionLimits()
+    var proxy = ProxySettings()
+    /// Used by encrypted transports only.
+    var tls = TLSClientSettings(tls: TLSSettings(.client))
+
+    /// Returns all settings of a client.
+    static func settings(
+        _ own: SettingList<Own>,
+        keepalive: Duration,
+        _ security: StreamSecurity?
+    ) -> SettingList<Self> {
+        var list = SettingList(Self(own: own.initial))
+        list.append(own, at: \.own)
+        list.append(ConnectionLimits.settings(keepalive: keepalive), at: \.limits)
+        list.append(ProxySettings.settings, at: \.proxy)
+        if let security { list.append(TLSClientSettings.settings(security), at: \.tls) }
+        return list
+    }
+}
+
+/// The settings of a server over byte streams: those of its protocol, and those that all have.
+package struct StreamServerSettings<Own: Sendable>: Sendable {
+    /// The settings of the protocol.
+    package var own: Own
+    package var limits = ConnectionLimits()
+    package var bounds = ServerLimits()
+    /// Used by encrypted transports only.
+    var tls = TLSSettings(.server)
+
+    /// Returns all settings of a server.
+    static func settings(
+        _ own: SettingList<Own>,
+        keepalive: Duration,
+        _ security: StreamSecurity?
+    ) -> SettingList<Self> {
+        var list = SettingList(Self(own: own.initial))
+        list.append(own, at: \.own)
+        list.append(ConnectionLimits.settings(keepalive: keepalive), at: \.limits)
+        list.append(ServerLimits.settings, at: \.bounds)
+        guard let security else { return list }
+        list.append(TLSSettings.serverSettings(security), at: \.tls)
+        return list.adding([.secureTimeout(\.limits.secureTimeout)])
+    }
+}
+
+extension Setting {
+    /// The setting `tls-timeout` of a server.
+    static func secureTimeout(_ property: WritableKeyPath<Target, Duration> & Sendable) -> Setting {
+        Setting("tls-timeout", .duration(), property, "how long the TLS handshake may take at a server")
+    }
+}
+
+extension TransportDescriptor {
+    /// The options of a client's URL that a server ignores.
+    var ignoredByServers: [SettingRow] { clientSettings.ignoredByServers }
+}
+
+extension [SettingRow] {
+    /// The rows without those of proxies. A server makes no connections, so a proxy in its URL is a mistake.
+    fileprivate var ignoredByServers: [SettingRow] {
+        let proxy = ProxySettings.settings.rows
+        return filter { !proxy.contains($0) }
+    }
+}
+
 extension TransportDescriptor {
     /// The descriptor of a transport that is a protocol core over TCP.
     ///
@@ -9,51 +78,59 @@ extension TransportDescriptor {
     ///   - keepalive: Its ``keepaliveInterval``.
     ///   - security: How its connections are encrypted; `nil` for a plain transport.
     ///   - encrypted: The encrypted transports to which a server may redirect, by their schemes. None by default.
-    ///   - client: Reads an endpoint and returns a function that makes a client's core for each attempt.
+    ///   - clientSettings: The settings that only clients of this transport have.
+    ///   - serverSettings: The settings that only servers of this transport have.
+    ///   - client: Takes the settings of an endpoint and returns a function that makes a client's core for each attempt.
     ///   - server: Does the same for the core of each accepted connection, given the client.
+    ///   - keepsCookies: Whether a client keeps the cookies of its servers. By default, it does not.
     ///   - redirect: Returns the endpoint to try next when the server redirects. By default redirects are not followed.
-    static func stream(
+    static func stream<Client, Server>(
         _ name: String,
         defaultPort: UInt16,
         keepalive: Duration,
-        options: [TransportOption],
         security: StreamSecurity? = nil,
-        encrypted: [String: StreamRecipes.Variant] = [:],
-        client: @escaping @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore,
+        encrypted: [String: StreamVariant] = [:],
+        clientSettings: SettingList<Client>,
+        serverSettings: SettingList<Server>,
+        client:
+            @escaping @Sendable (Endpoint, StreamClientSettings<Client>) throws(TransportError) ->
+            @Sendable () -> any ProtocolCore,
         server:
-            @escaping @Sendable (Endpoint, OptionReader, Serving) throws(TransportError) ->
+            @escaping @Sendable (Endpoint, StreamServerSettings<Server>, Serving) throws(TransportError) ->
             @Sendable (AcceptedClient) -> any ProtocolCore,
-        redirect: @escaping StreamRecipes.Redirect = StreamRecipes.nowhere
+        keepsCookies: @escaping @Sendable (Client) -> Bool = { _ in false },
+        redirect: @escaping StreamVariant.Redirect = StreamVariant.nowhere
     ) -> TransportDescriptor {
-        let options = options + TransportOption.streamServer + (security == nil ? [] : TransportOption.tls)
+        let listening = StreamServerSettings.settings(serverSettings, keepalive: keepalive, security)
         let recipes = StreamRecipes(
             usual: .init(defaultPort: defaultPort, security: security),
             encrypted: encrypted,
-            keepalive: keepalive,
-            options: options + TransportOption.proxy,
+            settings: StreamClientSettings.settings(clientSettings, keepalive: keepalive, security),
+            serverSettings: listening.rows,
             client: client,
+            keepsCookies: keepsCookies,
             redirect: redirect
         )
+        let ignored = recipes.settings.rows.ignoredByServers
         var descriptor = TransportDescriptor(
             name: name,
             defaultPort: defaultPort,
             keepaliveInterval: keepalive,
-            options: recipes.options,
+            clientSettings: recipes.settings.rows,
+            serverSettings: listening.rows,
             make: { (endpoint, loop) throws(TransportError) in try recipes.make(endpoint, loop) },
             serve: { (endpoint, loop, serving) async throws(TransportError) in
-                let reader = try OptionReader(endpoint, allowed: options, for: .server)
-                let limits = try reader.limits(keepaliveInterval: keepalive)
-                let bounds = try reader.serverLimits()
-                let makeCore = try server(endpoint, reader, serving)
-                let tls = try await ServerTLS.load(security, reader, on: loop)
+                let settings = try listening.read(endpoint, ignoring: ignored)
+                let makeCore = try server(endpoint, settings, serving)
+                let tls = try await ServerTLS.load(security, settings.tls, on: loop)
                 return try await CoreListener.listen(at: endpoint, on: loop, serving: serving) {
                     (address, queue) throws(SystemError) in
                     try StreamAcceptor(
                         address,
                         queue,
                         on: loop,
-                        limits: limits,
-                        bounds: bounds,
+                        limits: settings.limits,
+                        bounds: settings.bounds,
                         tls: tls?.value,
                         handler: serving.handler(queue),
                         makeCore: makeCore
@@ -64,10 +141,10 @@ extension TransportDescriptor {
         descriptor.answersClients = true
         descriptor.isEncrypted = security != nil
         descriptor.cores = { (endpoint) throws(TransportError) in
-            let makeClient = try client(endpoint, OptionReader(endpoint, allowed: recipes.options))
+            let makeClient = try client(endpoint, recipes.settings.read(endpoint, ignoring: listening.rows))
             var served = endpoint
             (served.path, served.options) = ("", [])
-            let makeServer = try server(served, OptionReader(served, allowed: options), Serving())
+            let makeServer = try server(served, listening.initial, Serving())
             return { CorePairing(client: makeClient(), server: makeServer(AcceptedClient())) }
         }
         return descriptor
@@ -80,58 +157,64 @@ extension TransportDescriptor {
     ///   - name: The scheme of its URLs.
     ///   - defaultPort: The port of a URL without a port.
     ///   - keepaliveInterval: The silence after which a supervisor sends a keepalive. Default 60 s.
-    ///   - options: The options of its URLs that only this transport has. Default none.
-    ///   - core: Makes the core of one side from an endpoint and its options. It is called once for a transport or a
+    ///   - settings: The options of its URLs that only this transport has, for both sides.
+    ///   - core: Makes the core of one side from an endpoint and its settings. It is called once for a transport or a
     ///     listener, and each connection starts with a copy. Therefore the core must be a value and not a class. Throws
-    ///     `.invalidConfiguration` that names the option.
-    public static func stream(
+    ///     `.invalidConfiguration` that names the setting.
+    public static func stream<Settings>(
         _ name: String,
         defaultPort: UInt16,
         keepaliveInterval: Duration = .seconds(60),
-        options: [TransportOption] = [],
-        core: @escaping @Sendable (CoreRole, Endpoint, OptionReader) throws(TransportError) -> any ProtocolCore
+        settings: SettingList<Settings>,
+        core: @escaping @Sendable (CoreRole, Endpoint, Settings) throws(TransportError) -> any ProtocolCore
     ) -> TransportDescriptor {
         stream(
             name,
             defaultPort: defaultPort,
             keepalive: keepaliveInterval,
-            options: options,
-            client: { (endpoint, options) throws(TransportError) in
-                let core = try core(.client, endpoint, options)
+            clientSettings: settings,
+            serverSettings: settings,
+            client: { (endpoint, settings) throws(TransportError) in
+                let core = try core(.client, endpoint, settings.own)
                 return { core }
             },
-            server: { (endpoint, options, _) throws(TransportError) in
-                let core = try core(.server, endpoint, options)
+            server: { (endpoint, settings, _) throws(TransportError) in
+                let core = try core(.server, endpoint, settings.own)
                 return { _ in core }
             }
         )
     }
 }
 
-/// Makes the recipes of one transport's connections.
-struct StreamRecipes: Sendable {
-    /// The differences between the schemes of one protocol.
-    struct Variant: Sendable {
-        /// The port of a URL without a port.
-        var defaultPort: UInt16
-        /// How its connections are encrypted; `nil` for a plain scheme.
-        var security: StreamSecurity?
-    }
-
+/// The differences between the schemes of one protocol.
+struct StreamVariant: Sendable {
+    /// Returns the endpoint to which a server redirects.
     typealias Redirect = @Sendable (Redirection, Endpoint) throws(TransportError) -> Endpoint
+
+    /// The port of a URL without a port.
+    var defaultPort: UInt16
+    /// How its connections are encrypted; `nil` for a plain scheme.
+    var security: StreamSecurity?
 
     /// Follows no redirect.
     static let nowhere: Redirect = { (redirection, _) throws(TransportError) in
         throw .httpStatus(redirection.status)
     }
+}
 
-    let usual: Variant
+/// Makes the recipes of one transport's connections.
+struct StreamRecipes<Own: Sendable>: Sendable {
+    let usual: StreamVariant
     /// The schemes to which a redirect can lead.
-    let encrypted: [String: Variant]
-    let keepalive: Duration
-    let options: [TransportOption]
-    let client: @Sendable (Endpoint, OptionReader) throws(TransportError) -> @Sendable () -> any ProtocolCore
-    let redirect: Redirect
+    let encrypted: [String: StreamVariant]
+    /// The settings of a client.
+    let settings: SettingList<StreamClientSettings<Own>>
+    /// Those of a server, which a client ignores.
+    let serverSettings: [SettingRow]
+    let client:
+        @Sendable (Endpoint, StreamClientSettings<Own>) throws(TransportError) -> @Sendable () -> any ProtocolCore
+    let keepsCookies: @Sendable (Own) -> Bool
+    let redirect: StreamVariant.Redirect
     /// The variables that `proxy=environment` reads.
     var environment = ProxyEnvironment.process
 
@@ -146,21 +229,22 @@ struct StreamRecipes: Sendable {
             throw .configuration("host", "contains a space or a control character")
         }
         let variant = encrypted[endpoint.scheme] ?? usual
-        let reader = try OptionReader(endpoint, allowed: options, for: .client)
+        let settings = try settings.read(endpoint, ignoring: serverSettings)
         let port = endpoint.port ?? variant.defaultPort
-        let keepsCookies = try reader.flag(TransportOption.cookies.name) ?? options.contains(.cookies)
-        let cookies = keepsCookies ? cookies ?? CookieStore() : nil
+        let cookies = keepsCookies(settings.own) ? cookies ?? CookieStore() : nil
         return StreamTransport(
             endpoint,
             port: port,
             on: loop,
-            limits: try reader.limits(keepaliveInterval: keepalive),
-            proxy: try .read(reader, to: endpoint.host, port: port, security: variant.security, environment),
+            limits: settings.limits,
+            proxy: try .to(endpoint.host, port: port, settings.proxy, security: variant.security, environment),
             tls: try variant.security.map { (security) throws(TransportError) in
-                try ClientTLS(security, reader, host: endpoint.host, port: port)
+                // The URL of a plain transport has no settings of TLS.
+                let tls = usual.security == nil ? TLSClientSettings.settings(security).initial : settings.tls
+                return try ClientTLS(security, tls, host: endpoint.host, port: port)
             },
             cookies: cookies,
-            makeCore: try client(endpoint, reader),
+            makeCore: try client(endpoint, settings),
             follow: { (redirection) throws(TransportError) in try follow(redirection, from: endpoint, loop, cookies) }
         )
     }

@@ -18,20 +18,16 @@ extension TransportDescriptor {
             // NATs must keep a TCP mapping for 2 h 4 min (RFC 5382, REQ-5), but NATs of operators keep it for 5 to 30
             // minutes.
             keepalive: .seconds(60),
-            options: [
-                TransportOption(
-                    "framing",
-                    "framed, u16, u32 or varint",
-                    "the length before each message (framed, this package's own)"
-                ),
-                TransportOption("byte-order", "big or little", "of u16 and u32 (big)"),
-                TransportOption("header-included", "on or off", "whether u16 and u32 count their own bytes (off)"),
-            ],
             security: security,
-            client: { (endpoint, options) throws(TransportError) in try core(endpoint, options, .client) },
-            server: { (endpoint, options, _) throws(TransportError) in
-                let core = try core(endpoint, options, .server)
-                return { _ in core() }
+            clientSettings: TCPSettings.list,
+            serverSettings: TCPSettings.list,
+            client: { (_, settings) throws(TransportError) in
+                let core = try settings.own.core(.client, settings.limits)
+                return { core }
+            },
+            server: { (_, settings, _) throws(TransportError) in
+                let core = try settings.own.core(.server, settings.limits)
+                return { _ in core }
             }
         )
         descriptor.annotate = annotateFrame
@@ -46,45 +42,70 @@ extension TransportDescriptor {
         let word = reader.number(4)
         reader.take(4, "\(word >> 31 == 1 ? "control frame" : "message"), length \(word & 0x7fff_ffff)")
     }
+}
+
+/// The settings of length-framed TCP.
+private struct TCPSettings: Sendable {
+    /// The formats of the stream.
+    enum Framing: String, Sendable, CaseIterable { case framed, u16, u32, varint }
+    /// The byte orders of u16 and u32.
+    enum ByteOrder: String, Sendable, CaseIterable { case big, little }
+
+    var framing = Framing.framed
+    var byteOrder: ByteOrder?
+    var isHeaderIncluded: Bool?
+    var maximumMessageSize = TCPConfiguration().maximumMessageSize
+
+    static let list = SettingList(
+        TCPSettings(),
+        [
+            .init("framing", .word, \.framing, "the length before each message; framed is this package's own format"),
+            .init(
+                "byte-order",
+                SettingFormat<ByteOrder>.word.orAbsent(ByteOrder.big.rawValue.debugDescription),
+                \.byteOrder,
+                "the byte order of u16 and u32"
+            ),
+            .init(
+                "header-included",
+                SettingFormat.flag.orAbsent("false"),
+                \.isHeaderIncluded,
+                "whether u16 and u32 count their own bytes"
+            ),
+            .maximumMessageSize(\.maximumMessageSize, atMost: 0x7fff_ffff),
+        ],
+        check: { (settings, _) throws(TransportError) in
+            guard settings.framing == .framed, settings.byteOrder != nil || settings.isHeaderIncluded != nil else {
+                return
+            }
+            throw .configuration("framing", "must be u16 or u32 with byte-order or header-included")
+        }
+    )
 
     /// Makes the core. Client and server use the same protocol.
-    private static func core(
-        _ endpoint: Endpoint,
-        _ options: OptionReader,
-        _ role: CoreRole
-    ) throws(TransportError) -> @Sendable () -> any ProtocolCore {
-        var configuration = TCPConfiguration()
-        configuration.framing = try framing(options)
-        configuration.maximumMessageSize = try options.maximumMessageSize(
-            default: configuration.maximumMessageSize,
-            atMost: 0x7fff_ffff
-        )
-        configuration.closeTimeout = try options.duration("close-timeout") ?? configuration.closeTimeout
-        var core = try FramedTCPCore(configuration)
-        core.role = role
-        return { [core] in core }
-    }
-
-    private static func framing(_ options: OptionReader) throws(TransportError) -> TCPConfiguration.Framing {
-        let name = try options.choice("framing", ["framed", "u16", "u32", "varint"]) ?? "framed"
-        let order = try options.choice("byte-order", ["big", "little"])
-        let countsItself = try options.flag("header-included")
-        guard name != "framed" else {
-            guard order == nil, countsItself == nil else {
-                throw .configuration(
-                    "framing",
-                    "must be u16 or u32 with byte-order or header-included"
-                )
-            }
-            return .framed
-        }
-        let length: TCPConfiguration.LengthField = name == "u16" ? .bits16 : name == "u32" ? .bits32 : .varint
-        return .plain(
-            .init(
-                length: length,
-                byteOrder: order == "little" ? .littleEndian : .bigEndian,
-                countsItself: countsItself ?? false
+    func core(_ role: CoreRole, _ limits: ConnectionLimits) throws(TransportError) -> any ProtocolCore {
+        var core = try FramedTCPCore(
+            TCPConfiguration(
+                framing: format,
+                maximumMessageSize: maximumMessageSize,
+                closeTimeout: limits.closeTimeout
             )
         )
+        core.role = role
+        return core
+    }
+
+    private var format: TCPConfiguration.Framing {
+        switch framing {
+        case .framed: .framed
+        case .u16: plain(.bits16)
+        case .u32: plain(.bits32)
+        case .varint: plain(.varint)
+        }
+    }
+
+    private func plain(_ length: TCPConfiguration.LengthField) -> TCPConfiguration.Framing {
+        let order: TCPConfiguration.ByteOrder = byteOrder == .little ? .littleEndian : .bigEndian
+        return .plain(.init(length: length, byteOrder: order, countsItself: isHeaderIncluded ?? false))
     }
 }

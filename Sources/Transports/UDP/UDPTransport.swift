@@ -14,8 +14,9 @@ extension TransportDescriptor {
     /// - Parameter security: How datagrams are encrypted; `nil` for the plain transport.
     static func udp(_ security: StreamSecurity?) -> TransportDescriptor {
         let isEncrypted = security != nil
-        let options = isEncrypted ? udpOptions + [handshakesOption] + TransportOption.tls : udpOptions
-        var descriptor = datagrams(security, options)
+        let client = UDPSettings.clientList(security, keepalive: keepalive)
+        let server = UDPSettings.serverList(security, keepalive: keepalive)
+        var descriptor = datagrams(security, client, server)
         descriptor.answersClients = true
         descriptor.hasPath = false
         descriptor.isEncrypted = isEncrypted
@@ -26,55 +27,54 @@ extension TransportDescriptor {
             reader.take(4, "sequence number \(reader.number(4))")
         }
         descriptor.cores = { (endpoint) throws(TransportError) in
-            let configuration = try configuration(OptionReader(endpoint, allowed: options), isEncrypted)
+            let configuration = try client.read(endpoint, ignoring: server.rows).coreConfiguration
             return { () throws(TransportError) in try pairing(configuration) }
         }
         return descriptor
     }
 
-    private static func datagrams(_ security: StreamSecurity?, _ options: [TransportOption]) -> TransportDescriptor {
+    private static func datagrams(
+        _ security: StreamSecurity?,
+        _ client: SettingList<UDPSettings>,
+        _ server: SettingList<UDPSettings>
+    ) -> TransportDescriptor {
         TransportDescriptor(
             name: security == nil ? "udp" : "dtls",
             defaultPort: defaultPort,
             isDatagram: true,
             keepaliveInterval: keepalive,
-            options: options,
+            clientSettings: client.rows,
+            serverSettings: server.rows,
             make: { (endpoint, loop) throws(TransportError) in
-                let reader = try OptionReader(endpoint, allowed: options, for: .client)
-                let limits = try reader.limits(keepaliveInterval: keepalive)
-                var configuration = try configuration(reader, security != nil)
-                configuration.take(limits)
+                let settings = try client.read(endpoint, ignoring: server.rows)
+                let configuration = settings.coreConfiguration
                 let port = endpoint.port ?? defaultPort
                 return UDPTransport(
                     endpoint: endpoint,
                     port: port,
                     loop: loop,
-                    limits: limits,
+                    limits: settings.limits,
                     core: try UDPCore(client: configuration),
                     isPlain: configuration.isPlain,
                     tls: try security.map { (security) throws(TransportError) in
-                        try ClientTLS(security, reader, host: endpoint.host, port: port, isDatagram: true)
+                        try ClientTLS(security, settings.clientTLS, host: endpoint.host, port: port)
                     }
                 )
             },
             serve: { (endpoint, loop, serving) async throws(TransportError) in
-                let reader = try OptionReader(endpoint, allowed: options, for: .server)
-                let limits = try reader.limits(keepaliveInterval: keepalive)
-                var configuration = try configuration(reader, security != nil)
-                configuration.take(limits)
-                if try reader.value("reliable", SettingFormat<UDPReliability>.word) == .off {
-                    configuration.acceptsReliable = false
-                }
+                let settings = try server.read(endpoint, ignoring: client.rows)
+                let limits = settings.limits
+                var configuration = settings.coreConfiguration
+                configuration.acceptsReliable = settings.reliability != .off
                 if serving.handlesMessages { configuration.confirmsReceipt = false }
                 var random = RandomSource.system()
                 let core = try UDPListenerCore(configuration, random: &random)
-                let handshakes = try reader.integer("max-handshakes", in: 1...1 << 20)
                 let dtlsLimits = DTLSServer.Limits(
-                    handshakes: handshakes ?? ServerLimits().maximumHandshakes,
+                    handshakes: settings.maximumHandshakes,
                     handshakeTimeout: limits.secureTimeout,
                     sessionTimeout: configuration.isPlain ? configuration.idleTimeout : limits.secureTimeout
                 )
-                let tls = try await ServerTLS.load(security, reader, on: loop, isDatagram: true)
+                let tls = try await ServerTLS.load(security, settings.serverTLS, on: loop)
                 return try await CoreListener.listen(at: endpoint, on: loop, serving: serving) {
                     (address, queue) throws(SystemError) in
                     try UDPAcceptor(
@@ -123,80 +123,6 @@ extension TransportDescriptor {
     /// NATs may forget a mapping of UDP after 2 minutes (RFC 4787, REQ-5), and some do after 30 s (RFC 9308, section
     /// 3.2).
     private static let keepalive = Duration.seconds(25)
-
-    private static let udpOptions = [
-        TransportOption("plain", "on or off", "datagrams without sessions, for other implementations (off)"),
-        TransportOption(
-            "reliable",
-            "off, ordered or unordered",
-            "whether messages arrive exactly once, and in order; a server accepts what its clients request unless it is off (off)"
-        ),
-        TransportOption(
-            "idle-timeout",
-            "a time such as 5m",
-            "how long a server keeps a silent client (5m)",
-            side: .server
-        ),
-        TransportOption(
-            "max-held",
-            "bytes, as in 64KiB",
-            "messages of all sessions of a server that are not taken or not acknowledged yet (256MiB)",
-            side: .server
-        ),
-        TransportOption(
-            "max-sessions",
-            "a number from 1 to 1048576",
-            "clients of a server at a time (65536)",
-            side: .server
-        ),
-        TransportOption(
-            "max-per-address",
-            "a number from 1 to 1048576",
-            "clients of one address at a time (no limit)",
-            side: .server
-        ),
-    ]
-
-    private static let handshakesOption = TransportOption(
-        "max-handshakes",
-        "a number from 1 to 1048576",
-        "clients of a server that have no session yet (1024)",
-        side: .server
-    )
-
-    private static func configuration(
-        _ options: OptionReader,
-        _ isEncrypted: Bool
-    ) throws(TransportError) -> UDPConfiguration {
-        var configuration = UDPConfiguration()
-        if isEncrypted {
-            // A datagram is as long as one without encryption, and its messages are shorter.
-            configuration.overhead = DTLS.overhead
-            configuration.largestPlaintext = DTLS.largestRecord
-            configuration.maximumPayloadSize -= DTLS.overhead
-        }
-        configuration.isPlain = try options.flag("plain") ?? false
-        configuration.idleTimeout = try options.duration("idle-timeout") ?? configuration.idleTimeout
-        configuration.maximumSessions =
-            try options.integer("max-sessions", in: 1...1 << 20) ?? configuration.maximumSessions
-        configuration.maximumPerAddress = try options.integer("max-per-address", in: 1...1 << 20)
-        configuration.maximumHeld = try options.bytes("max-held", in: 1 << 20...1 << 40) ?? configuration.maximumHeld
-        configuration.reliability = try options.value("reliable", .word) ?? .off
-        // A reliable message is split into datagrams, so it has another limit.
-        guard configuration.reliability == .off else {
-            configuration.maximumReliableSize = try options.maximumMessageSize(
-                default: configuration.maximumReliableSize,
-                atMost: ReliableTerms.largestLimit
-            )
-            return configuration
-        }
-        let largest = isEncrypted ? configuration.largestPayload : UDPConfiguration.maximumDatagramSize
-        let size = try options.maximumMessageSize(default: 0, atMost: largest)
-        guard size > 0 else { return configuration }
-        configuration.maximumPayloadSize = size
-        configuration.maximumReliableSize = size
-        return configuration
-    }
 }
 
 /// The transport of a client's session over UDP.

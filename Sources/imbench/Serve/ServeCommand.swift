@@ -83,7 +83,7 @@ private func servedURLs(_ options: Options, _ registry: TransportRegistry) throw
         guard let value else { continue }
         let takers = endpoints.indices.filter { index in
             registry.transports.contains { transport in
-                transport.name == endpoints[index].scheme && transport.options.contains { $0.name == name }
+                transport.name == endpoints[index].scheme && transport.hasSetting(name)
             }
         }
         guard !takers.isEmpty else {

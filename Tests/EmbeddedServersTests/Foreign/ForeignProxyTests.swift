@@ -12,7 +12,7 @@ import TrialCertificates
 @Suite("Proxies of other projects", .serialized, .timeLimit(.minutes(5)), .ownThread)
 struct ForeignProxyTests {
     private static let schemes = TransportRegistry.available.transports.filter {
-        $0.options.contains { $0.name == "proxy" }
+        $0.hasSetting("proxy")
     }
     .map(\.name)
 

@@ -241,7 +241,7 @@ struct ExtremeSettingsTests {
     func clientOptions(scheme: String) async throws {
         let registry = TransportRegistry.standard
         let server = try await EmbeddedServer.start(Self.url(scheme, "client"))
-        for option in try registry.transport(named: scheme).options + TransportOption.common
+        for option in try registry.transport(named: scheme).clientSettings
         where Self.isQuantity(option) {
             for text in Self.texts {
                 var endpoint = server.endpoint
@@ -260,7 +260,7 @@ struct ExtremeSettingsTests {
     )
     func serverOptions(scheme: String) async throws {
         let registry = TransportRegistry.standard
-        for option in try registry.transport(named: scheme).options + TransportOption.common
+        for option in try registry.transport(named: scheme).serverSettings
         where Self.isQuantity(option) {
             for text in Self.texts {
                 do throws(TransportError) {
@@ -282,8 +282,9 @@ struct ExtremeSettingsTests {
         scheme == "memory" ? "memory://extreme-\(name)" : "\(scheme)://127.0.0.1:0"
     }
 
-    private static func isQuantity(_ option: TransportOption) -> Bool {
-        ["a number", "bytes", "a time"].contains { option.values.hasPrefix($0) }
+    /// Whether the values are numbers or durations: `1 to 1024`, `"1ms" to "1000h"`.
+    private static func isQuantity(_ option: SettingRow) -> Bool {
+        option.allowed.contains(" to ") && option.allowed.first { $0 != "\"" }?.isNumber == true
     }
 
     /// Connects, and sends and receives a message. Each step may fail, but must end.

@@ -10,11 +10,8 @@ struct MQTTOptionsTests {
     func options(scheme: String) throws {
         let text = "\(scheme)://h/?ping-timeout=3s&acknowledgement-timeout=7s&in-flight=5"
         let endpoint = try Endpoint(text)
-        let known = scheme == "mqtt" ? TransportDescriptor.mqtt.options : TransportDescriptor.mqttWebSocket.options
-        let configuration = try TransportDescriptor.clientConfiguration(
-            endpoint,
-            OptionReader(endpoint, allowed: known)
-        )
+        let list = scheme == "mqtt" ? MQTTClientSettings.list : MQTTClientSettings.webSocketList
+        let configuration = try list.read(endpoint).configuration(endpoint, rhythm: nil)
         #expect(configuration.pingTimeout == .seconds(3) && configuration.acknowledgementTimeout == .seconds(7))
         #expect(configuration.maximumInFlight == 5 && configuration.maximumExactlyOnceInFlight == 5)
         for wrong in ["ping-timeout=0s", "acknowledgement-timeout=soon", "ping-timeout=-1s"] {
@@ -43,15 +40,14 @@ struct MQTTOptionsTests {
     func earlyPublish(scheme: String) throws {
         for (options, isEarly) in [("", false), ("early-publish=off", false), ("early-publish=on", true)] {
             let endpoint = try Endpoint("\(scheme)://h/?\(options)")
-            let reader = try OptionReader(endpoint, allowed: TransportDescriptor.mqttWebSocket.options)
-            #expect(try TransportDescriptor.clientConfiguration(endpoint, reader).publishesEarly == isEarly)
+            #expect(try MQTTClientSettings.list.read(endpoint).configuration.publishesEarly == isEarly)
         }
     }
 
     @Test("Over WebSocket, both protocols share the handshake timeout")
     func handshakeTimeout() throws {
         let endpoint = try Endpoint("mqtt+ws://127.0.0.1/?handshake-timeout=3s")
-        let options = try OptionReader(endpoint, allowed: TransportDescriptor.mqttWebSocket.options)
-        #expect(try TransportDescriptor.webSocketServer(endpoint, options).handshakeTimeout == .seconds(3))
+        let settings = try MQTTServerSettings.webSocketList.read(endpoint)
+        #expect(try settings.webSocket(endpoint, ConnectionLimits()).handshakeTimeout == .seconds(3))
     }
 }

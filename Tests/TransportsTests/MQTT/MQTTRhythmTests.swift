@@ -13,8 +13,8 @@ struct MQTTRhythmTests {
     private func configuration(_ url: String) throws -> MQTTConfiguration {
         let endpoint = try Endpoint(url)
         let descriptor = try TransportRegistry.trial.transport(named: endpoint.scheme)
-        let options = try OptionReader(endpoint, allowed: descriptor.options)
-        return try TransportDescriptor.clientConfiguration(endpoint, options, rhythm: descriptor.keepaliveInterval)
+        let settings = try MQTTClientSettings.list.read(endpoint)
+        return try settings.configuration(endpoint, rhythm: descriptor.keepaliveInterval)
     }
 
     @Test(

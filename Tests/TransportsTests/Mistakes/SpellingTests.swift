@@ -28,7 +28,7 @@ struct SpellingTests {
         arguments: TransportRegistry.available.transports
     )
     func optionNames(transport: TransportDescriptor) throws {
-        for option in transport.options + TransportOption.common {
+        for option in transport.clientSettings + transport.serverSettings {
             let text = try sentence("\(transport.name)://host:1?\(misspelt(option.name))=1")
             // Another option can be as near.
             #expect(text.contains("did you mean \""), "\(option.name): \(text)")
@@ -104,14 +104,14 @@ struct SpellingTests {
 
     @Test("A misspelt key of the configuration gets the right one")
     func keys() throws {
-        for row in TransportConfiguration.object.reference(defaults: TransportConfiguration(endpoints: [])) {
-            var path = row.path.split(separator: ".").map(String.init)
+        for row in TransportConfiguration.object.rows {
+            var path = row.name.split(separator: ".").map(String.init)
             let name = path.removeLast()
             var json = "\"\(misspelt(name))\": 1"
             for outer in path.reversed() { json = "\"\(outer)\": {\(json)}" }
             // The policy and the algorithm of an object come before its other keys.
-            let text = try #require(refusal(with: json), "\(row.path)")
-            #expect(text.contains("did you mean \""), "\(row.path): \(text)")
+            let text = try #require(refusal(with: json), "\(row.name)")
+            #expect(text.contains("did you mean \""), "\(row.name): \(text)")
         }
     }
 

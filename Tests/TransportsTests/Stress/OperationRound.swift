@@ -76,7 +76,7 @@ final class OperationRound: Sendable {
         // Small buffers fill sooner.
         let bounds = [Endpoint.Option(name: "write-buffer", value: "65536"), .init(name: "inbox", value: "16")]
         var served = Endpoint(scheme: scheme, host: "127.0.0.1", port: 0, options: bounds)
-        served.options += settings.filter { option in descriptor.options.contains { $0.name == option.name } }
+        served.options += settings.filter { descriptor.hasSetting($0.name) }
         let target: Endpoint
         if !descriptor.loopback("").isEmpty {
             let server = try await EmbeddedServer.start(served.description, on: loops[1], registry: .trial)

@@ -7,7 +7,8 @@ extension TransportDescriptor {
     static let foreign = TransportDescriptor(
         name: "foreign",
         defaultPort: 9401,
-        options: tcp.options,
+        clientSettings: tcp.clientSettings,
+        serverSettings: tcp.serverSettings,
         make: { (endpoint, loop) throws(TransportError) in
             ForeignTransport(inner: try tcp.make(endpoint, loop))
         },

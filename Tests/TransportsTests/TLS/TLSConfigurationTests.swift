@@ -306,13 +306,20 @@ struct TLSConfigurationTests {
     @Test(
         "A wrong value is named with the allowed ones",
         arguments: [
-            ("min-tls", "1.1", "1.2"), ("max-tls", "1.4", "1.3"), ("client-certificates", "yes", "optional"),
-            ("resumption", "maybe", "off"),
+            ("min-tls", "1.1", "1.2"), ("max-tls", "1.4", "1.3"), ("resumption", "maybe", "off"),
             ("dangerously-trust-any-certificate", "yes please", "off"), ("alpn", "", "1 to 255"),
         ]
     )
     func wrongValue(option: String, value: String, allowed: String) async throws {
         expect(try await client([option: value]), option, allowed)
+    }
+
+    @Test(
+        "A wrong value of a server's option is named with the allowed ones",
+        arguments: [("client-certificates", "yes", "optional"), ("tls-timeout", "5", "1ms"), ("crl", "", "a file")]
+    )
+    func wrongServerValue(option: String, value: String, allowed: String) async throws {
+        expect(try await server([option: value]), option, allowed)
     }
 
     @Test(

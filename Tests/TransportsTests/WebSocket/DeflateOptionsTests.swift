@@ -19,8 +19,8 @@ struct DeflateOptionsTests {
         _ query: String,
         _ compressor: (any MessageCompressor)? = ZLib.shared
     ) throws -> WebSocketConfiguration {
-        let options = try OptionReader(try Endpoint("ws://host/?\(query)"), allowed: standard.options)
-        return try TransportDescriptor.webSocketConfiguration(options) { compressor }
+        let settings = try WebSocketSettings.list.read(try Endpoint("ws://host/?\(query)"))
+        return settings.configuration(ConnectionLimits()) { compressor }
     }
 
     /// The extensions that a client offers for its URL.
@@ -203,14 +203,14 @@ struct DeflateOptionsTests {
     }
 
     @Test(
-        "With deflate=on, messages go uncompressed if one side has no zlib, as the option's summary says",
+        "With deflate=on, messages go uncompressed if one side has no zlib, as the meaning of the option says",
         arguments: [(false, true), (true, false), (false, false)]
     )
     func live(clientHasOne: Bool, serverHasOne: Bool) async throws {
         let client = clientHasOne ? Self.standard : Self.without
         let server = serverHasOne ? Self.standard : Self.without
-        let option = client.options.first { $0.name == "deflate" }
-        #expect(option?.summary.contains("else sends as it is") == true)
+        let option = client.clientSettings.first { $0.name == "deflate" }
+        #expect(option?.meaning.contains("else sends as it is") == true)
         let echo = try await EmbeddedServer.start("ws://127.0.0.1:0/?deflate=on", registry: TransportRegistry([server]))
         let port = try #require(echo.endpoint.port)
         let connection = try await TransportRegistry([client]).connect("ws://127.0.0.1:\(port)/?deflate=on")

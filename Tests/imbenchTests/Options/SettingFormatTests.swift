@@ -4,19 +4,25 @@ import Transports
 
 @testable import imbench
 
+private struct ReadValue<Value: Sendable>: Sendable {
+    var value: Value?
+}
+
 /// Reads a text at one of the three places where users write settings.
 enum Place: String, CaseIterable, Sendable {
     case url, file, commandLine
 
     /// The value, as the option or key of this place has it, or the error sentence.
-    func read<Value>(_ text: String, _ format: SettingFormat<Value>) -> Result<Value, UsageError> {
+    func read<Value: Sendable>(_ text: String, _ format: SettingFormat<Value>) -> Result<Value, UsageError> {
         do {
             switch self {
             case .url:
                 var endpoint = try Endpoint("tcp://host")
                 endpoint.options = [Endpoint.Option(name: "key", value: text)]
-                let reader = try OptionReader(endpoint, allowed: [TransportOption("key", "", "")])
-                guard let value = try reader.value("key", format) else { return .failure(UsageError("no value")) }
+                let setting = Setting("key", format.orAbsent, \ReadValue<Value>.value, "")
+                guard let value = try SettingList(ReadValue(), [setting]).read(endpoint).value else {
+                    return .failure(UsageError("no value"))
+                }
                 return .success(value)
             case .file:
                 let json = "{\"key\": \(text.debugDescription)}"
@@ -54,7 +60,8 @@ enum Place: String, CaseIterable, Sendable {
 struct SettingFormatTests {
     private static let durations = SettingFormat.duration(.zero ... .seconds(3_600_000))
 
-    private func check<Value: Equatable>(_ text: String, _ format: SettingFormat<Value>, _ expected: Value?) {
+    private func check<Value: Equatable & Sendable>(_ text: String, _ format: SettingFormat<Value>, _ expected: Value?)
+    {
         for place in Place.allCases {
             switch (place.read(text, format), expected) {
             case (.success(let value), let expected?): #expect(value == expected, "\(place)")
@@ -180,7 +187,7 @@ struct SettingFormatTests {
         let configuration = try TransportConfiguration(json: json.utf8)
         #expect(configuration.supervisor.connectTimeout == .milliseconds(1500))
         #expect(configuration.supervisor.outbox.maximumBytes == 4096 && !configuration.supervisor.keepalive.isIdleOnly)
-        let limits = try OptionReader(configuration.endpoints[0], allowed: []).limits()
+        let limits = try ConnectionLimits.settings(keepalive: .seconds(60)).read(configuration.endpoints[0])
         #expect(limits.closeTimeout == .milliseconds(1500) && limits.writeBuffer == 4096)
     }
 

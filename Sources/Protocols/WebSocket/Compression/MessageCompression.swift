@@ -81,9 +81,33 @@ package enum InflateResult: Sendable, Hashable {
 ///
 /// The length of a compressed message depends on its contents. If an attacker's text and a secret share a connection,
 /// an observer of the lengths may learn the secret. Because of that and of the memory, compression is off by default.
+@dynamicMemberLookup
 package struct WebSocketCompression: Sendable {
     /// Creates the compressors.
     package var compressor: any MessageCompressor
+    /// How they are used.
+    package var settings: DeflateSettings
+
+    /// Creates a configuration, by default with the settings for connections with few users or large messages.
+    package init(_ compressor: any MessageCompressor, _ settings: DeflateSettings = DeflateSettings()) {
+        (self.compressor, self.settings) = (compressor, settings)
+    }
+
+    /// Returns a configuration with the settings for a server with many users and small messages.
+    package static func small(_ compressor: any MessageCompressor) -> WebSocketCompression {
+        WebSocketCompression(compressor, .small)
+    }
+
+    /// A member of ``settings``.
+    package subscript<Value>(dynamicMember member: WritableKeyPath<DeflateSettings, Value>) -> Value {
+        get { settings[keyPath: member] }
+        set { settings[keyPath: member] = newValue }
+    }
+}
+
+/// How the messages of a WebSocket are compressed. The defaults are for connections with few users or large messages.
+/// With zlib, each takes about 300 KiB.
+package struct DeflateSettings: Sendable, Hashable {
     /// How far back messages of this side refer, as a power of two of bytes, 9 to 15; 15 by default. The peer may
     /// require less. If it requires less than 9, this side sends messages uncompressed.
     package var windowBits = 15
@@ -103,19 +127,15 @@ package struct WebSocketCompression: Sendable {
     /// reader of this package.
     package var expansion = ExpansionLimit()
 
-    /// Creates a configuration with all defaults, for connections with few users or large messages. With zlib, each
-    /// takes about 300 KiB.
-    package init(_ compressor: any MessageCompressor) {
-        self.compressor = compressor
-    }
+    /// Creates the defaults.
+    package init() {}
 
-    /// Returns a configuration for a server with many users and small messages. Its windows of 1 KiB hold the last few
-    /// messages. With zlib, each connection takes about 22 KiB. JSON chat messages of 180 bytes shrink to about a half,
-    /// as with the largest window.
-    package static func small(_ compressor: any MessageCompressor) -> WebSocketCompression {
-        var compression = WebSocketCompression(compressor)
-        compression.windowBits = 10
-        compression.peerWindowBits = 10
-        return compression
-    }
+    /// The settings for a server with many users and small messages. The windows of 1 KiB hold the last few messages. With
+    /// zlib, each connection takes about 22 KiB. JSON chat messages of 180 bytes shrink to about a half, as with the
+    /// largest window.
+    package static let small = {
+        var settings = DeflateSettings()
+        (settings.windowBits, settings.peerWindowBits) = (10, 10)
+        return settings
+    }()
 }

@@ -26,17 +26,37 @@ package struct ServerLimits: Sendable, Hashable {
     package init() {}
 }
 
-extension OptionReader {
-    /// Returns the limits of a server, from the common options.
-    package func serverLimits() throws(TransportError) -> ServerLimits {
-        var limits = ServerLimits()
-        let counts = 1...1 << 20
-        limits.maximumConnections = try integer("max-connections", in: counts) ?? limits.maximumConnections
-        limits.maximumPerAddress = try integer("max-per-address", in: counts)
-        limits.maximumHandshakes = try integer("max-handshakes", in: counts) ?? limits.maximumHandshakes
-        limits.maximumBuffered = try bytes("max-buffered", in: 1...1 << 40) ?? limits.maximumBuffered
-        limits.idleTimeout = try duration("idle-timeout") ?? limits.idleTimeout
-        limits.stallTimeout = try duration("stall-timeout") ?? limits.stallTimeout
-        return limits
-    }
+extension ServerLimits {
+    /// The settings of a server.
+    static let settings = SettingList(
+        ServerLimits(),
+        [
+            .init("max-connections", .count, \.maximumConnections, "clients at a time"),
+            .init(
+                "max-per-address",
+                SettingFormat.count.orAbsent("no limit"),
+                \.maximumPerAddress,
+                "clients of one address at a time"
+            ),
+            .init(
+                "max-handshakes",
+                .count,
+                \.maximumHandshakes,
+                "clients in their handshake, or reading its refusal"
+            ),
+            .init(
+                "max-buffered",
+                .bytes(1...1 << 40),
+                \.maximumBuffered,
+                "unfinished messages, unread output and compression of all clients"
+            ),
+            .init("idle-timeout", .duration(), \.idleTimeout, "how long a server keeps a silent client"),
+            .init(
+                "stall-timeout",
+                .duration(),
+                \.stallTimeout,
+                "how long a client may read nothing while output waits"
+            ),
+        ]
+    )
 }

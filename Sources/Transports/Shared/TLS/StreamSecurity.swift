@@ -29,20 +29,18 @@ struct ClientTLS: Sendable {
     private let port: UInt16
     private var isForProxy = false
 
-    /// Reads the options of a client's URL.
+    /// TLS to a server.
     init(
         _ security: StreamSecurity,
-        _ options: OptionReader,
+        _ settings: TLSClientSettings,
         host: String,
-        port: UInt16,
-        isDatagram: Bool = false
+        port: UInt16
     ) throws(TransportError) {
         contexts = security.contexts
-        settings = try TLSSettings(.client, options, protocols: security.protocols, isDatagram: isDatagram)
-        let named = try options.string("server-name")
-        self.host = named ?? host
+        self.settings = settings.tls
+        self.host = settings.serverName ?? host
         self.port = port
-        try Self.checkName(self.host, of: named == nil ? "host" : "server-name")
+        try Self.checkName(self.host, of: settings.serverName == nil ? "host" : "server-name")
     }
 
     /// TLS to a proxy.
@@ -173,15 +171,13 @@ package final class ServerTLS {
         lastCheck = MonotonicClock.now()
     }
 
-    /// Loads the certificate that the options of a server's URL name. Returns `nil` if there is no security.
+    /// Loads the certificate of a server. Returns `nil` if there is no security.
     nonisolated(nonsending) static func load(
         _ security: StreamSecurity?,
-        _ options: OptionReader,
-        on loop: EventLoop,
-        isDatagram: Bool = false
+        _ settings: TLSSettings,
+        on loop: EventLoop
     ) async throws(TransportError) -> LoopBound<ServerTLS>? {
         guard let security else { return nil }
-        let settings = try TLSSettings(.server, options, protocols: security.protocols, isDatagram: isDatagram)
         let context: any TLSContext
         do throws(TLSSetupError) {
             let deadline = MonotonicClock.now() + loadTime

@@ -12,7 +12,7 @@ struct ProxiedConnectionTests {
     private let registry = TransportRegistry.available
     /// The schemes of the transports over a byte stream.
     private static let schemes = TransportRegistry.available.transports.filter {
-        $0.options.contains { $0.name == "proxy" }
+        $0.hasSetting("proxy")
     }
     .map(\.name)
     /// The kinds of proxies that can be tested on this machine.

@@ -84,8 +84,8 @@ struct ProxyEnvironmentTests {
         _ variables: [String: String] = [:],
         security: StreamSecurity? = nil
     ) throws -> ProxyRoute? {
-        let options = try OptionReader(try Endpoint("tcp://a.example/?\(query)"), allowed: TransportOption.proxy)
-        return try .read(options, to: "a.example", port: 1, security: security, ProxyEnvironment { variables[$0] })
+        let settings = try ProxySettings.settings.read(try Endpoint("tcp://a.example/?\(query)"))
+        return try .to("a.example", port: 1, settings, security: security, ProxyEnvironment { variables[$0] })
     }
 
     @Test("The environment is read only if the URL requests it")
@@ -115,13 +115,14 @@ struct ProxyEnvironmentTests {
         let recipes = StreamRecipes(
             usual: .init(defaultPort: 1),
             encrypted: [:],
-            keepalive: .seconds(60),
-            options: TransportOption.proxy,
+            settings: StreamClientSettings.settings(SettingList(()), keepalive: .seconds(60), nil),
+            serverSettings: [],
             client: { (_, _) throws(TransportError) in
                 let core = try FramedTCPCore(TCPConfiguration())
                 return { core }
             },
-            redirect: StreamRecipes.nowhere,
+            keepsCookies: { false },
+            redirect: StreamVariant.nowhere,
             environment: ProxyEnvironment { ["ALL_PROXY": "socks5://ann:secret@127.0.0.1:\(proxy.port)"][$0] }
         )
         var endpoint = server.endpoint

@@ -1,0 +1,97 @@
+import Foundation
+import Testing
+import TransportAPI
+
+@testable import Transports
+
+/// The tables of options in Docs/reference/urls.md come from the declarations of the settings.
+@Suite("The documented options")
+struct SettingReferenceTests {
+    private static let page =
+        #filePath.components(separatedBy: "/Tests/")[0] + "/Docs/reference/urls.md"
+
+    /// The tables by the names in the page's comments: `<!-- options: NAME -->`.
+    private static let tables: [(name: String, rows: [SettingRow])] = {
+        let registry = TransportRegistry.standard
+        func rows(_ scheme: String, server: Bool, without groups: [SettingRow]...) -> [SettingRow] {
+            let transport = registry.transports.first { $0.name == scheme }
+            let others = Set(groups.flatMap { $0 }.map(\.name))
+            return (server ? transport?.serverSettings : transport?.clientSettings)?
+                .filter { !others.contains($0.name) } ?? []
+        }
+        let connections = ConnectionLimits.settings(keepalive: .seconds(60)).rows
+        let (proxies, servers) = (ProxySettings.settings.rows, ServerLimits.settings.rows)
+        let tls = rows("tls", server: false, without: rows("tcp", server: false))
+        let serverTLS = rows("tls", server: true, without: rows("tcp", server: true))
+        var tables = [
+            ("every connection", connections), ("clients over TCP", proxies), ("servers over TCP", servers),
+            ("clients over TLS", tls), ("servers over TLS", serverTLS),
+        ]
+        // `keepalive-interval` of MQTT is its own.
+        let limits = connections.filter { $0.name != "keepalive-interval" }
+        for scheme in ["tcp", "ws", "mqtt", "udp", "memory"] {
+            let shared = scheme == "mqtt" ? limits : connections
+            tables.append(("\(scheme), client", rows(scheme, server: false, without: shared, proxies)))
+            let streams = scheme == "udp" ? [] : servers
+            tables.append(("\(scheme), server", rows(scheme, server: true, without: connections, streams)))
+        }
+        for (name, isServer) in [("client", false), ("server", true)] {
+            tables.append(
+                ("mqtt+ws, \(name)", rows("mqtt+ws", server: isServer, without: rows("mqtt", server: isServer)))
+            )
+        }
+        let datagrams = rows("udp", server: true)
+        tables.append(("dtls, server", rows("dtls", server: true, without: datagrams, serverTLS)))
+        return tables
+    }()
+
+    /// Returns the table in Markdown. A URL has no quotes around its values.
+    private static func markdown(_ rows: [SettingRow]) -> String {
+        let lines = rows.map { row in
+            let cells = ["`\(row.name)`", row.allowed, row.standard, row.meaning]
+            return "| " + cells.map { $0.filter { $0 != "\"" } }.joined(separator: " | ") + " |\n"
+        }
+        return "| option | allowed | default | meaning |\n|---|---|---|---|\n" + lines.joined()
+    }
+
+    /// Returns the page with the tables of the declarations.
+    private static func written(_ page: String) -> String {
+        var parts = page.components(separatedBy: "<!-- options: ")
+        for index in parts.indices.dropFirst() {
+            let name = parts[index].components(separatedBy: " -->\n")[0]
+            let rest = parts[index].dropFirst(name.count + " -->\n".count).split(
+                separator: "\n",
+                omittingEmptySubsequences: false
+            ).drop { $0.hasPrefix("|") }
+            let rows = tables.first { $0.name == name }?.rows ?? []
+            parts[index] = "\(name) -->\n\(markdown(rows))\(rest.joined(separator: "\n"))"
+        }
+        return parts.joined(separator: "<!-- options: ")
+    }
+
+    @Test("The page has the table of each list, as the code declares it")
+    func page() throws {
+        let page = try String(contentsOfFile: Self.page, encoding: .utf8)
+        let named = page.components(separatedBy: "<!-- options: ").dropFirst().map {
+            $0.components(separatedBy: " -->")[0]
+        }
+        #expect(named.sorted() == Self.tables.filter { !$0.rows.isEmpty }.map(\.name).sorted())
+        let written = Self.written(page)
+        if ProcessInfo.processInfo.environment["IM_WRITE_TABLES"] != nil {
+            return try written.write(toFile: Self.page, atomically: true, encoding: .utf8)
+        }
+        let lines = Set(page.split(separator: "\n"))
+        let missing = written.split(separator: "\n").filter { !lines.contains($0) }
+        #expect(
+            page == written,
+            "write it again: IM_WRITE_TABLES=1 swift test --filter SettingReference; missing: \(missing.joined(separator: "\n"))"
+        )
+    }
+
+    @Test("Every option of every transport is in a table", arguments: TransportRegistry.standard.transports.map(\.name))
+    func complete(scheme: String) throws {
+        let transport = try TransportRegistry.standard.transport(named: scheme)
+        let names = Set(Self.tables.flatMap(\.rows).map(\.name))
+        for row in transport.clientSettings + transport.serverSettings { #expect(names.contains(row.name)) }
+    }
+}
