@@ -1,11 +1,11 @@
 import Primitives
 
-/// A byte stream that never blocks: a socket, a tunnel, a pipe in memory, or TLS over one of these. It lives on its
-/// loop.
-package protocol ByteStream: AnyObject {
+/// A layer of I/O that never blocks: a socket, TLS, a tunnel, a pipe in memory, or a session of a shared socket. It lives on
+/// its loop.
+package protocol IOLayer: AnyObject {
     /// The peer's address, if it has one.
     var peer: SocketAddress? { get }
-    /// How many round trips were needed to create the stream.
+    /// How many round trips were needed to create the layer.
     var roundTripsToConnect: Int { get }
     /// How many bytes were passed to the kernel.
     var bytesSent: UInt64 { get }
@@ -17,43 +17,38 @@ package protocol ByteStream: AnyObject {
     var unacknowledgedBytes: Int { get }
     /// How many of the bytes that were passed to the kernel the peer's kernel has acknowledged; all if unknown.
     var bytesAcknowledged: UInt64 { get }
-    /// How much memory the stream itself holds for bytes of this connection.
+    /// How much memory the layer itself holds for bytes of this connection.
     var bufferedBytes: Int { get }
-    /// Whether the stream has taken output that the kernel has not taken yet. It passes the rest on at
-    /// ``note(_:)``.
+    /// Whether the layer has taken output that the kernel has not taken yet. It passes the rest on at ``note(_:)``.
     var holdsOutput: Bool { get }
     /// The kernel's segment counts, if it reports them.
     var segmentCounts: SegmentCounts? { get }
-    /// The result of the TLS handshake; `nil` for a plain stream, and before the handshake is complete.
+    /// The result of the TLS handshake; `nil` without TLS, and before the handshake is complete.
     var encryption: TLSDescription? { get }
 
     /// Starts reporting readiness to `handler`.
     func attach(_ handler: any PollHandler) throws(SystemError)
     /// Records the readiness that the handler received.
     func note(_ readiness: Readiness)
-    /// Takes one step of the stream's own handshake. Before it returns `.ready`, nothing may be read or written.
+    /// Takes one step of the layer's own handshake. Before it returns `.ready`, nothing may be read or written.
     func advance() -> StreamProgress
-    /// Reads the bytes that have arrived, at most as many as fit into `buffer`.
-    func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult
-    /// Returns whether a read of `count` bytes into room for `capacity` has emptied the stream.
+    /// Returns whether a read of `count` bytes into room for `capacity` has emptied the layer.
     func isDrained(afterReading count: Int, of capacity: Int) -> Bool
-    /// Writes as much of `bytes` as the stream takes.
-    func write(_ bytes: UnsafeRawBufferPointer) -> IOResult
-    /// Signals the end of the output to the peer.
+    /// Signals the end of the output to the peer. Returns `false` if the protocol below has no such signal.
     @discardableResult
     func shutdownWriting() -> Bool
-    /// Closes the stream. With `abort`, the bytes in the kernel are not delivered.
+    /// Closes the layer. With `abort`, the bytes in the kernel are not delivered.
     func close(abort: Bool)
 }
 
-extension ByteStream {
-    /// A plain stream has no handshake.
+extension IOLayer {
+    /// By default, there is no handshake.
     package func advance() -> StreamProgress { .ready }
-    /// A plain stream is not encrypted.
+    /// By default, nothing is encrypted.
     package var encryption: TLSDescription? { nil }
-    /// A plain stream has no TLS.
+    /// By default, there is no TLS.
     package var tlsBytesSent: UInt64 { 0 }
-    /// By default, the stream holds no bytes.
+    /// By default, the layer holds no bytes.
     package var bufferedBytes: Int { 0 }
     /// By default, the kernel has all output that was taken.
     package var holdsOutput: Bool { false }
@@ -61,10 +56,21 @@ extension ByteStream {
     package var unacknowledgedBytes: Int { 0 }
     /// By default, the number is unknown.
     package var bytesAcknowledged: UInt64 { bytesSent }
+    /// By default, there is no address.
+    package var peer: SocketAddress? { nil }
+}
+
+/// A layer that carries a stream of bytes.
+package protocol ByteStream: IOLayer {
+    /// Reads the bytes that have arrived, at most as many as fit into `buffer`.
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult
+    /// Writes as much of `bytes` as the stream takes.
+    func write(_ bytes: UnsafeRawBufferPointer) -> IOResult
+}
+
+extension ByteStream {
     /// The TCP handshake takes one round trip.
     package var roundTripsToConnect: Int { 1 }
-    /// By default, the stream has no address.
-    package var peer: SocketAddress? { nil }
 }
 
 /// The state of a stream's own handshake.
