@@ -8,7 +8,10 @@ extension TransportContract {
             // Another program can take the port of the closed listener.
             for attempt in 1...3 {
                 let listener = try await subject.listen()
-                let transport = try subject.transport.make(subject.client(of: listener.endpoint, "refused"), .shared)
+                let transport = try subject.transport.make(
+                    subject.client(of: listener.endpoint, "refused"),
+                    ConnectionContext()
+                )
                 await listener.close()
                 let connection: any Connection
                 do throws(TransportError) {
@@ -24,7 +27,7 @@ extension TransportContract {
         ContractCheck("An attempt ends when its task is cancelled") { subject in
             let listener = try await subject.listen()
             let endpoint = subject.client(of: listener.endpoint, "cancelled")
-            let transport = try subject.transport.make(endpoint, .shared)
+            let transport = try subject.transport.make(endpoint, ConnectionContext())
             let task = Task {
                 withUnsafeCurrentTask { $0?.cancel() }
                 _ = try await transport.connect(timeout: .seconds(600))
@@ -53,7 +56,10 @@ extension TransportContract {
         ContractCheck("An unknown option is refused with its name") { subject in
             let option = Endpoint.Option(name: "colour", value: "red")
             do throws(TransportError) {
-                _ = try subject.transport.make(subject.client(of: subject.listening, "option", [option]), .shared)
+                _ = try subject.transport.make(
+                    subject.client(of: subject.listening, "option", [option]),
+                    ConnectionContext()
+                )
             } catch {
                 try require(error.code == .invalidConfiguration, "the error is \(error)")
                 return try require(error.reason.contains("colour"), "the error does not name the option: \(error)")

@@ -59,13 +59,13 @@ extension ContractSubject {
     }
 
     nonisolated(nonsending) func connect(to endpoint: Endpoint) async throws -> any Connection {
-        try await transport.make(endpoint, .shared).connect(timeout: .seconds(10))
+        try await transport.make(endpoint, ConnectionContext()).connect(timeout: .seconds(10))
     }
 
     /// The option if the transport takes it, otherwise none.
     func ifTaken(_ name: String, _ value: String) -> [Endpoint.Option] {
         let option = Endpoint.Option(name: name, value: value)
-        let taken = try? transport.make(client(of: listening, "option", [option]), .shared)
+        let taken = try? transport.make(client(of: listening, "option", [option]), ConnectionContext())
         return taken == nil ? [] : [option]
     }
 

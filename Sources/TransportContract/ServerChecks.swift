@@ -53,7 +53,9 @@ extension TransportContract {
         },
         ContractCheck("A session continues over the next connection") { subject in
             // A server that routes by topic has no sessions of this package.
-            guard try !subject.transport.make(subject.listening, .shared).capabilities.routesByTopic else { return }
+            guard try !subject.transport.make(subject.listening, ConnectionContext()).capabilities.routesByTopic else {
+                return
+            }
             let listener = try await subject.listen()
             let server = SessionServer { session in
                 let messages = session.messages

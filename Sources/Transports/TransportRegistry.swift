@@ -13,9 +13,9 @@ import TransportAPI
 /// servers then accept its URLs. ``stream(_:defaultPort:keepaliveInterval:settings:core:)`` makes the descriptor of a
 /// protocol over TCP from a ``/Protocols/ProtocolCore``. The library TransportContract tests what a transport promises.
 public struct TransportDescriptor: Sendable {
-    /// Creates a transport to an endpoint, with connections on a loop. Throws `.invalidConfiguration` that names the
+    /// Creates a transport to an endpoint, with connections in a context. Throws `.invalidConfiguration` that names the
     /// key.
-    public typealias Make = @Sendable (Endpoint, EventLoop) throws(TransportError) -> any Transport
+    public typealias Make = @Sendable (Endpoint, ConnectionContext) throws(TransportError) -> any Transport
     /// Listens at an endpoint. If its port is 0 or missing, the system chooses one, which is in the listener's
     /// endpoint.
     public typealias Serve = @Sendable (Endpoint, EventLoop, Serving) async throws(TransportError) -> any Listener
@@ -42,7 +42,7 @@ public struct TransportDescriptor: Sendable {
     public var clientSettings: [SettingRow]
     /// The options of a server's URL. A client ignores those that only servers have.
     public var serverSettings: [SettingRow]
-    /// Creates a transport to an endpoint, with connections on a loop. Throws `.invalidConfiguration` that names the
+    /// Creates a transport to an endpoint, with connections in a context. Throws `.invalidConfiguration` that names the
     /// key.
     public var make: Make
     /// Listens at an endpoint.
@@ -57,9 +57,6 @@ public struct TransportDescriptor: Sendable {
     /// Options with which a server that routes messages returns a client's own: topics for MQTT, none for most. The
     /// argument identifies the client.
     public var loopback: @Sendable (String) -> [Endpoint.Option] = { _ in [] }
-    /// The endpoint for connections of a supervisor with this keepalive. It is unchanged for most transports. MQTT
-    /// sends its own keepalive, at the supervisor's interval.
-    package var pace: @Sendable (Endpoint, KeepaliveConfiguration) -> Endpoint = { endpoint, _ in endpoint }
     /// Reads the settings of a broker at an endpoint; `nil` if the transport's usual server is not a broker. The second
     /// argument sets everything that no option sets.
     package var broker: BrokerSettings.Read?
@@ -213,9 +210,19 @@ public struct TransportRegistry: Sendable {
         for endpoint: Endpoint,
         on loop: EventLoop = .shared
     ) throws(TransportError) -> any Transport {
+        try transport(for: endpoint, in: ConnectionContext(on: loop))
+    }
+
+    /// Returns a transport to `endpoint`, with connections in a context.
+    ///
+    /// - Throws: `.invalidConfiguration` if the scheme is not known or an option is wrong.
+    public func transport(
+        for endpoint: Endpoint,
+        in context: ConnectionContext
+    ) throws(TransportError) -> any Transport {
         let transport = try transport(named: endpoint.scheme)
         try transport.checkPath(of: endpoint)
-        return try transport.make(endpoint, loop)
+        return try transport.make(endpoint, context)
     }
 
     /// Connects to a URL: `tcp://`, `ws://`, `mqtt://`, `mqtt+ws://`, `udp://`, `memory://`, or encrypted `tls://`,

@@ -71,11 +71,10 @@ public struct TransportConfiguration: Sendable, Hashable {
         on loop: EventLoop = .shared
     ) throws(TransportError) -> [any Transport] {
         guard !endpoints.isEmpty else { throw .configuration("endpoints", "are empty; at least one is needed") }
+        let context = ConnectionContext(on: loop, headers: headers)
         var transports: [any Transport] = []
         for endpoint in endpoints {
-            let full = withHeaders(endpoint, registry)
-            let transport = try registry.transport(for: full, on: loop)
-            transports.append(full == endpoint ? transport : DiscreetTransport(endpoint: endpoint, whole: transport))
+            transports.append(try registry.transport(for: endpoint, in: context))
         }
         if let wrong = wrongEndpoint(transports) { throw .configuration("endpoints[\(wrong.index)]", wrong.problem) }
         return transports
@@ -99,11 +98,6 @@ public struct TransportConfiguration: Sendable, Hashable {
         )
     }
 
-    /// Returns the endpoint, with the headers if its transport accepts headers.
-    func withHeaders(_ endpoint: Endpoint, _ registry: TransportRegistry) -> Endpoint {
-        registry.takesHeaders(endpoint.scheme) ? endpoint.adding(headers) : endpoint
-    }
-
     /// Returns the endpoint without the options that its transport lacks and another one has, and these options. A header
     /// of the configuration counts as such an option. Anything else that is wrong stays, and is reported as a mistake.
     func fitting(_ endpoint: Endpoint, _ registry: TransportRegistry) -> (Endpoint, skipped: [SkippedOption]) {
@@ -124,7 +118,10 @@ public struct TransportConfiguration: Sendable, Hashable {
             return true
         }
         fitting.options.removeAll(where: isForeign)
-        if !transport.hasSetting("header") { _ = Endpoint.options(headers).filter(isForeign) }
+        if !transport.hasSetting("header") {
+            // The option has only the name, because the value may be a secret.
+            for header in headers { _ = isForeign(Endpoint.Option(name: "header", value: "\(header.name):")) }
+        }
         return (fitting, skipped)
     }
 
@@ -146,36 +143,10 @@ extension TransportConfiguration: CustomReflectable {
     }
 }
 
-/// A transport whose endpoint omits the headers, which may be secrets.
-private struct DiscreetTransport: Transport {
-    let endpoint: Endpoint
-    let whole: any Transport
-
-    var capabilities: Capabilities { whole.capabilities }
-
-    nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Connection {
-        try await whole.connect(timeout: timeout)
-    }
-}
-
 extension TransportRegistry {
     /// Returns whether the transport of this name has the option `header`.
     func takesHeaders(_ name: String) -> Bool {
         transports.contains { $0.name == name && $0.hasSetting("header") }
-    }
-}
-
-extension Endpoint {
-    /// Returns the endpoint with these headers added to its options.
-    func adding(_ headers: [HTTPHeader]) -> Endpoint {
-        var endpoint = self
-        endpoint.options += Self.options(headers)
-        return endpoint
-    }
-
-    /// Returns headers as options.
-    static func options(_ headers: [HTTPHeader]) -> [Option] {
-        headers.map { Option(name: "header", value: "\($0.name):\($0.value)") }
     }
 }
 
@@ -341,13 +312,14 @@ extension TransportConfiguration {
                 )
             }
             do throws(TransportError) {
-                _ = try registry.transport(for: first.adding([header]))
+                _ = try registry.transport(for: first, in: ConnectionContext(headers: [header]))
             } catch {
                 throw place.failure(error)
             }
         }
         do throws(TransportError) {
-            for endpoint in takers { _ = try registry.transport(for: endpoint.adding(self.headers)) }
+            let context = ConnectionContext(headers: self.headers)
+            for endpoint in takers { _ = try registry.transport(for: endpoint, in: context) }
         } catch {
             throw headers.failure(error)
         }

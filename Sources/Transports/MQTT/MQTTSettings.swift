@@ -10,6 +10,8 @@ struct MQTTClientSettings: Sendable {
     var keepAlive: Int?
     /// `nil` for the usual windows.
     var inFlight: Int?
+    /// The keepalive of the supervisor, if there is one.
+    private var keepalive: KeepaliveConfiguration?
     /// The request of the WebSocket, if there is one.
     var handshake = HandshakeSettings()
 
@@ -106,13 +108,31 @@ struct MQTTClientSettings: Sendable {
         return "\(usual.maximumInFlight), of which \(usual.maximumExactlyOnceInFlight) of QoS 2"
     }()
 
-    /// Returns the configuration of a client's core.
+    /// Takes over what a context says, which the options of a URL replace.
+    mutating func prepare(_ context: ConnectionContext) {
+        handshake.contextHeaders = context.headers
+        keepalive = context.keepalive
+        guard let timeout = keepalive?.timeout, timeout != KeepaliveConfiguration().timeout else { return }
+        configuration.pingTimeout = timeout
+    }
+
+    /// Returns the configuration of a client's core. The protocol sends its own keepalive, so it gets the supervisor's
+    /// interval. With an adaptive interval, or none, it sends no keepalive.
     ///
-    /// - Parameter rhythm: The interval of the transport, if the URL sets none.
+    /// - Parameter rhythm: The interval of the transport, if neither the URL nor the supervisor sets one.
     func configuration(_ endpoint: Endpoint, rhythm: Duration?) throws(TransportError) -> MQTTConfiguration {
         var configuration = configuration
         configuration.will = will.will
         configuration.subscriptions = filters.map { MQTTSubscription($0, qos: configuration.qos) }
+        var keepAlive = keepAlive
+        if let keepalive, keepAlive == nil, configuration.keepaliveInterval == nil {
+            switch keepalive.interval {
+            case .off: keepAlive = 0
+            case _ where keepalive.adaptive != nil: keepAlive = 0
+            case .fixed(let interval): configuration.keepaliveInterval = interval
+            case .automatic: break
+            }
+        }
         let interval = configuration.keepaliveInterval ?? rhythm
         configuration.keepAlive = keepAlive ?? interval.map(Self.keepAlive) ?? configuration.keepAlive
         if let inFlight {
@@ -145,7 +165,7 @@ struct MQTTClientSettings: Sendable {
             defaultPort: defaultPort
         )
         webSocket.origin = handshake.origin
-        webSocket.headers = handshake.headers
+        webSocket.headers = handshake.allHeaders
         webSocket.handshakeTimeout = configuration.handshakeTimeout
         webSocket.closeTimeout = limits.closeTimeout
         return webSocket

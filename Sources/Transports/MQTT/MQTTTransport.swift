@@ -31,7 +31,8 @@ extension TransportDescriptor {
             server: { (_, settings, _) throws(TransportError) in
                 let core = try MQTTCore(server: settings.own.configuration)
                 return { _ in core }
-            }
+            },
+            prepare: { $0.prepare($1) }
         )
         descriptor.routeByTopic()
         descriptor.broker = BrokerSettings.reader(descriptor, MQTTServerSettings.list, isOverWebSocket: false, security)
@@ -56,32 +57,10 @@ extension TransportDescriptor {
 
     /// Sets the properties that all transports to a broker have in common.
     mutating func routeByTopic() {
-        // The protocol sends its own keepalive, so it gets the supervisor's interval. With an adaptive interval, or
-        // none, the protocol sends no keepalive.
-        pace = { endpoint, keepalive in
-            let names = Set(endpoint.options.map(\.name))
-            var paced = endpoint
-            if !names.contains("keep-alive"), !names.contains("keepalive-interval") {
-                if keepalive.adaptive != nil || keepalive.interval == .off {
-                    paced.options.append(.init(name: "keep-alive", value: "0"))
-                } else if case .fixed(let interval) = keepalive.interval {
-                    paced.options.append(.init(name: "keepalive-interval", value: Self.milliseconds(interval)))
-                }
-            }
-            if !names.contains("ping-timeout"), keepalive.timeout != KeepaliveConfiguration().timeout {
-                paced.options.append(.init(name: "ping-timeout", value: Self.milliseconds(keepalive.timeout)))
-            }
-            return paced
-        }
-
         // A broker sends a client its own messages if the client subscribes to their topic.
         loopback = { unique in
             let topic = "loopback/\(unique)"
             return [.init(name: "publish", value: topic), .init(name: "subscribe", value: topic)]
         }
-    }
-
-    private static func milliseconds(_ duration: Duration) -> String {
-        "\(max(1, duration.wholeNanoseconds / 1_000_000))ms"
     }
 }

@@ -42,6 +42,7 @@ extension TransportDescriptor {
                     return core
                 }
             },
+            prepare: { $0.prepare($1) },
             keepsCookies: { $0.handshake.keepsCookies }
         )
         descriptor.isComposed = true

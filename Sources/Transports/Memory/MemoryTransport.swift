@@ -23,11 +23,13 @@ extension TransportDescriptor {
         name: "memory",
         clientSettings: MemoryClientSettings.list.rows,
         serverSettings: MemorySettings.list.rows,
-        make: { (endpoint, loop) throws(TransportError) in
-            let settings = try MemoryClientSettings.list.read(endpoint)
+        make: { (endpoint, context) throws(TransportError) in
+            let settings = try MemoryClientSettings.list.read(endpoint, ignoring: []) {
+                $0.handshake.contextHeaders = context.headers
+            }
             return MemoryTransport(
                 endpoint: endpoint,
-                loop: loop,
+                loop: context.loop,
                 limits: settings.shared.limits,
                 core: try settings.shared.core(),
                 request: WebSocketRequest(

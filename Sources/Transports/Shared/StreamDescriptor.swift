@@ -82,6 +82,7 @@ extension TransportDescriptor {
     ///   - serverSettings: The settings that only servers of this transport have.
     ///   - client: Takes the settings of an endpoint and returns a function that makes a client's core for each attempt.
     ///   - server: Does the same for the core of each accepted connection, given the client.
+    ///   - prepare: Sets what a context says before the options of a client's URL are read. By default, it sets nothing.
     ///   - keepsCookies: Whether a client keeps the cookies of its servers. By default, it does not.
     ///   - redirect: Returns the endpoint to try next when the server redirects. By default redirects are not followed.
     static func stream<Client, Server>(
@@ -98,6 +99,7 @@ extension TransportDescriptor {
         server:
             @escaping @Sendable (Endpoint, StreamServerSettings<Server>, Serving) throws(TransportError) ->
             @Sendable (AcceptedClient) -> any ProtocolCore,
+        prepare: @escaping @Sendable (inout Client, ConnectionContext) -> Void = { _, _ in },
         keepsCookies: @escaping @Sendable (Client) -> Bool = { _ in false },
         redirect: @escaping StreamVariant.Redirect = StreamVariant.nowhere
     ) -> TransportDescriptor {
@@ -108,6 +110,7 @@ extension TransportDescriptor {
             settings: StreamClientSettings.settings(clientSettings, keepalive: keepalive, security),
             serverSettings: listening.rows,
             client: client,
+            prepare: prepare,
             keepsCookies: keepsCookies,
             redirect: redirect
         )
@@ -118,7 +121,7 @@ extension TransportDescriptor {
             keepaliveInterval: keepalive,
             clientSettings: recipes.settings.rows,
             serverSettings: listening.rows,
-            make: { (endpoint, loop) throws(TransportError) in try recipes.make(endpoint, loop) },
+            make: { (endpoint, context) throws(TransportError) in try recipes.make(endpoint, context) },
             serve: { (endpoint, loop, serving) async throws(TransportError) in
                 let settings = try listening.read(endpoint, ignoring: ignored)
                 let makeCore = try server(endpoint, settings, serving)
@@ -213,6 +216,7 @@ struct StreamRecipes<Own: Sendable>: Sendable {
     let serverSettings: [SettingRow]
     let client:
         @Sendable (Endpoint, StreamClientSettings<Own>) throws(TransportError) -> @Sendable () -> any ProtocolCore
+    let prepare: @Sendable (inout Own, ConnectionContext) -> Void
     let keepsCookies: @Sendable (Own) -> Bool
     let redirect: StreamVariant.Redirect
     /// The variables that `proxy=environment` reads.
@@ -221,7 +225,7 @@ struct StreamRecipes<Own: Sendable>: Sendable {
     /// - Parameter cookies: The cookies of the endpoint that redirects to this one; `nil` for a new jar.
     func make(
         _ endpoint: Endpoint,
-        _ loop: EventLoop,
+        _ context: ConnectionContext,
         cookies: CookieStore? = nil
     ) throws(TransportError) -> StreamTransport {
         // An endpoint that was not read from a URL can contain any bytes, and the resolver would stop at a NUL.
@@ -229,13 +233,13 @@ struct StreamRecipes<Own: Sendable>: Sendable {
             throw .configuration("host", "contains a space or a control character")
         }
         let variant = encrypted[endpoint.scheme] ?? usual
-        let settings = try settings.read(endpoint, ignoring: serverSettings)
+        let settings = try settings.read(endpoint, ignoring: serverSettings) { prepare(&$0.own, context) }
         let port = endpoint.port ?? variant.defaultPort
         let cookies = keepsCookies(settings.own) ? cookies ?? CookieStore() : nil
         return StreamTransport(
             endpoint,
             port: port,
-            on: loop,
+            on: context.loop,
             limits: settings.limits,
             proxy: try .to(endpoint.host, port: port, settings.proxy, security: variant.security, environment),
             tls: try variant.security.map { (security) throws(TransportError) in
@@ -245,19 +249,24 @@ struct StreamRecipes<Own: Sendable>: Sendable {
             },
             cookies: cookies,
             makeCore: try client(endpoint, settings),
-            follow: { (redirection) throws(TransportError) in try follow(redirection, from: endpoint, loop, cookies) }
+            follow: { (redirection) throws(TransportError) in
+                try follow(redirection, from: endpoint, context, cookies)
+            }
         )
     }
 
     private func follow(
         _ redirection: Redirection,
         from endpoint: Endpoint,
-        _ loop: EventLoop,
+        _ context: ConnectionContext,
         _ cookies: CookieStore?
     ) throws(TransportError) -> StreamTransport {
         let target = try redirect(redirection, endpoint)
+        var context = context
+        // Headers may be secrets, as those of the URL, which do not go to another origin either.
+        if target.origin != endpoint.origin { context.headers = [] }
         do throws(TransportError) {
-            return try make(target, loop, cookies: cookies)
+            return try make(target, context, cookies: cookies)
         } catch {
             // The peer chose this endpoint.
             let reason = "the server redirects to an address that can't be used: \(error.reason)"

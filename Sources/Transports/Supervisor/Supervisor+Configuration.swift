@@ -21,8 +21,12 @@ extension Supervisor {
     ) throws(TransportError) {
         // A wrong endpoint is reported now, and not at the first attempt.
         _ = try configuration.transports(from: registry, on: loop)
+        // The app may adjust the keepalive after the factory is made.
+        let keepalive = Locked(configuration.supervisor.keepalive)
         var setup = Setup(endpoints: configuration.endpoints) { (endpoint) throws(TransportError) in
-            try registry.transport(for: configuration.withHeaders(endpoint, registry), on: loop)
+            let keepalive = keepalive.withLock { $0 }
+            let context = ConnectionContext(on: loop, headers: configuration.headers, keepalive: keepalive)
+            return try registry.transport(for: endpoint, in: context)
         }
         setup.configuration = configuration.supervisor
         setup.format = configuration.codec.name
@@ -30,11 +34,8 @@ extension Supervisor {
         setup.fitting = { configuration.fitting($0, registry) }
         if !configuration.greeting.isEmpty { setup.greeting = Self.greeting(configuration.greeting) }
         adjust(&setup)
-        let (factory, keepalive) = (setup.factory, setup.configuration.keepalive)
-        setup.factory = { (endpoint) throws(TransportError) in
-            let descriptor = registry.transports.first { $0.name == endpoint.scheme }
-            return try factory(descriptor?.pace(endpoint, keepalive) ?? endpoint)
-        }
+        let adjusted = setup.configuration.keepalive
+        keepalive.withLock { $0 = adjusted }
         try self.init(setup, on: loop)
     }
 

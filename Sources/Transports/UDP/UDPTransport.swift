@@ -45,14 +45,14 @@ extension TransportDescriptor {
             keepaliveInterval: keepalive,
             clientSettings: client.rows,
             serverSettings: server.rows,
-            make: { (endpoint, loop) throws(TransportError) in
+            make: { (endpoint, context) throws(TransportError) in
                 let settings = try client.read(endpoint, ignoring: server.rows)
                 let configuration = settings.coreConfiguration
                 let port = endpoint.port ?? defaultPort
                 return UDPTransport(
                     endpoint: endpoint,
                     port: port,
-                    loop: loop,
+                    loop: context.loop,
                     limits: settings.limits,
                     core: try UDPCore(client: configuration),
                     isPlain: configuration.isPlain,

@@ -6,6 +6,8 @@ struct HandshakeSettings: Sendable {
     /// The Origin header; `nil` for none.
     var origin: String?
     var headers: [HTTPHeader] = []
+    /// Further headers, which are not from the URL.
+    var contextHeaders: [HTTPHeader] = []
     /// The query; `nil` for none.
     var query: String?
     /// Whether cookies that a handshake sets are sent in the next one.
@@ -47,11 +49,14 @@ struct HandshakeSettings: Sendable {
         return query.map { "\(path)?\($0)" } ?? path
     }
 
+    /// All headers, without credentials of a user.
+    var allHeaders: [HTTPHeader] { headers + contextHeaders }
+
     /// Returns the headers, with user and password as Basic credentials (RFC 7617).
     func headers(for endpoint: Endpoint) throws(TransportError) -> [HTTPHeader] {
-        guard let user = endpoint.user else { return headers }
+        guard let user = endpoint.user else { return allHeaders }
         let credentials = try HTTPHeader.basic(user: user, password: endpoint.password ?? "")
-        return headers + [try HTTPHeader("Authorization", credentials)]
+        return allHeaders + [try HTTPHeader("Authorization", credentials)]
     }
 }
 

@@ -57,6 +57,7 @@ extension TransportDescriptor {
                     return core
                 }
             },
+            prepare: { $0.handshake.contextHeaders = $1.headers },
             keepsCookies: { $0.handshake.keepsCookies },
             redirect: { (redirection, endpoint) throws(TransportError) in
                 try redirection.target(from: endpoint, speaking: ["ws", "wss"])

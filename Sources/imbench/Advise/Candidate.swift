@@ -43,7 +43,7 @@ struct Candidate: Sendable {
     ) throws(TransportError) {
         (name, self.descriptor, self.scheme, self.options) = (descriptor.name, descriptor, scheme, options)
         // A transport knows its capabilities before it connects.
-        capabilities = try descriptor.make(try Endpoint("\(scheme)://127.0.0.1/"), .shared).capabilities
+        capabilities = try descriptor.make(try Endpoint("\(scheme)://127.0.0.1/"), ConnectionContext()).capabilities
     }
 }
 
@@ -54,10 +54,10 @@ extension TransportDescriptor {
         let make = make
         descriptor.name += suffix
         (descriptor.cores, descriptor.annotate) = (nil, nil)
-        descriptor.make = { (endpoint, loop) throws(TransportError) in
+        descriptor.make = { (endpoint, context) throws(TransportError) in
             var endpoint = endpoint
             endpoint.options.append(mode)
-            return try make(endpoint, loop)
+            return try make(endpoint, context)
         }
         return descriptor
     }

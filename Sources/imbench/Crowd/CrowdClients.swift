@@ -89,13 +89,15 @@ struct CrowdClients {
             }
         )
         // Idle clients of one server share a transport.
-        let shared = try endpoints.map { endpoint throws(TransportError) in try descriptor.make(endpoint, loop) }
+        let shared = try endpoints.map { endpoint throws(TransportError) in
+            try descriptor.make(endpoint, ConnectionContext(on: loop))
+        }
         func make(_ number: Int) throws(TransportError) -> any Transport {
             let place = number / IdleCrowd.connectionsPerAddress
             guard use == .transfer else { return shared[place] }
             var endpoint = endpoints[place]
             endpoint.options = descriptor.loopback("crowd-\(number)")
-            return try descriptor.make(endpoint, loop)
+            return try descriptor.make(endpoint, ConnectionContext(on: loop))
         }
         heapBefore = await HeapUse.settled(on: loop)
         let started = Clocks.monotonic()

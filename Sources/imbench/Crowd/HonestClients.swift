@@ -79,7 +79,9 @@ struct HonestClients: HonestParty {
             own.options = descriptor.loopback("honest-\(number)")
             // A lost datagram then costs time, and does not end the measurement.
             if descriptor.isDatagram { own.options.append(.init(name: "reliable", value: "ordered")) }
-            connections.append(try await descriptor.make(own, loop).connect(timeout: .seconds(10)))
+            connections.append(
+                try await descriptor.make(own, ConnectionContext(on: loop)).connect(timeout: .seconds(10))
+            )
         }
         (self.connections, self.loop) = (connections, loop)
         // With TLS 1.3 a client is connected before the server has completed the handshake, and may still be refused in favor

@@ -53,7 +53,8 @@ final class FanoutClients: Sendable {
         reading.options += transport.loopback(topic)
         // A broker would send the publisher its own messages.
         writing.options += transport.loopback(topic).filter { $0.name != "subscribe" }
-        let (readers, writer) = (try transport.make(reading, loop), try transport.make(writing, loop))
+        let context = ConnectionContext(on: loop)
+        let (readers, writer) = (try transport.make(reading, context), try transport.make(writing, context))
         if message.count > writer.capabilities.maximumMessageSize {
             let limit = writer.capabilities.maximumMessageSize
             throw TransportError(

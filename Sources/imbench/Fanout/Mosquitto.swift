@@ -115,7 +115,7 @@ final class Mosquitto: Sendable {
     /// Waits until it accepts a client.
     private func answer(_ transport: TransportDescriptor, on loop: EventLoop) async throws(TransportError) {
         let end = Clocks.monotonic() + Self.startTimeout
-        let target = try transport.make(endpoint, loop)
+        let target = try transport.make(endpoint, ConnectionContext(on: loop))
         while true {
             do throws(TransportError) {
                 let connection = try await target.connect(timeout: .seconds(1))

@@ -149,7 +149,7 @@ struct OutageRun: Sendable {
     ) throws(TransportError) -> Supervisor {
         var endpoint = proxy.endpoint
         endpoint.options += transport.loopback("outage")
-        if try transport.make(endpoint, clientLoop).capabilities.routesByTopic {
+        if try transport.make(endpoint, ConnectionContext(on: clientLoop)).capabilities.routesByTopic {
             endpoint.options.append(.init(name: "qos", value: "1"))
         }
         var endpoints = [endpoint]

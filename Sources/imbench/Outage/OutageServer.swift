@@ -36,7 +36,8 @@ final class OutageServer: Sendable {
         host: String,
         on loop: EventLoop
     ) async throws(TransportError) -> OutageServer {
-        let capabilities = try transport.make(Endpoint("\(transport.name)://127.0.0.1:1"), loop).capabilities
+        let capabilities = try transport.make(Endpoint("\(transport.name)://127.0.0.1:1"), ConnectionContext(on: loop))
+            .capabilities
         var kind = Kind.broker
         if !capabilities.routesByTopic {
             var settings = SessionServer.Configuration()

@@ -15,7 +15,7 @@ struct SessionTransport: Transport {
 
     /// A transport to an endpoint whose scheme is that of the transport below.
     init(_ endpoint: Endpoint, over below: TransportDescriptor, on loop: EventLoop) throws(TransportError) {
-        var capabilities = try below.make(endpoint, loop).capabilities
+        var capabilities = try below.make(endpoint, ConnectionContext(on: loop)).capabilities
         capabilities.isReliable = true
         capabilities.isOrdered = true
         // The ping of the session belongs to the supervisor.
@@ -201,8 +201,8 @@ extension TransportDescriptor {
         descriptor.encryptedName = encryptedName.map { $0 + Self.sessionSuffix }
         (descriptor.cores, descriptor.annotate) = (nil, nil)
         (descriptor.decidesHandshakes, descriptor.answersClients) = (false, true)
-        descriptor.make = { (endpoint, loop) throws(TransportError) in
-            try SessionTransport(endpoint.withScheme(below.name), over: below, on: loop)
+        descriptor.make = { (endpoint, context) throws(TransportError) in
+            try SessionTransport(endpoint.withScheme(below.name), over: below, on: context.loop)
         }
         descriptor.serve = { (endpoint, loop, serving) async throws(TransportError) in
             guard let makeHandler = serving.makeHandler else {

@@ -64,7 +64,7 @@ final class Stage {
         where !endpoint.options.contains(where: { $0.name == option.name }) {
             endpoint.options.append(option)
         }
-        return try descriptor.make(endpoint, clientLoop)
+        return try descriptor.make(endpoint, ConnectionContext(on: clientLoop))
     }
 
     /// Why there is no connection of a transport, with the address of the server.

@@ -27,12 +27,12 @@ struct TransportMode: Sendable {
         var descriptor = base
         descriptor.name = name
         (descriptor.cores, descriptor.annotate) = (nil, nil)
-        descriptor.make = { (endpoint, loop) throws(TransportError) in
+        descriptor.make = { (endpoint, context) throws(TransportError) in
             var endpoint = endpoint
             // The endpoint of a server has its options.
             endpoint.options.removeAll { own in options.contains { $0.name == own.name } }
             endpoint.options += options
-            return try base.make(endpoint, loop)
+            return try base.make(endpoint, context)
         }
         if !serverOptions.isEmpty {
             descriptor.serve = { (endpoint, loop, serving) async throws(TransportError) in

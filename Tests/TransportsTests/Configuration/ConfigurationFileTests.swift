@@ -110,28 +110,27 @@ struct ConfigurationFileTests {
 
     @Test("WebSocket sends the headers, and other transports work beside it", .timeLimit(.minutes(5)))
     func headers() async throws {
-        let seen = Locked<[HTTPHeader]>([])
-        var registry = TransportRegistry.standard
-        var webSocket = TransportDescriptor.webSocket
-        let make = webSocket.make
-        webSocket.make = { (endpoint, loop) throws(TransportError) in
-            let pairs = endpoint.options.filter { $0.name == "header" }.map { $0.value.split(separator: ":") }
-            for pair in pairs { seen.withLock { try? $0.append(HTTPHeader(String(pair[0]), String(pair[1]))) } }
-            return try make(endpoint, loop)
-        }
-        registry.register(webSocket)
+        let seen = Locked<[String?]>([])
         let servers = [
-            try await EmbeddedServer.start("ws://127.0.0.1:0"), try await EmbeddedServer.start("tcp://127.0.0.1:0"),
+            try await EmbeddedServer.start(
+                "ws://127.0.0.1:0",
+                decide: { request in
+                    seen.withLock { $0.append(request.header("Authorization")) }
+                    return .accept
+                }
+            ),
+            try await EmbeddedServer.start("tcp://127.0.0.1:0"),
         ]
         let header = try HTTPHeader("Authorization", "Bearer x")
         let configuration = TransportConfiguration(endpoints: servers.map(\.endpoint), headers: [header])
-        for transport in try configuration.transports(from: registry) {
+        for transport in try configuration.transports() {
+            #expect(transport.endpoint.options.isEmpty)
             let connection = try await transport.connect(timeout: .seconds(10))
             #expect(await connection.send(Payload(text: "hello")).isSuccess)
             #expect(try await connection.receive()?.bytes == Array("hello".utf8))
             await connection.close()
         }
-        #expect(seen.withLock { $0 } == [header])
+        #expect(seen.withLock { $0 } == ["Bearer x"])
         for server in servers { await server.stop() }
     }
 

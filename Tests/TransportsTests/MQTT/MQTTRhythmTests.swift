@@ -92,27 +92,43 @@ struct MQTTRhythmTests {
 
     @Test("A supervisor sets the keepalive of its connections unless their URL sets it")
     func paced() throws {
-        func options(_ url: String, _ change: (inout KeepaliveConfiguration) -> Void) throws -> [String] {
+        func configuration(
+            _ url: String,
+            _ change: (inout KeepaliveConfiguration) -> Void = { _ in }
+        ) throws -> MQTTConfiguration {
             var keepalive = KeepaliveConfiguration()
             change(&keepalive)
-            return TransportDescriptor.mqtt.pace(try Endpoint(url), keepalive).options.map { "\($0.name)=\($0.value)" }
+            let endpoint = try Endpoint(url)
+            let settings = try MQTTClientSettings.list.read(endpoint, ignoring: []) {
+                $0.prepare(ConnectionContext(keepalive: keepalive))
+            }
+            return try settings.configuration(endpoint, rhythm: .seconds(60))
         }
-        #expect(try options("mqtt://h") { _ in } == [])
-        #expect(try options("mqtt://h") { $0.interval = .seconds(180) } == ["keepalive-interval=180000ms"])
-        #expect(try options("mqtt://h") { $0.interval = .off } == ["keep-alive=0"])
-        #expect(try options("mqtt://h") { $0.adaptive = AdaptiveKeepaliveConfiguration() } == ["keep-alive=0"])
-        #expect(try options("mqtt://h") { $0.timeout = .seconds(3) } == ["ping-timeout=3000ms"])
-        let own = "mqtt://h/?keep-alive=9&ping-timeout=2s"
-        let changed = try options(own) {
+        #expect(try configuration("mqtt://h").keepAlive == 80)
+        let slow = try configuration("mqtt://h") { $0.interval = .seconds(180) }
+        #expect(slow.keepaliveInterval == .seconds(180) && slow.keepAlive == 240)
+        #expect(try configuration("mqtt://h") { $0.interval = .off }.keepAlive == 0)
+        #expect(try configuration("mqtt://h") { $0.adaptive = AdaptiveKeepaliveConfiguration() }.keepAlive == 0)
+        #expect(try configuration("mqtt://h") { $0.timeout = .seconds(3) }.pingTimeout == .seconds(3))
+        #expect(try configuration("mqtt://h").pingTimeout == MQTTConfiguration().pingTimeout)
+        let own = try configuration("mqtt://h/?keep-alive=9&ping-timeout=2s") {
             $0.interval = .off
             $0.timeout = .seconds(3)
         }
-        #expect(changed == ["keep-alive=9", "ping-timeout=2s"])
-        for descriptor in TransportRegistry.available.transports {
-            var keepalive = KeepaliveConfiguration()
-            (keepalive.interval, keepalive.timeout) = (.seconds(180), .seconds(3))
-            let endpoint = Endpoint(scheme: descriptor.name, host: "h")
-            _ = try descriptor.make(descriptor.pace(endpoint, keepalive), .shared)
-        }
+        #expect(own.keepAlive == 9 && own.keepaliveInterval == nil && own.pingTimeout == .seconds(2))
+        let interval = try configuration("mqtt://h/?keepalive-interval=7s") { $0.interval = .seconds(180) }
+        #expect(interval.keepaliveInterval == .seconds(7) && interval.keepAlive == 10)
+    }
+
+    @Test("Every transport accepts the keepalive of a supervisor", arguments: TransportRegistry.available.transports)
+    func accepted(transport: TransportDescriptor) throws {
+        var keepalive = KeepaliveConfiguration()
+        (keepalive.interval, keepalive.timeout) = (.seconds(180), .seconds(3))
+        let endpoint = Endpoint(scheme: transport.name, host: "h")
+        let context = ConnectionContext(headers: [try HTTPHeader("X", "1")], keepalive: keepalive)
+        let made = try TransportRegistry.available.transport(for: endpoint, in: context)
+        #expect(made.endpoint == endpoint && made.endpoint.options.isEmpty)
+        guard made.capabilities.routesByTopic else { return }
+        #expect(made.capabilities.keepaliveInterval == .seconds(180))
     }
 }

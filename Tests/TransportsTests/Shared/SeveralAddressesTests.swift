@@ -41,7 +41,7 @@ struct SeveralAddressesTests {
         timeout: Duration = .seconds(2)
     ) async throws -> any Connection {
         let descriptor = try TransportRegistry.standard.transport(named: endpoint.scheme)
-        return try await descriptor.make(endpoint, loop).connect(timeout: timeout)
+        return try await descriptor.make(endpoint, ConnectionContext(on: loop)).connect(timeout: timeout)
     }
 
     @Test(

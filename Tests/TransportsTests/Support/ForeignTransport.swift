@@ -9,8 +9,8 @@ extension TransportDescriptor {
         defaultPort: 9401,
         clientSettings: tcp.clientSettings,
         serverSettings: tcp.serverSettings,
-        make: { (endpoint, loop) throws(TransportError) in
-            ForeignTransport(inner: try tcp.make(endpoint, loop))
+        make: { (endpoint, context) throws(TransportError) in
+            ForeignTransport(inner: try tcp.make(endpoint, context))
         },
         serve: { (endpoint, loop, serving) async throws(TransportError) in
             ForeignListener(try await tcp.serve(endpoint, loop, serving))

@@ -25,7 +25,8 @@ struct DeflateOptionsTests {
 
     /// The extensions that a client offers for its URL.
     private static func offer(_ query: String, _ descriptor: TransportDescriptor = standard) throws -> [String] {
-        let transport = try descriptor.make(try Endpoint("ws://host/?\(query)"), .shared) as? StreamTransport
+        let transport =
+            try descriptor.make(try Endpoint("ws://host/?\(query)"), ConnectionContext()) as? StreamTransport
         var client = WebSocketHarness(try #require(transport?.makeCore() as? WebSocketCore))
         client.start()
         return extensions(in: client.takeOutput())

@@ -168,7 +168,7 @@ extension Redirection {
 
 extension Endpoint {
     /// The origin of the endpoint (RFC 6454, section 4).
-    fileprivate var origin: String {
+    package var origin: String {
         let port = port ?? (scheme == "wss" ? 443 : 80)
         return "\(scheme)://\(host.lowercased()):\(port)"
     }

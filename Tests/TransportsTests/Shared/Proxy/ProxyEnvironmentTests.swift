@@ -121,13 +121,14 @@ struct ProxyEnvironmentTests {
                 let core = try FramedTCPCore(TCPConfiguration())
                 return { core }
             },
+            prepare: { _, _ in },
             keepsCookies: { false },
             redirect: StreamVariant.nowhere,
             environment: ProxyEnvironment { ["ALL_PROXY": "socks5://ann:secret@127.0.0.1:\(proxy.port)"][$0] }
         )
         var endpoint = server.endpoint
         endpoint.options = [.init(name: "proxy", value: "environment")]
-        let connection = try await recipes.make(endpoint, .shared).connect(timeout: .seconds(60))
+        let connection = try await recipes.make(endpoint, ConnectionContext()).connect(timeout: .seconds(60))
         #expect(proxy.count == 1)
         await connection.close()
         await server.close()
