@@ -65,11 +65,30 @@ package struct Outbox: Sendable {
         var isAwaited: Bool { payload != nil && !isReported }
 
         /// Records that it is handed to a connection, for the first time or again.
-        fileprivate mutating func hand(to connection: Int, at now: Instant) {
+        fileprivate mutating func hand(to connection: Int, at now: Instant) -> Handed {
             isRepeated = !isUnsent
             mayHaveLeft = isRepeated
             handedTo = payload == nil ? 0 : connection
             sentAt = now
+            return Handed(id: id, payload: payload, isRepeated: isRepeated, sequence: sequence)
+        }
+
+        /// Returns what is needed of it after its removal. It is `mutating` so that the entry is read in its place and not
+        /// copied.
+        fileprivate mutating func removed() -> Removed {
+            Removed(
+                id: id,
+                isUnsent: !mayHaveLeft && handedTo == 0,
+                isRepeated: isRepeated,
+                isAwaited: payload != nil && !isReported
+            )
+        }
+
+        /// Drops its payload, and returns the number of bytes.
+        fileprivate mutating func dropPayload() -> Int {
+            guard let bytes = payload?.bytes.count else { return 0 }
+            payload = nil
+            return bytes
         }
 
         /// Records the outcome that a connection has reported.
@@ -81,6 +100,17 @@ package struct Outbox: Sendable {
         }
     }
 
+    /// A message as a connection gets it.
+    package struct Handed: Sendable {
+        package let id: MessageID
+        /// `nil` if the message was given up.
+        package let payload: Payload?
+        /// Whether a connection was handed it before.
+        package let isRepeated: Bool
+        /// Its sequence number in the session; 0 if it has none.
+        package let sequence: UInt64
+    }
+
     /// The few properties of a removed message that are needed afterwards. A copy of the whole entry would cost more.
     package struct Removed: Sendable {
         package let id: MessageID
@@ -90,13 +120,6 @@ package struct Outbox: Sendable {
         let isRepeated: Bool
         /// See ``Entry``.
         let isAwaited: Bool
-
-        fileprivate init(_ entry: borrowing Entry) {
-            id = entry.id
-            isUnsent = entry.isUnsent
-            isRepeated = entry.isRepeated
-            isAwaited = entry.isAwaited
-        }
 
         /// Reports the outcome to its caller, unless one was reported before.
         func finish(_ outcome: SendOutcome, _ actions: inout [SupervisorAction]) {
@@ -153,6 +176,9 @@ package struct Outbox: Sendable {
         return nil
     }
 
+    /// The time at which a message that is given now ends in `.expired`.
+    func expiry(from now: Instant) -> Instant? { configuration.maximumAge.map { now.advanced(by: $0) } }
+
     package func hasRoom(for size: Int) -> Bool {
         count < configuration.maximumCount && bytes + size <= configuration.maximumBytes
     }
@@ -175,23 +201,22 @@ package struct Outbox: Sendable {
         return displaced.map { .acceptedInPlaceOf($0) } ?? .accepted
     }
 
-    /// Marks the next message that was not handed to a connection as handed over, and returns its position.
+    /// Returns the next message that was not handed to a connection, and marks it as handed over.
     ///
     /// - Parameters:
     ///   - connection: The connection that gets it.
     ///   - now: The current time.
     ///   - sequence: The sequence number that it gets if it has none yet; 0 outside sessions.
-    package mutating func handNext(to connection: Int, at now: Instant, sequence: UInt64) -> Int? {
+    package mutating func handNext(to connection: Int, at now: Instant, sequence: UInt64) -> Handed? {
         guard hasUnsent else { return nil }
         let position = sentCount
         sentCount += 1
         if sequence != 0, entries[head + position].sequence == 0 { entries[head + position].sequence = sequence }
-        entries[head + position].hand(to: connection, at: now)
-        return position
+        return entries[head + position].hand(to: connection, at: now)
     }
 
     /// Records that the message at `position` is handed to a connection again.
-    mutating func handAgain(_ position: Int, to connection: Int, at now: Instant) {
+    mutating func handAgain(_ position: Int, to connection: Int, at now: Instant) -> Handed {
         entries[head + position].hand(to: connection, at: now)
     }
 
@@ -207,8 +232,7 @@ package struct Outbox: Sendable {
 
     /// Drops the payload of the message at `position`. Its sequence number is still needed.
     mutating func giveUp(_ position: Int) {
-        bytes -= entries[head + position].size
-        entries[head + position].payload = nil
+        bytes -= entries[head + position].dropPayload()
     }
 
     /// Returns the position of the message, counted from the oldest.
@@ -224,11 +248,10 @@ package struct Outbox: Sendable {
     /// Removes the message at `position`.
     @discardableResult
     package mutating func remove(at position: Int) -> Removed {
-        let removed = Removed(entries[head + position])
-        bytes -= entries[head + position].size
+        let removed = entries[head + position].removed()
+        bytes -= entries[head + position].dropPayload()
         if position < sentCount { sentCount -= 1 }
         if position == 0 {
-            entries[head].payload = nil
             head += 1
             if head == entries.count {
                 // A server has an outbox for each session, so a large one releases its memory.

@@ -69,6 +69,11 @@ package struct SessionReceiver: Sendable {
         return .new
     }
 
+    /// Starts to receive from number one again.
+    mutating func restart() {
+        self = SessionReceiver(earlyLimit: earlyLimit)
+    }
+
     /// Drops the early messages, because the connection has ended. All unacknowledged messages are sent again on the
     /// next one.
     package mutating func forgetEarly() {

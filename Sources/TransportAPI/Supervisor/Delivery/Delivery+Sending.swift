@@ -1,0 +1,133 @@
+// How messages are sent.
+
+extension Delivery {
+    /// Puts a message into the outbox, or rejects it with a reason.
+    package mutating func submit(
+        _ id: MessageID,
+        _ payload: Payload,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        let size = payload.bytes.count
+        if attached.isTooLarge(size) {
+            return actions.append(.finish(id, .rejected(.tooLargeForPeer(size, attached.peerLimit))))
+        }
+        let expiry = outbox.expiry(from: now)
+        guard waiting.isEmpty else { return wait(id, payload, expiry, &actions) }
+        switch outbox.append(id, payload, expiry: expiry) {
+        case .accepted: actions.append(.accepted(id))
+        case .acceptedInPlaceOf(let oldest):
+            actions.append(.accepted(id))
+            actions.append(.finish(oldest, .rejected(.outboxFull)))
+        case .full: wait(id, payload, expiry, &actions)
+        case .tooLarge: actions.append(.finish(id, .rejected(tooLargeForOutbox(size))))
+        }
+        flush(at: now, &actions)
+    }
+
+    private mutating func wait(
+        _ id: MessageID,
+        _ payload: Payload,
+        _ expiry: Instant?,
+        _ actions: inout [SupervisorAction]
+    ) {
+        let size = payload.bytes.count
+        guard size <= outbox.maximumBytes else {
+            return actions.append(.finish(id, .rejected(tooLargeForOutbox(size))))
+        }
+        if !waiting.append(id, payload, expiry: expiry) { actions.append(.finish(id, .rejected(.outboxFull))) }
+    }
+
+    /// Hands messages to the connection, as many as the window allows.
+    package mutating func flush(at now: Instant, _ actions: inout [SupervisorAction]) {
+        admitWaiting(&actions)
+        let most = configuration.window
+        let window = blame.isSearching ? blame.window(most, oldest: outbox.isEmpty ? nil : outbox[0].id) : most
+        while attached.isOpen, !handover.isHolding, outbox.sentCount < window {
+            if refusesNext(at: now, &actions) { continue }
+            let sequence = style == .session ? numbers.next : 0
+            guard let message = outbox.handNext(to: attached.number, at: now, sequence: sequence) else { return }
+            numbers.sent(message.sequence)
+            transmit(message, &actions)
+            if attached.repeatsLosses { retransmission.sent(at: now) }
+        }
+    }
+
+    /// Ends the next message if it is larger than the peer accepts. It must not go out, because the peer would end the
+    /// connection. Returns whether there was such a message.
+    private mutating func refusesNext(at now: Instant, _ actions: inout [SupervisorAction]) -> Bool {
+        let next = outbox.sentCount
+        guard style == .session, outbox.hasUnsent, attached.isTooLarge(outbox[next].size) else { return false }
+        let error = TransportError.tooLargeForPeer(outbox[next].size, attached.peerLimit)
+        if outbox[next].isRemovable {
+            outbox.remove(at: next).finish(.rejected(error), &actions)
+        } else {
+            giveUp(next, outbox[next].isUnsent ? .rejected(error) : .unknown(error), at: now, &actions)
+        }
+        return true
+    }
+
+    /// Hands a message to the connection, or a skip frame if the message was given up.
+    private mutating func transmit(_ message: Outbox.Handed, _ actions: inout [SupervisorAction]) {
+        let (connection, id) = (attached.number, message.id)
+        guard let payload = message.payload else {
+            return actions.append(.transmit(connection, nil, SessionFrame.skip(message.sequence).payload))
+        }
+        handover.add(to: connection, completesSends: attached.completesSends)
+        switch style {
+        case .plain where message.isRepeated: actions.append(.complete(connection, id, payload, orSend: false))
+        case .plain: actions.append(.transmit(connection, id, payload))
+        case .session:
+            let frame = SessionFrame.message(message.sequence, payload).payload
+            actions.append(.transmit(connection, id, frame))
+        case .origin:
+            let frame = SessionFrame.origin(identity, id.number, payload).payload
+            // The receiver drops a message that arrives twice.
+            guard message.isRepeated, attached.completesSends else {
+                return actions.append(.transmit(connection, id, frame))
+            }
+            actions.append(.complete(connection, id, frame, orSend: true))
+        }
+    }
+
+    /// Hands the messages at these positions to the connection again.
+    mutating func sendAgain(_ positions: Range<Int>, at now: Instant, _ actions: inout [SupervisorAction]) {
+        for position in positions {
+            let message = outbox.handAgain(position, to: attached.number, at: now)
+            transmit(message, &actions)
+        }
+    }
+
+    private func tooLargeForOutbox(_ size: Int) -> TransportError {
+        let sentence =
+            "the message is larger than the whole outbox: it has \(size) bytes, and outbox.bytes is \(outbox.maximumBytes)"
+        return TransportError(.messageTooLarge, .open, "\(sentence); raise outbox.bytes, or send a smaller message")
+    }
+
+    /// Moves messages that wait into the outbox, as long as there is room.
+    private mutating func admitWaiting(_ actions: inout [SupervisorAction]) {
+        while let next = waiting.first, outbox.hasRoom(for: next.payload.bytes.count) || outbox.isEmpty {
+            waiting.removeFirst()
+            switch outbox.append(next.id, next.payload, expiry: next.expiry) {
+            case .accepted, .acceptedInPlaceOf: actions.append(.accepted(next.id))
+            case .full, .tooLarge:
+                actions.append(.finish(next.id, .rejected(tooLargeForOutbox(next.payload.bytes.count))))
+            }
+        }
+    }
+}
+
+extension TransportError {
+    static let outboxFull = TransportError(
+        .bufferFull,
+        .open,
+        "the outbox is full: send more slowly, or raise outbox.count and outbox.bytes"
+    )
+
+    /// The error of a message that is larger than the peer of the session accepts.
+    static func tooLargeForPeer(_ size: Int, _ limit: Int) -> TransportError {
+        let sentence =
+            "the message has \(size) bytes, but the peer accepts at most \(limit) in a message of the session"
+        return TransportError(.messageTooLarge, .open, "\(sentence): raise its max-message, or send a smaller one")
+    }
+}

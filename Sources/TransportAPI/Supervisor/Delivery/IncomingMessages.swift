@@ -1,0 +1,257 @@
+/// The receiving half of a conversation: what is given to the app, and what is acknowledged to the peer.
+package struct IncomingMessages: Sendable {
+    /// The room for received messages. Without it, the connection is still read, because the peer's acknowledgements
+    /// arrive between the messages. Over a connection that loses nothing, nothing is acknowledged then, so that the
+    /// peer's window limits the messages that arrive. Over a connection that loses messages, they are dropped, and the
+    /// peer repeats them.
+    private enum Room {
+        /// There is room.
+        case free
+        /// There is none. The peer may be owed an acknowledgement as soon as there is: one that was due, or one after
+        /// which it repeats the messages that were dropped.
+        case none(owesAcknowledgement: Bool)
+    }
+
+    package private(set) var receiver: SessionReceiver
+    /// The messages that the app was given and has not processed. `nil` while messages are acknowledged as soon as they
+    /// are received.
+    package private(set) var unprocessed: UnprocessedMessages?
+    private var overtaking: OvertakingFrames
+    private var marks = OriginMarks()
+    private var room = Room.free
+    /// The last sequence number that was acknowledged to the peer.
+    private var lastConfirmed: UInt64 = 0
+
+    /// - Parameter earlyLimit: The memory of the early messages, and of the frames before the welcome, in bytes.
+    init(earlyLimit: Int) {
+        receiver = SessionReceiver(earlyLimit: earlyLimit)
+        overtaking = OvertakingFrames(limit: earlyLimit)
+    }
+
+    /// The memory of the buffered messages, in bytes.
+    var bufferedBytes: Int { receiver.earlyBytes + overtaking.bytes }
+
+    /// The number up to which all messages of the session were received, and processed if the app acknowledges them.
+    var processed: UInt64 { unprocessed?.firstSequence.map { $0 - 1 } ?? receiver.received }
+
+    private var isTaking: Bool {
+        if case .free = room { true } else { false }
+    }
+
+    // MARK: The connection
+
+    /// Drops what only the connection could complete, because it has ended.
+    mutating func ended(_ attached: AttachedConnection) {
+        receiver.forgetEarly()
+        if attached.style != .session { forgetUnprocessed() }
+    }
+
+    /// Drops the unprocessed messages, because the connection that could acknowledge them has ended. The next
+    /// connection brings them again.
+    mutating func forgetUnprocessed() {
+        if let unacknowledged = unprocessed?.removeAll() { marks.forgetGiven(unacknowledged) }
+    }
+
+    /// Starts to receive from number one again.
+    mutating func restart() {
+        unprocessed?.removeAll()
+        receiver.restart()
+        lastConfirmed = 0
+        if !isTaking { room = .none(owesAcknowledgement: false) }
+    }
+
+    /// Keeps a frame that has arrived before the welcome.
+    mutating func keepOvertaking(_ frame: SessionFrame) throws(TransportError) {
+        try overtaking.keep(frame)
+    }
+
+    /// Removes the frames that have arrived before the welcome.
+    @discardableResult
+    mutating func takeOvertaking() -> [SessionFrame] {
+        overtaking.takeAll()
+    }
+
+    // MARK: Acknowledgements
+
+    /// From now on the app acknowledges each message after it has processed it.
+    mutating func acknowledgeAfterProcessing() {
+        if unprocessed == nil { unprocessed = UnprocessedMessages() }
+    }
+
+    /// Records whether there is room for received messages.
+    mutating func taking(
+        _ isTaking: Bool,
+        over attached: AttachedConnection,
+        _ actions: inout [SupervisorAction]
+    ) {
+        var owesAcknowledgement = false
+        if case .none(owesAcknowledgement: true) = room { owesAcknowledgement = true }
+        room = isTaking ? .free : .none(owesAcknowledgement: owesAcknowledgement)
+        if owesAcknowledgement { acknowledge(over: attached, &actions) }
+    }
+
+    /// Returns the acknowledgement in a hello, a welcome or a frame: the last number of the processed messages.
+    mutating func tellReceived() -> UInt64 {
+        lastConfirmed = processed
+        return lastConfirmed
+    }
+
+    /// Acknowledges the processed messages to the peer, now or as soon as there is room.
+    private mutating func acknowledge(over attached: AttachedConnection, _ actions: inout [SupervisorAction]) {
+        if !isTaking {
+            guard attached.isLossy else { return room = .none(owesAcknowledgement: true) }
+            guard attached.isOpen, attached.style == .session else { return room = .none(owesAcknowledgement: false) }
+        }
+        guard attached.isOpen, attached.style == .session else { return }
+        actions.append(.transmit(attached.number, nil, SessionFrame.acknowledge(tellReceived()).payload))
+    }
+
+    /// Records that the app has processed the message of this key, or has released it without processing it.
+    mutating func processed(
+        _ key: UInt64,
+        isAbandoned: Bool,
+        over attached: AttachedConnection,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard let (mark, released) = unprocessed?.settle(key, isAbandoned: isAbandoned) else {
+            return marks.settleLate(key, isAbandoned: isAbandoned)
+        }
+        if let mark, !isAbandoned { marks.receive(mark) }
+        if attached.style == .session {
+            if processed > lastConfirmed { acknowledge(over: attached, &actions) }
+        } else {
+            confirm(released, over: attached, &actions)
+        }
+    }
+
+    private func confirm(_ count: Int, over attached: AttachedConnection, _ actions: inout [SupervisorAction]) {
+        guard count > 0, attached.isOpen, attached.style != .session else { return }
+        actions.append(.confirm(connection: attached.number, count))
+    }
+
+    // MARK: Messages
+
+    /// Gives the app a message.
+    mutating func give(
+        _ payload: Payload,
+        sequence: UInt64 = 0,
+        mark: OriginFilter.Mark? = nil,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard let key = unprocessed?.add(sequence: sequence, mark: mark, at: now) else {
+            return actions.append(.deliver(payload))
+        }
+        if let mark { marks.give(mark) }
+        actions.append(.deliverUnprocessed(key, payload))
+    }
+
+    /// Gives a message of another client of a broker to the app, unless it has arrived before.
+    mutating func giveUnlessRepeated(
+        _ sender: SessionID,
+        _ sequence: UInt64,
+        _ payload: Payload,
+        over attached: AttachedConnection,
+        at now: Instant,
+        using random: inout RandomSource,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard let mark = marks.mark(sender, sequence, payload, using: &random) else {
+            actions.append(.note(.duplicate))
+            return leaveOut(over: attached, at: now, &actions)
+        }
+        if unprocessed == nil { marks.receive(mark) }
+        give(payload, mark: mark, at: now, &actions)
+    }
+
+    /// Counts a message of the connection that is not given to the app.
+    mutating func leaveOut(
+        over attached: AttachedConnection,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        // In a session it has no number, so there is nothing to acknowledge.
+        guard attached.style != .session, let released = unprocessed?.addProcessed(at: now) else { return }
+        confirm(released, over: attached, &actions)
+    }
+
+    /// Takes a message of a session, or a skip frame if `payload` is `nil`.
+    ///
+    /// - Throws: `.protocolViolation` if the peer has sent more than the window allows, and `.resourcesExhausted` if a
+    ///   message that no connection repeats has no room.
+    mutating func take(
+        _ sequence: UInt64,
+        _ payload: Payload?,
+        over attached: AttachedConnection,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) throws(TransportError) {
+        if let payload {
+            try checkWindow(sequence)
+            if let key = unprocessed?.giveAgain(sequence, at: now) {
+                return actions.append(.deliverUnprocessed(key, payload))
+            }
+            // There is no room, and the peer repeats the message.
+            if attached.isLossy, !isTaking, sequence > receiver.received {
+                return room = .none(owesAcknowledgement: true)
+            }
+        }
+        let verdict = try receive(sequence, payload, at: now, &actions)
+        switch verdict {
+        case .new: break
+        case .duplicate: actions.append(.note(.duplicate))
+        // A connection that loses messages brings the message again.
+        case .noRoom where attached.isLossy: return
+        // A reliable connection does not. The next connection brings all messages again, in order.
+        case .noRoom: throw .tooMuchEarly
+        }
+        // Messages that the app has not processed are acknowledged later.
+        if verdict == .new, unprocessed != nil, processed <= lastConfirmed { return }
+        acknowledge(over: attached, &actions)
+    }
+
+    /// Checks that the peer's window allows a message of this number.
+    ///
+    /// - Throws: `.protocolViolation` if no window is so large.
+    private func checkWindow(_ sequence: UInt64) throws(TransportError) {
+        guard sequence <= lastConfirmed || sequence - lastConfirmed <= SessionReceiver.window else {
+            throw .envelope("the peer sent more messages than the window allows without an acknowledgement")
+        }
+    }
+
+    private mutating func receive(
+        _ sequence: UInt64,
+        _ payload: Payload?,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) throws(TransportError) -> SessionReceiver.Verdict {
+        guard unprocessed != nil else {
+            return try receiver.receive(sequence, payload) { actions.append(.deliver($1)) }
+        }
+        var given: [(sequence: UInt64, payload: Payload)] = []
+        let verdict = try receiver.receive(sequence, payload) { given.append(($0, $1)) }
+        for message in given { give(message.payload, sequence: message.sequence, at: now, &actions) }
+        return verdict
+    }
+
+    // MARK: Time
+
+    /// The time at which ``remind(at:every:_:)`` must be called.
+    func reminder(every interval: Duration) -> Instant? {
+        unprocessed?.reminder(every: interval)
+    }
+
+    /// Reminds the app of messages that it has had for `interval` without acknowledging them.
+    mutating func remind(at now: Instant, every interval: Duration, _ actions: inout [SupervisorAction]) {
+        guard let held = unprocessed?.remind(at: now, every: interval) else { return }
+        actions.append(.note(.unacknowledged(held)))
+    }
+}
+
+extension TransportError {
+    static let tooMuchEarly = TransportError(
+        .resourcesExhausted,
+        .open,
+        "more early messages arrived than the message buffer holds"
+    )
+}
