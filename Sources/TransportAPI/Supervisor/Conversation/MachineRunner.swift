@@ -11,7 +11,7 @@ final class MachineRunner {
     /// The close of the last connection that was closed. It returns the number of undelivered bytes.
     private(set) var closing: Task<Int, Never>?
     private let queue = ActionQueue()
-    private let timer: DeadlineTimer
+    let timer: DeadlineTimer
 
     init(_ configuration: SupervisorConfiguration, _ outgoing: PendingSends, on runtime: any SupervisorRuntime) {
         self.runtime = runtime
@@ -57,12 +57,8 @@ final class MachineRunner {
         }
     }
 
-    /// Lets `act` handle the deadline when it has come, with the signs of life of the connection of this number.
-    func arm(_ deadline: Instant?, watching connection: Int, _ act: @escaping (ConversationEvent) -> Void) {
-        timer.arm(deadline) { [self] in
-            act(.deadlineReached(handles[connection]?.readSignsOfLife() ?? SignsOfLife()))
-        }
-    }
+    /// The signs of life of the connection of this number, which the machine needs at its deadline.
+    func readSignsOfLife(of connection: Int) -> SignsOfLife { handles[connection]?.readSignsOfLife() ?? SignsOfLife() }
 
     /// A connection has opened.
     func opened(_ handle: ConnectionHandle) {

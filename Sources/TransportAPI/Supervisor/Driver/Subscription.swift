@@ -96,6 +96,12 @@ extension Subscription.Place {
     @specialized(where Element == Payload)
     @usableFromInline
     func next(into element: inout Element?, _ isolation: isolated (any Actor)?) async {
+        await fill(&element, isolation)
+    }
+
+    // Not a part of `next`: there the type of the optional would be looked up for each message.
+    @inline(never)
+    private func fill(_ element: inout Element?, _ isolation: isolated (any Actor)?) async {
         if let here = buffer.here, let next = here.next(listener.value.entry(in: here)) {
             element = next
         } else {

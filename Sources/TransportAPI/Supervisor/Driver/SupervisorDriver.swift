@@ -136,7 +136,11 @@ final class SupervisorDriver: ConnectionDelegate {
         }
         if intake.isAcknowledgedByApp { intake.unprocessedCount = machine.link.unprocessedCount }
         // Most messages have ended by then, and their deadlines with them.
-        if isOutermost { runner.arm(machine.deadline, watching: machine.connection) { [self] in handle($0) } }
+        if isOutermost { runner.timer.arm(machine.deadline) { [self] in deadlineReached() } }
+    }
+
+    private func deadlineReached() {
+        handle(.deadlineReached(runner.readSignsOfLife(of: machine.connection)))
     }
 
     /// Performs an action of a client. Returns `false` if a server performs it too.

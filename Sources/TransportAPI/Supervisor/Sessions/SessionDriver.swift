@@ -56,7 +56,9 @@ final class SessionDriver: ConnectionDelegate {
 
     private func performAll() {
         if runner.performAll(for: self, perform) {
-            runner.arm(machine.deadline, watching: machine.connection) { [self] in handle($0) }
+            runner.timer.arm(machine.deadline) { [self] in
+                handle(.deadlineReached(runner.readSignsOfLife(of: machine.connection)))
+            }
         }
         if intake.isAcknowledgedByApp { intake.unprocessedCount = machine.link.unprocessedCount }
         bufferChanged()
