@@ -105,7 +105,7 @@ struct MQTTClientSettings: Sendable {
 
     private static let usualWindows = {
         let usual = MQTTConfiguration()
-        return "\(usual.maximumInFlight), of which \(usual.maximumExactlyOnceInFlight) of QoS 2"
+        return "\(usual.maximumInFlight); \(usual.maximumExactlyOnceInFlight) of them at QoS 2"
     }()
 
     /// Takes over what a context says, which the options of a URL replace.

@@ -1,7 +1,7 @@
 /// Performs the actions of a state machine: the part of a driver that is alike for both sides of a conversation. It has
 /// the conversation's open connections, its messages in both directions, and its timer. Lives on its driver's runtime.
 ///
-/// The driver passes an event to its machine, which appends to ``actions``, and then calls ``performAll(_:)``.
+/// The driver passes an event to its machine, which appends to ``actions``, and then calls ``performAll(for:_:)``.
 final class MachineRunner {
     let runtime: any SupervisorRuntime
     let intake: Intake
