@@ -1,57 +1,37 @@
 import Foundation
 
-/// The program: its commands, and the choice of one by the command line.
+/// The program: the choice of a command by the command line.
 struct Program: Sendable {
-    /// One command, whose function returns the exit status.
-    struct Entry: Sendable {
-        var command: Command
-        /// Whether the command checks ``Interruption`` and then ends early with its report. Ctrl-C ends any other command at
-        /// once.
-        var isInterruptible = true
-        /// Throws a ``UsageError``, or a ``SystemFailure`` if the command failed.
-        var run: @Sendable (Options) throws -> Int32
-    }
-
     let vocabulary: Vocabulary
-    private let entries: [Entry]
 
-    /// A program of these commands, the first of which is the default, for these transports and codecs.
-    init(
-        _ entries: [Entry],
-        transports: [String],
-        defaultTransports: [String],
-        local: [String] = [],
-        modes: [String] = [],
-        codecs: [String]
-    ) {
-        self.entries = entries
-        vocabulary = Vocabulary(
-            commands: entries.map(\.command),
-            transports: transports,
-            defaultTransports: defaultTransports,
-            codecs: codecs,
-            local: local,
-            modes: modes
-        )
-    }
-
-    /// Runs the command in the words after the program's name, and returns the exit status. The status of an interrupted
+    /// Does what the words after the program's name request, and returns the exit status. The status of an interrupted
     /// command is that of its signal.
     func run(_ words: [String]) -> Int32 {
-        do {
-            var options = try OptionParser(vocabulary: vocabulary).parse(words)
-            if options.wantsHelp || options.wantsVersion {
-                let help = HelpText.make(vocabulary, command: options.helpTopic)
-                try ReportTarget().write(options.wantsHelp ? help : "imbench \(version)\n")
-                return ExitStatus.good
+        status {
+            switch try OptionParser(vocabulary: vocabulary).parse(words) {
+            case .help(let topic): try ReportTarget().write(HelpText.make(vocabulary, command: topic))
+            case .version: try ReportTarget().write("imbench \(version)\n")
+            case .run(let command): return run(command)
             }
-            // A process with threads cannot move.
-            if !options.networks.isEmpty { try NetworkLab.isolateProcess() }
-            if options.command == .heartbeat { options.heartbeat.refusal = NetworkLab.refusal() }
-            guard let entry = entries.first(where: { $0.command == options.command }) else { return ExitStatus.usage }
-            if entry.isInterruptible { Interruption.listen() } else { Interruption.ignoreBrokenPipes() }
-            let status = try entry.run(options)
+            return ExitStatus.good
+        }
+    }
+
+    /// Runs a command, and returns the exit status.
+    func run<Given: RunnableCommand>(_ given: Given) -> Int32 {
+        status {
+            var command = given
+            try command.prepare()
+            if Given.command.isInterruptible { Interruption.listen() } else { Interruption.ignoreBrokenPipes() }
+            let status = try command.run()
             return Interruption.status ?? status
+        }
+    }
+
+    /// The status of a body, whose error is reported.
+    private func status(_ body: () throws -> Int32) -> Int32 {
+        do {
+            return try body()
         } catch let error as UsageError {
             remark(error.message)
             return ExitStatus.usage

@@ -20,14 +20,22 @@ public struct Setting<Target>: Sendable {
     public let allowed: String
     /// The effect of the setting, in one line.
     public let meaning: String
+    /// The name of its value in the help of a command; `nil` for a switch, which has no value there.
+    package let placeholder: String?
     /// The allowed words, if its value is one of a few.
-    let words: [String]
+    package let words: [String]
+    /// Whether it may occur more than once.
+    package let isRepeatable: Bool
+    /// The description of a default without a text.
+    package let absent: String
     /// The rows of the object that is its value, with names relative to this setting. Most values are no objects.
     let inner: [SettingRow]
     /// Returns the text of the value in `target`, as in a file.
     let shown: @Sendable (Target) -> String
-    /// Reads the values with this name into the target. There is more than one only if an option of a URL is repeated.
-    fileprivate let apply: @Sendable (inout Target, [ConfigurationValue]) throws(TransportError) -> Void
+    /// Returns the text that is read as the value in `target`; `nil` if there is none.
+    package let text: @Sendable (Target) -> String?
+    /// Reads the values with this name into the target. There is more than one only if an option is repeated.
+    package let apply: @Sendable (inout Target, [ConfigurationValue]) throws(TransportError) -> Void
 
     /// Declares a setting that may occur once.
     ///
@@ -42,7 +50,8 @@ public struct Setting<Target>: Sendable {
         _ property: WritableKeyPath<Target, Value> & Sendable,
         _ meaning: String
     ) {
-        self.init(name, format, meaning, shown: { format.shown($0[keyPath: property]) }) {
+        let shown: @Sendable (Target) -> String = { format.shown($0[keyPath: property]) }
+        self.init(name, format, meaning, shown: shown, text: { format.text($0[keyPath: property]) }) {
             (target, values) throws(TransportError) in
             guard values.count <= 1 else {
                 throw .configuration(name, "occurs \(values.count) times; once is allowed")
@@ -51,16 +60,18 @@ public struct Setting<Target>: Sendable {
         }
     }
 
-    /// Declares a setting that may be repeated in a URL. Its values replace those that are the default.
+    /// Declares a setting that may be repeated in a URL or a command line. Its values replace those that are the default.
     ///
     /// - Parameters:
     ///   - name: The name: lower-case words, joined by hyphens.
     ///   - format: The allowed values of each occurrence.
+    ///   - limit: The largest number of occurrences. No limit by default.
     ///   - property: The property that it sets. The values that it has in the target are the default.
     ///   - meaning: The effect in one line, without the default and the allowed values.
     public init<Value>(
         _ name: String,
         each format: SettingFormat<Value>,
+        atMost limit: Int = .max,
         _ property: WritableKeyPath<Target, [Value]> & Sendable,
         _ meaning: String
     ) {
@@ -68,7 +79,15 @@ public struct Setting<Target>: Sendable {
             let values = target[keyPath: property]
             return values.isEmpty ? format.absent : values.map(format.shown).joined(separator: ", ")
         }
-        self.init(name, format, meaning, shown: shown) { (target, values) throws(TransportError) in
+        let text: @Sendable (Target) -> String? = { target in
+            let texts = target[keyPath: property].compactMap(format.text)
+            return texts.isEmpty ? nil : texts.joined(separator: "; ")
+        }
+        self.init(name, format, meaning, isRepeatable: true, shown: shown, text: text) {
+            (target, values) throws(TransportError) in
+            if values.count > limit {
+                throw values[limit].failure("occurs \(values.count) times; allowed are at most \(limit)")
+            }
             var read: [Value] = []
             for value in values { read.append(try format.read(value)) }
             target[keyPath: property] = read
@@ -79,18 +98,23 @@ public struct Setting<Target>: Sendable {
         _ name: String,
         _ format: SettingFormat<Value>,
         _ meaning: String,
+        isRepeatable: Bool = false,
         shown: @escaping @Sendable (Target) -> String,
+        text: @escaping @Sendable (Target) -> String?,
         apply: @escaping @Sendable (inout Target, [ConfigurationValue]) throws(TransportError) -> Void
     ) {
-        (self.name, self.meaning, self.shown, self.apply) = (name, meaning, shown, apply)
+        (self.name, self.meaning, self.shown, self.text, self.apply) = (name, meaning, shown, text, apply)
         (allowed, words, inner) = (format.allowed, format.words, format.inner)
+        (placeholder, absent, self.isRepeatable) = (format.placeholder, format.absent, isRepeatable)
     }
 
     /// A setting of a part, as a setting of the whole.
-    fileprivate init<Part>(_ setting: Setting<Part>, at part: WritableKeyPath<Target, Part> & Sendable) {
+    package init<Part>(_ setting: Setting<Part>, at part: WritableKeyPath<Target, Part> & Sendable) {
         (name, allowed, meaning) = (setting.name, setting.allowed, setting.meaning)
         (words, inner) = (setting.words, setting.inner)
+        (placeholder, absent, isRepeatable) = (setting.placeholder, setting.absent, setting.isRepeatable)
         shown = { setting.shown($0[keyPath: part]) }
+        text = { setting.text($0[keyPath: part]) }
         apply = { (target, values) throws(TransportError) in try setting.apply(&target[keyPath: part], values) }
     }
 
@@ -145,7 +169,7 @@ public struct SettingList<Target: Sendable>: Sendable {
     }
 
     /// Returns the list with further settings of the same target at its end.
-    func adding(_ more: [Setting<Target>]) -> Self {
+    package func adding(_ more: [Setting<Target>]) -> Self {
         var list = self
         list.settings += more
         return list

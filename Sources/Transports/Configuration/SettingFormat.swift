@@ -8,6 +8,8 @@ import TransportAPI
 public struct SettingFormat<Value>: Sendable {
     /// The allowed values, for errors and tables.
     package var allowed: String
+    /// The name of the value in the help of a command: "TIME". `nil` for a switch, which has no value there.
+    package var placeholder: String? = "VALUE"
     /// The allowed words, if the value is one of a few. An error suggests the nearest one.
     package var words: [String] = []
     /// The rows of the object that is the value. Most values are no objects.
@@ -85,6 +87,7 @@ public struct SettingFormat<Value>: Sendable {
     ) -> SettingFormat<Value?> {
         SettingFormat<Value?>(
             allowed: alternative.map { "\(allowed), or \($0)" } ?? allowed,
+            placeholder: placeholder,
             words: words,
             inner: inner,
             bare: bare,
@@ -106,13 +109,26 @@ public struct SettingFormat<Value>: Sendable {
     ///
     /// - Parameters:
     ///   - convert: Returns the value, or `nil` if it is not allowed.
-    ///   - back: Returns the value that is converted to this one.
+    ///   - back: Returns the value that is converted to this one; `nil` if there is none.
     public func map<Other>(
         _ convert: @escaping @Sendable (Value) -> Other?,
-        back: @escaping @Sendable (Other) -> Value
+        back: @escaping @Sendable (Other) -> Value?
+    ) -> SettingFormat<Other> {
+        converted({ (value) throws(TransportError) in convert(value) }, back: back)
+    }
+
+    /// Returns a format with the same texts for values of another type, whose errors `convert` describes in its own words.
+    ///
+    /// - Parameters:
+    ///   - convert: Returns the value, or `nil` if it is not allowed.
+    ///   - back: Returns the value that is converted to this one; `nil` if there is none.
+    package func converted<Other>(
+        _ convert: @escaping @Sendable (Value) throws(TransportError) -> Other?,
+        back: @escaping @Sendable (Other) -> Value?
     ) -> SettingFormat<Other> {
         SettingFormat<Other>(
             allowed: allowed,
+            placeholder: placeholder,
             words: words,
             bare: bare,
             advice: advice,
@@ -120,12 +136,27 @@ public struct SettingFormat<Value>: Sendable {
             isString: isString,
             absent: absent
         ) { (value) throws(TransportError) in
-            try parse(value).flatMap(convert)
+            guard let read = try parse(value) else { return nil }
+            return try convert(read)
         } text: {
-            text(back($0))
+            back($0).flatMap(text)
         } unitText: {
-            unitText(back($0))
+            back($0).flatMap(unitText)
         }
+    }
+
+    /// Returns the format with another name of the value in the help of a command.
+    package func called(_ placeholder: String) -> Self {
+        var format = self
+        format.placeholder = placeholder
+        return format
+    }
+
+    /// Returns the format with a description of the default, for a default without a text.
+    package func withDefault(_ effect: String) -> Self {
+        var format = self
+        format.absent = effect
+        return format
     }
 }
 
@@ -134,7 +165,7 @@ public struct SettingFormat<Value>: Sendable {
 extension SettingFormat where Value == Int {
     /// Returns the format of a whole number.
     public static func integer(_ range: ClosedRange<Int>) -> Self {
-        SettingFormat(allowed: "\(range.lowerBound) to \(range.upperBound)") { value in
+        SettingFormat(allowed: "\(range.lowerBound) to \(range.upperBound)", placeholder: "N") { value in
             (value.integer ?? value.string.flatMap { Int($0) }).flatMap { range.contains($0) ? $0 : nil }
         } text: {
             "\($0)"
@@ -144,7 +175,7 @@ extension SettingFormat where Value == Int {
     /// Returns the format of a number of bytes, plain or with a unit: `65536`, `64KiB`, `1.5MB`.
     public static func bytes(_ range: ClosedRange<Int>) -> Self {
         let allowed = "\(range.lowerBound) to \(range.upperBound), or with a unit (\"64KiB\")"
-        return SettingFormat(allowed: allowed, advice: { unitAdvice($0, byteUnits) }) { value in
+        return SettingFormat(allowed: allowed, placeholder: "BYTES", advice: { unitAdvice($0, byteUnits) }) { value in
             let plain = value.integer ?? value.string.flatMap { Int($0) }
             guard let bytes = plain ?? value.string.flatMap({ quantity($0, byteUnits).flatMap(Int.init(exactly:)) }),
                 range.contains(bytes)
@@ -172,7 +203,8 @@ extension SettingFormat where Value == Double {
         if let percents {
             allowed += ", or \"\(shortest(lower * percents))%\" to \"\(shortest(upper * percents))%\""
         }
-        return SettingFormat(allowed: allowed) { value in
+        let placeholder = percents.map { $0 == 100 ? "SHARE" : "PERCENT" } ?? "R"
+        return SettingFormat(allowed: allowed, placeholder: placeholder) { value in
             var number = value.number ?? value.string.flatMap { decimal($0[...], besides: "eE") }
             if number == nil, let percents, let text = value.string {
                 number = quantity(text, [("%", 1)]).map { $0 / percents }
@@ -187,8 +219,12 @@ extension SettingFormat where Value == Double {
 extension SettingFormat where Value == Bool {
     /// The format of `true` or `on`, `false` or `off`. In a URL, the name alone is `on`.
     public static var flag: Self {
-        SettingFormat(allowed: "true, false, \"on\" or \"off\"", words: ["on", "off", "true", "false"], bare: "on") {
-            value in
+        SettingFormat(
+            allowed: "true, false, \"on\" or \"off\"",
+            placeholder: nil,
+            words: ["on", "off", "true", "false"],
+            bare: "on"
+        ) { value in
             if case .bool(let flag) = value.node.value { return flag }
             return switch value.string?.lowercased() {
             case "on", "true", "1": true
@@ -211,7 +247,8 @@ extension SettingFormat where Value == Duration {
             if decimal(text[...]) != nil { return "its unit is missing (\"\(text)s\" are seconds)" }
             return unitAdvice(text, Duration.units)
         }
-        return SettingFormat(allowed: "\"\(least)\" to \"\(most)\"", advice: advice, isString: true) { value in
+        let allowed = "\"\(least)\" to \"\(most)\""
+        return SettingFormat(allowed: allowed, placeholder: "TIME", advice: advice, isString: true) { value in
             value.string.flatMap { Duration(setting: $0) }.flatMap { range.contains($0) ? $0 : nil }
         } text: {
             $0.settingText
@@ -293,7 +330,8 @@ extension SettingFormat where Value == String {
         where isAllowed: @escaping @Sendable (String) -> Bool = { _ in true }
     ) -> Self {
         let size = "a text of \(bytes.lowerBound) to \(bytes.upperBound) bytes"
-        return SettingFormat(allowed: rule.isEmpty ? size : "\(size) \(rule)", isString: true) { value in
+        let allowed = rule.isEmpty ? size : "\(size) \(rule)"
+        return SettingFormat(allowed: allowed, placeholder: "TEXT", isString: true) { value in
             value.string.flatMap { bytes.contains($0.utf8.count) && isAllowed($0) ? $0 : nil }
         } text: {
             $0
@@ -315,6 +353,7 @@ extension SettingFormat where Value == String {
     public static func word(of words: [String]) -> Self {
         SettingFormat(
             allowed: words.map(\.debugDescription).joined(separator: ", "),
+            placeholder: "WORD",
             words: words,
             isString: true
         ) { value in
@@ -341,7 +380,8 @@ extension SettingFormat where Value == Endpoint {
     /// - Parameter schemes: The allowed schemes. If `nil`, the transport of the scheme must be in the registry and
     ///   accept the URL's options.
     package static func url(of schemes: [String]? = nil) -> Self {
-        SettingFormat(allowed: "a URL", isSecret: true, isString: true) { (value) throws(TransportError) in
+        SettingFormat(allowed: "a URL", placeholder: "URL", isSecret: true, isString: true) {
+            (value) throws(TransportError) in
             guard let url = value.string else { return nil }
             do throws(TransportError) {
                 let endpoint = try Endpoint(url)
@@ -433,7 +473,8 @@ extension SettingFormat {
         atMost limit: Int = 64
     ) -> Self where Value == [Element] {
         let allowed = "a list of up to \(limit), separated by commas, of: \(element.allowed)"
-        return SettingFormat(allowed: allowed, words: element.words) { (value) throws(TransportError) in
+        return SettingFormat(allowed: allowed, placeholder: "LIST", words: element.words) {
+            (value) throws(TransportError) in
             var values: [Element] = []
             for part in value.string?.split(separator: ",") ?? [] {
                 let value = try element.read(String(part), key: value.path)
@@ -442,7 +483,7 @@ extension SettingFormat {
             }
             return values.isEmpty ? nil : values
         } text: {
-            $0.compactMap(element.text).joined(separator: ",")
+            $0.isEmpty ? nil : $0.compactMap(element.text).joined(separator: ",")
         }
     }
 }

@@ -4,14 +4,47 @@ import TransportAPI
 import Transports
 
 /// `imbench advise`: ranks the transports for an app, and writes a configuration file.
-func advise(_ options: Options) throws -> Int32 {
+struct AdviseCommand: RunnableCommand {
+    static let command = Command.advise
+
+    var general = GeneralOptions()
+    var advice = AdviceOptions()
+    /// The configuration goes to its file, and the report to standard output.
+    var report = ReportOptions()
+
+    static func ownOptions(_: Vocabulary) -> OptionList<AdviseCommand> {
+        var list = OptionList(AdviseCommand())
+        list.add(AdviceOptions.list, at: \.advice)
+        list.add(
+            .report,
+            [
+                Setting(
+                    "output",
+                    SettingFormat.file.orAbsent("only in the report"),
+                    \.report.output,
+                    "write the configuration to this file"
+                )
+            ]
+        )
+        list.add(ReportOptions.listWithCharts, at: \.report)
+        return list
+    }
+
+    mutating func check(_: TypedLine, _: Vocabulary) throws(UsageError) {
+        if let network = advice.network { try advice.assume(network) }
+    }
+
+    func run() throws -> Int32 { try advise(self) }
+}
+
+private func advise(_ given: AdviseCommand) throws -> Int32 {
+    var options = given
     try checkHost(options.advice.host)
-    var options = options
     let answers = try answers(&options.advice)
     // The report goes to standard output, and the configuration to the file.
     let target = try ReportTarget()
-    try options.makeChartFolder()
-    let file: ReportTarget? = options.output == nil ? nil : try options.reportTarget()
+    try options.report.makeChartFolder()
+    let file: ReportTarget? = options.report.output == nil ? nil : try options.report.target()
     let candidates = try SystemFailure.translate { () throws(TransportError) in try Candidate.all(answers) }
     let exclusions = Exclusion.all(answers, candidates)
     let excluded = Set(exclusions.flatMap(\.candidates))
@@ -21,14 +54,14 @@ func advise(_ options: Options) throws -> Int32 {
         throw SystemFailure("no transport is left. " + reasons.joined(separator: "; "))
     }
 
-    let seed = options.runSeed
+    let seed = runSeed()
     let measured: AdviceFigures
     if let source = options.advice.source {
         measured = try UsageError.translate("--from") { () throws(TransportError) in
             try AdviceFigures(json: readInput(source, limit: RecordedRun.maximumLength).utf8, label: source, answers)
         }
     } else {
-        measured = try AdviceFigures.measured(rest, answers, options, seed: seed)
+        measured = try AdviceFigures.measured(rest, answers, options.general, seed: seed)
     }
     // A part of the figures would recommend the wrong transport.
     guard !Interruption.isRequested else { throw SystemFailure("interrupted: nothing is recommended") }
@@ -41,7 +74,7 @@ func advise(_ options: Options) throws -> Int32 {
         origin: measured.origin
     )
     guard let configuration = advice.configuration else { throw advice.withoutFigures(of: rest) }
-    try target.write(advice.report, options)
+    try target.write(advice.report, options.report)
     if let file { try file.write(configuration.text) }
     // A report may lack some transports. A measurement must not.
     return options.advice.source == nil && !advice.ranking.unmeasured.isEmpty ? ExitStatus.failed : ExitStatus.good

@@ -152,13 +152,93 @@ struct AdviceOptions: Sendable, Equatable {
     var roundTrip = Self.usualRoundTrip
     var loss = Self.usualLoss
     /// The network that gives both; `nil` if they are given one by one.
-    private(set) var network: Network?
+    var network: Network?
     var radio = RadioModel.lte
 
     static let usualRoundTrip = Duration.milliseconds(100)
     static let usualLoss = 0.01
     /// The allowed round trips.
     static let roundTrips = Duration.milliseconds(1) ... .seconds(10)
+
+    static let list = {
+        var list = OptionList(AdviceOptions())
+        let usual = "the usual answer of the workload"
+        list.add(
+            .what,
+            [
+                Setting(
+                    "workload",
+                    SettingFormat<Workload>.word.orAbsent("asked on a terminal"),
+                    \.workload,
+                    "the app"
+                ),
+                Setting("clients", kinds.withDefault(usual), \.clients, "where clients run"),
+                Setting(
+                    "messages",
+                    SettingFormat<Arrival>.word.orAbsent(usual),
+                    \.arrival,
+                    "the requirement for a message"
+                ),
+                Setting(
+                    "path",
+                    SettingFormat<PathKind>.word.orAbsent(usual),
+                    \.path,
+                    "the network between client and server"
+                ),
+                Setting(
+                    "receivers",
+                    SettingFormat<Receivers>.word.orAbsent(usual),
+                    \.receivers,
+                    "the receivers of a message"
+                ),
+                Setting("host", hostName.called("NAME"), \.host, "the host in the configuration"),
+                Setting(
+                    "from",
+                    SettingFormat.file.orAbsent("measure now, in a few seconds"),
+                    \.source,
+                    "a report of 'run' or 'overhead' in JSON"
+                ),
+            ]
+        )
+        list.add(
+            .load,
+            [
+                Setting(
+                    "network",
+                    SettingFormat<Network>.network.orAbsent("--round-trip and --loss"),
+                    \.network,
+                    "the assumed network, in place of --round-trip and --loss: "
+                        + "\(Network.presets.map(\.name).joined(separator: ", ")), or a description such as "
+                        + "'delay=50ms,loss=2%', of which these two count"
+                )
+            ]
+        )
+        list.add(
+            .load,
+            excludes: "network",
+            [
+                Setting(
+                    "round-trip",
+                    .duration(roundTrips),
+                    \.roundTrip,
+                    "assumed round trip between client and server"
+                ),
+                Setting("loss", .share, \.loss, "assumed share of lost packets"),
+            ]
+        )
+        list.add(.load, [Setting("radio", .radio, \.radio, "model of the device's radio")])
+        return list
+    }()
+
+    private static let kinds = SettingFormat<[ClientKind]>.commaSeparated(.word)
+
+    /// A host that is allowed in a URL without escapes.
+    private static let hostName = SettingFormat.text(1...253, "of letters, digits, dots and hyphens") { text in
+        text.utf8.allSatisfy { byte in
+            (0x30...0x39).contains(byte) || (0x41...0x5a).contains(byte) || (0x61...0x7a).contains(byte)
+                || byte == 0x2d || byte == 0x2e
+        }
+    }
 
     /// Assumes the round trip and the loss of a network.
     mutating func assume(_ network: Network) throws(UsageError) {

@@ -24,20 +24,18 @@ struct AdviceFigures: Sendable {
     static func measured(
         _ candidates: [Candidate],
         _ answers: Answers,
-        _ given: Options,
+        _ options: GeneralOptions,
         seed: UInt64
     ) throws -> AdviceFigures {
-        var options = given
-        options.transports = candidates.map(\.name)
-        options.codecs = [answers.codec.name]
-        options.sizes = [answers.workload.size]
-        options.extent = .messages(messages)
-        options.repeats = 1
-        options.warmup = .zero
+        let rows = RowOptions(
+            transports: candidates.map(\.name),
+            codec: answers.codec.name,
+            size: answers.workload.size
+        )
         let registry = TransportRegistry(candidates.map(\.descriptor))
         let stage = try Stage(registry: registry, outside: [], seed: seed, placement: nil)
-        let bench = EchoBench(options, stage: stage, seed: seed)
-        var progress = Progress(total: bench.keys.count, isQuiet: options.quiet)
+        let bench = EchoBench(rows, .counted(messages), stage: stage, seed: seed)
+        var progress = Progress(total: bench.keys.count, isQuiet: options.isQuiet)
         for key in bench.keys where !Interruption.isRequested {
             progress.step(key.transport)
             bench.measure(key, duration: .seconds(5), messages: messages)

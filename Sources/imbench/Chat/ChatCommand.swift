@@ -9,8 +9,65 @@ import TrialCertificates
 
 /// `imbench chat`: a chat in the terminal, or through pipes. At the end of its input it waits until the server has
 /// acknowledged all messages.
-func chat(_ options: Options) throws -> Int32 {
-    if let url = options.chat.url { try checkURL(url, "'chat'", .trial) }
+struct ChatCommand: RunnableCommand {
+    static let command = Command.chat
+
+    var general = GeneralOptions()
+    /// The URL of the chat server; `nil` if the configuration file names it.
+    var url: Endpoint?
+    var name = ""
+    var room = "lobby"
+    /// The format of the messages; `nil` for that of the configuration file.
+    var codec: String?
+    /// A configuration file.
+    var config: String?
+
+    /// A text that fits in one line and in one level of a topic.
+    private static let word = SettingFormat.text(1...64, "without + # / and control characters") { text in
+        ChatLine.printable(text) == text
+            && text.unicodeScalars.allSatisfy {
+                $0.value >= 0x20 && !(0x7f..<0xa0).contains($0.value) && !"+#/".unicodeScalars.contains($0)
+            }
+    }
+
+    static func ownOptions(_ vocabulary: Vocabulary) -> OptionList<ChatCommand> {
+        var list = OptionList(ChatCommand())
+        list.add(
+            .what,
+            [
+                Setting(
+                    "codec",
+                    SettingFormat.word(of: vocabulary.codecs).orAbsent("json, or that of --config"),
+                    \.codec,
+                    "format of the messages"
+                ),
+                Setting("name", word.called("NAME"), \.name, "your name in the chat; required"),
+                Setting("room", word.called("ROOM"), \.room, "the room; over MQTT the topic imbench/chat/ROOM"),
+                .config(\.config),
+            ]
+        )
+        return list
+    }
+
+    mutating func check(_ line: TypedLine, _ vocabulary: Vocabulary) throws(UsageError) {
+        guard line.arguments.count <= 1 else {
+            throw UsageError("'chat' takes one URL, but got '\(line.arguments[1])' as well")
+        }
+        if let argument = line.arguments.first {
+            url = try UsageError.translate("'chat'") { () throws(TransportError) in
+                try SettingFormat.url(of: vocabulary.transports).read(argument, key: "URL")
+            }
+        } else if config == nil {
+            throw UsageError("'chat' needs a URL: imbench chat ws://127.0.0.1:8080 --name ann")
+        }
+        guard !name.isEmpty else { throw UsageError("'chat' needs a name: --name ann") }
+    }
+
+    func run() throws -> Int32 { try chat(self) }
+}
+
+private func chat(_ options: ChatCommand) throws -> Int32 {
+    if let url = options.url { try checkURL(url, "'chat'", .trial) }
     let place = options.config == nil ? "'chat'" : "--config"
     let setup = try UsageError.translate(place) { () throws(TransportError) in try ChatSetup(options) }
     func start(_ display: any ChatDisplay) throws -> ChatSession {
@@ -170,17 +227,17 @@ struct ChatSetup: Sendable {
     /// The setup of the command line and its configuration file.
     ///
     /// - Throws: an error of the file or of a URL.
-    init(_ options: Options, registry: TransportRegistry = .trial) throws(TransportError) {
-        name = options.chat.name
-        room = options.chat.room
+    init(_ options: ChatCommand, registry: TransportRegistry = .trial) throws(TransportError) {
+        name = options.name
+        room = options.room
         if let path = options.config {
             configuration = try readConfiguration(path)
-            if let url = options.chat.url { configuration.endpoints = [url] }
+            if let url = options.url { configuration.endpoints = [url] }
         } else {
-            configuration = TransportConfiguration(endpoints: options.chat.url.map { [$0] } ?? [])
+            configuration = TransportConfiguration(endpoints: options.url.map { [$0] } ?? [])
             configuration.supervisor = Self.supervisor
         }
-        if options.isCodecGiven, let codec = options.codecs.first.flatMap(WireFormat.init(rawValue:)) {
+        if let codec = options.codec.flatMap(WireFormat.init(rawValue:)) {
             configuration.codec = codec
         }
         try joinRoom(registry)

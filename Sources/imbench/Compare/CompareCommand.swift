@@ -1,17 +1,63 @@
 import TransportAPI
+import Transports
 
 /// `imbench compare BEFORE AFTER`: reads two reports of `imbench run` and reports which differences are real.
-func compare(_ options: Options) throws -> Int32 {
+struct CompareCommand: RunnableCommand {
+    static let command = Command.compare
+
+    var general = GeneralOptions()
+    /// The files.
+    var before = ""
+    var after = ""
+    /// By how many percent two runs of the same code may differ. Criterion.rs calls it the noise threshold.
+    var noisePercent = 1.0
+    var report = ReportOptions()
+    var assertions: [Assertion] = []
+
+    static func ownOptions(_ vocabulary: Vocabulary) -> OptionList<CompareCommand> {
+        var list = OptionList(CompareCommand())
+        list.add(
+            .what,
+            [
+                Setting(
+                    "noise",
+                    .number(0...100, percents: 1),
+                    \.noisePercent,
+                    "difference that two runs of the same code may have, in %; a smaller one counts as noise"
+                )
+            ]
+        )
+        list.add(ReportOptions.listWithCharts, at: \.report)
+        list.add(
+            .report,
+            [.assertions(command, vocabulary, \.assertions, example: "ws.rtt.p50_us.ratio_low <= 1.05")]
+        )
+        return list
+    }
+
+    mutating func check(_ line: TypedLine, _: Vocabulary) throws(UsageError) {
+        guard line.arguments.count == 2 else {
+            throw UsageError(
+                "'compare' needs two files, but got \(line.arguments.count): imbench compare A.json B.json"
+            )
+        }
+        (before, after) = (line.arguments[0], line.arguments[1])
+    }
+
+    func run() throws -> Int32 { try compare(self) }
+}
+
+private func compare(_ options: CompareCommand) throws -> Int32 {
     let comparison = try UsageError.translate("'compare'") { () throws(TransportError) in
         Comparison(
-            try readRun(options.comparison.before),
-            try readRun(options.comparison.after),
-            noise: options.comparison.noisePercent / 100
+            try readRun(options.before),
+            try readRun(options.after),
+            noise: options.noisePercent / 100
         )
     }
-    let target = try options.reportTarget()
-    try target.write(comparison.report, options)
-    return options.status(of: comparison.rows)
+    let target = try options.report.target()
+    try target.write(comparison.report, options.report)
+    return options.assertions.status(of: comparison.rows)
 }
 
 /// The report of `imbench compare`.

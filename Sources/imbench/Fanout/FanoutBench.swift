@@ -28,7 +28,7 @@ final class FanoutBench {
     }
 
     let keys: [Key]
-    private let options: Options
+    private let load: FanoutLoad
     private let stage: Stage
     private let seed: UInt64
     private let limits: FanoutClients.Limits
@@ -37,13 +37,19 @@ final class FanoutBench {
     private var brokers: [String: FanoutServer] = [:]
     private var repeats = 0
 
-    init(_ options: Options, stage: Stage, seed: UInt64, limits: FanoutClients.Limits = FanoutClients.Limits()) {
-        (self.options, self.stage, self.seed, self.limits) = (options, stage, seed, limits)
+    init(
+        _ rows: FanoutRows,
+        _ load: FanoutLoad,
+        stage: Stage,
+        seed: UInt64,
+        limits: FanoutClients.Limits = FanoutClients.Limits()
+    ) {
+        (self.load, self.stage, self.seed, self.limits) = (load, stage, seed, limits)
         let transports = TransportRegistry.measured.transports
-        keys = options.transports.compactMap { name in transports.first { $0.name == name } }.flatMap { transport in
-            options.fanout.servers.filter { $0.serves(transport) }.flatMap { server in
-                options.sizes.flatMap { size in
-                    options.fanout.subscribers.map {
+        keys = rows.transports.compactMap { name in transports.first { $0.name == name } }.flatMap { transport in
+            rows.servers.filter { $0.serves(transport) }.flatMap { server in
+                rows.sizes.flatMap { size in
+                    rows.subscribers.map {
                         Key(transport: transport.name, server: server, subscribers: $0, size: size)
                     }
                 }
@@ -59,7 +65,7 @@ final class FanoutBench {
             server: key.server,
             subscribers: key.subscribers,
             size: key.size,
-            targetRate: options.rate
+            targetRate: load.rate
         )
         let transport = TransportRegistry.measured.transports.first { $0.name == key.transport }
         // This process has both ends of the connections, unless the server is another process.
@@ -121,9 +127,9 @@ final class FanoutBench {
         _ messages: Int,
         _ entry: inout Entry
     ) {
-        let (loop, interval) = (stage.clientLoop, options.rate.map { Int64(1e9 / $0) })
-        if options.warmup > .zero {
-            let end = Clocks.now().advanced(by: options.warmup).nanoseconds
+        let (loop, interval) = (stage.clientLoop, load.rate.map { Int64(1e9 / $0) })
+        if load.warmup > .zero {
+            let end = Clocks.now().advanced(by: load.warmup).nanoseconds
             runInterruptibly(on: loop) { _ = await clients.run(.init(end: end, interval: interval)) }
         }
         let end = Clocks.now().advanced(by: duration).nanoseconds

@@ -4,14 +4,69 @@ import TransportAPI
 import Transports
 
 /// `imbench heartbeat`: the costs of a keepalive interval, and whether it keeps a connection alive behind a NAT.
-func heartbeat(_ options: Options) throws -> Int32 {
-    let target = try options.reportTarget()
-    let seed = options.runSeed
+struct HeartbeatCommand: RunnableCommand {
+    static let command = Command.heartbeat
+
+    var general = GeneralOptions()
+    /// Names of transports, in the order of the command line.
+    var transports: [String]
+    /// Whether the encrypted counterparts of the transports are added.
+    var usesTLS = false
+    var heartbeat = HeartbeatOptions()
+    var report = ReportOptions()
+
+    /// The interval of a keepalive, as in a configuration file, and the memory of a NAT.
+    private static let times = SettingFormat<[Duration]>.commaSeparated(
+        .duration(.seconds(1) ... .seconds(86_400)),
+        atMost: 16
+    )
+
+    static func ownOptions(_ vocabulary: Vocabulary) -> OptionList<HeartbeatCommand> {
+        var list = OptionList(HeartbeatCommand(transports: vocabulary.defaultTransports))
+        list.add(
+            .what,
+            [Setting("transport", .names(vocabulary.withPath), \.transports, "transports"), .tls(\.usesTLS)]
+        )
+        list.add(
+            .load,
+            [
+                Setting(
+                    "interval",
+                    times,
+                    \.heartbeat.intervals,
+                    "silence before a ping, beside each transport's own; as in 30s,5m"
+                ),
+                Setting(
+                    "timeout",
+                    .duration(.milliseconds(100) ... .seconds(600)),
+                    \.heartbeat.timeout,
+                    "time limit of the answer"
+                ),
+                Setting("nat", times, \.heartbeat.expiries, "how long a NAT remembers a silent mapping; as in 30s,2m"),
+                Setting("radio", .radio, \.heartbeat.radio, "model of the device's radio"),
+            ]
+        )
+        list.add(ReportOptions.listWithCharts, at: \.report)
+        return list
+    }
+
+    mutating func check(_: TypedLine, _ vocabulary: Vocabulary) throws(UsageError) {
+        if usesTLS { transports = withEncrypted(transports, among: vocabulary.transports) }
+    }
+
+    mutating func prepare() throws { heartbeat.refusal = NetworkLab.refusal() }
+
+    func run() throws -> Int32 { try measureHeartbeats(self) }
+}
+
+private func measureHeartbeats(_ options: HeartbeatCommand) throws -> Int32 {
+    let target = try options.report.target()
+    let seed = runSeed()
     var results = HeartbeatResults(run: RunResults(of: options, seed: seed), options: options.heartbeat)
     let lab = results.makeLab()
     defer { lab?.stop() }
     let stage = try Stage(registry: .measured, outside: [], seed: seed, placement: nil)
-    var progress = Progress(total: options.transports.count + (lab == nil ? 0 : 1), isQuiet: options.quiet)
+    var progress = Progress(total: options.transports.count + (lab == nil ? 0 : 1), isQuiet: options.general.isQuiet)
     for descriptor in TransportRegistry.measured.transports where options.transports.contains(descriptor.name) {
         guard !Interruption.isRequested else { break }
         progress.step(descriptor.name)
@@ -32,7 +87,7 @@ func heartbeat(_ options: Options) throws -> Int32 {
     }
     progress.finish()
     results.run.wasCutShort = Interruption.isRequested
-    try target.write(results.report, options)
+    try target.write(results.report, options.report)
     stage.close()
     let isGood =
         results.trialFailure == nil && results.rows.allSatisfy { $0.failure == nil }

@@ -7,7 +7,9 @@ import Transports
 /// Measures all rows behind one NAT at the same time, because they wait most of it.
 ///
 /// - Parameter lab: the network between client and server.
-func measureBehindNAT(_ options: Options, _ lab: NetworkLab, seed: UInt64) throws -> (rows: [NATRow], use: NetworkUse) {
+func measureBehindNAT(_ options: HeartbeatCommand, _ lab: NetworkLab, seed: UInt64) throws -> (
+    rows: [NATRow], use: NetworkUse
+) {
     let timing = options.heartbeat.trial
     let stage = try Stage(registry: .measured, outside: [], seed: seed, placement: nil, lab: lab)
     let network = Network.translated(forgettingAfter: timing.memory)

@@ -42,29 +42,31 @@ extension NetworkUse {
 }
 
 /// Measures every row over each network, one network after the other.
-func runOverNetworks(_ options: Options) throws -> Int32 {
-    let target = try options.reportTarget()
-    let seed = options.runSeed
+func runOverNetworks(_ options: RunCommand) throws -> Int32 {
+    let target = try options.report.target()
+    let seed = runSeed(options.seed)
     var results = RunResults(of: options, seed: seed)
-    let (placement, remark) = ThreadPlacement.resolve(options.placement, cores: CoreMask.ofThisThread()?.cores)
-    if let remark { results.remarks.append("--placement \(options.placement.rawValue): \(remark)") }
+    results.pictureBytes = options.load.pictureBytes
+    let (placement, remark) = ThreadPlacement.resolve(options.machine.placement, cores: CoreMask.ofThisThread()?.cores)
+    if let remark { results.remarks.append("--placement \(options.machine.placement.rawValue): \(remark)") }
     results.placement = placement
-    let spinners = AwakeSpinners.start(options, &results)
-    let plan = RepeatPlan(options)
+    let spinners = AwakeSpinners.start(options.machine, &results)
+    let plan = RepeatPlan(options.load)
     results.remarks += [plan.remark].compactMap { $0 }
     let lab = try NetworkLab.forOption()
     defer { lab.stop() }
     var progress = Progress(
-        total: options.networks.count * options.rowTransports.count * options.codecs.count * options.sizes.count
-            * options.picturePlaces.count * plan.messages.count,
-        isQuiet: options.quiet
+        total: options.networks.count * options.rows.rowTransports.count * options.rows.codecs.count
+            * options.rows.sizes.count
+            * options.load.picturePlaces.count * plan.messages.count,
+        isQuiet: options.general.isQuiet
     )
     let stage = try Stage(
         registry: .withSessions,
         outside: [],
         seed: seed,
         placement: placement,
-        polling: options.polling,
+        polling: options.machine.polling,
         lab: lab
     )
     for network in options.networks where !Interruption.isRequested {
@@ -75,7 +77,7 @@ func runOverNetworks(_ options: Options) throws -> Int32 {
             network: network,
             measuresKeepalive: false
         )
-        let rows = EchoBench(options, stage: stage, seed: EchoBench.textSeed, limits: limits)
+        let rows = EchoBench(options.rows, options.load, stage: stage, seed: EchoBench.textSeed, limits: limits)
         measure(rows, plan, network, seed, &progress)
         results.networks.append(NetworkUse(network, seed, lab))
         for var row in rows.results() {
@@ -89,10 +91,10 @@ func runOverNetworks(_ options: Options) throws -> Int32 {
     progress.finish()
     spinners?.stop()
     results.wasCutShort = Interruption.isRequested
-    try target.write(results.report, options)
+    try target.write(results.report, options.report)
     results.writeFailures()
     stage.close()
-    return options.status(of: results.rows, hasFailed: results.hasFailed)
+    return options.assertions.status(of: results.rows, hasFailed: results.hasFailed)
 }
 
 /// Measures all repeats of the rows in an order drawn from the seed.

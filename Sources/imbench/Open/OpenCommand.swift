@@ -4,9 +4,54 @@ import TransportAPI
 import Transports
 
 /// `imbench open`: opens connections over each network, and measures what happens before the first message has its answer.
-func openConnections(_ options: Options) throws -> Int32 {
-    let target = try options.reportTarget()
-    let seed = options.runSeed
+struct OpenCommand: RunnableCommand {
+    static let command = Command.open
+
+    var general = GeneralOptions()
+    /// Names of transports, in the order of the command line.
+    var transports: [String]
+    /// The networks between client and server, one after the other. If empty, loopback.
+    var networks: [Network] = []
+    var placement = Placement.apart
+    /// The connections of each row. As few as sentences about the differences of 25 rows need, because connections over a
+    /// network take long.
+    var repeats = 10
+    var seed: UInt64?
+    var report = ReportOptions()
+
+    static func ownOptions(_ vocabulary: Vocabulary) -> OptionList<OpenCommand> {
+        var list = OptionList(OpenCommand(transports: vocabulary.defaultTransports))
+        list.add(.what, [Setting("transport", .names(vocabulary.transports), \.transports, "transports")])
+        list.add(.path, [.network(\.networks)])
+        list.add(
+            .load,
+            [
+                .seed(\.seed),
+                Setting("repeat", .integer(1...1000), \.repeats, "connections of each row"),
+                .placement(\.placement),
+            ]
+        )
+        list.add(ReportOptions.listWithCharts, at: \.report)
+        return list
+    }
+
+    mutating func check(_ line: TypedLine, _ vocabulary: Vocabulary) throws(UsageError) {
+        // By default, plain and encrypted connections are compared.
+        if !line.has("transport") { transports = withEncrypted(transports, among: vocabulary.transports) }
+        try networks.check(transports, vocabulary, of: .open, allowsNAT: true)
+    }
+
+    func prepare() throws {
+        // A process with threads cannot move.
+        if !networks.isEmpty { try NetworkLab.isolateProcess() }
+    }
+
+    func run() throws -> Int32 { try openConnections(self) }
+}
+
+private func openConnections(_ options: OpenCommand) throws -> Int32 {
+    let target = try options.report.target()
+    let seed = runSeed(options.seed)
     var results = OpenResults(run: RunResults(of: options, seed: seed))
     let (placement, remark) = ThreadPlacement.resolve(options.placement, cores: CoreMask.ofThisThread()?.cores)
     if let remark { results.run.remarks.append("--placement \(options.placement.rawValue): \(remark)") }
@@ -16,7 +61,10 @@ func openConnections(_ options: Options) throws -> Int32 {
     let stage = try Stage(registry: .measured, outside: [], seed: seed, placement: placement, lab: lab)
     let networks: [Network?] = options.networks.isEmpty ? [nil] : options.networks
     let kinds = OpenKind.all(of: options.transports)
-    var progress = Progress(total: networks.count * kinds.count * (options.repeats + 1), isQuiet: options.quiet)
+    var progress = Progress(
+        total: networks.count * kinds.count * (options.repeats + 1),
+        isQuiet: options.general.isQuiet
+    )
     for network in networks where !Interruption.isRequested {
         if let network { lab?.use(network, seed: seed) }
         var all = kinds.map { OpenSeries($0, network, lab, stage) }
@@ -34,7 +82,7 @@ func openConnections(_ options: Options) throws -> Int32 {
     }
     progress.finish()
     results.run.wasCutShort = Interruption.isRequested
-    try target.write(results.report, options)
+    try target.write(results.report, options.report)
     stage.close()
     return results.rows.contains { $0.failure != nil } ? ExitStatus.failed : ExitStatus.good
 }

@@ -1,4 +1,4 @@
-/// The help text, generated from the parser's table.
+/// The help text, generated from the declarations of the options.
 enum HelpText {
     private static let width = TextRenderer.width
     /// The column of the explanations.
@@ -20,9 +20,7 @@ enum HelpText {
             ]
         )
         lines += ["", "Options of every command"]
-        lines += entries(
-            OptionTable.rows.filter { $0.group == .general }.map { entry($0, Options(vocabulary), vocabulary) }
-        )
+        lines += entries(GeneralOptions.list.descriptions.map(entry))
         return lines
     }
 
@@ -30,14 +28,12 @@ enum HelpText {
         let argument = command.argument.map { " " + $0 } ?? ""
         var lines = "imbench \(command.rawValue): \(command.summary)".wrapped(to: width)
         lines += ["", "Usage: imbench \(command.rawValue)\(argument) [OPTIONS]"]
-        var standard = Options(vocabulary)
-        standard.command = command
-        let rows = OptionTable.rows(of: command)
-        for group in OptionRow.Group.allCases {
-            let own = rows.filter { $0.group == group }
-            if !own.isEmpty { lines += ["", group.rawValue] + entries(own.map { entry($0, standard, vocabulary) }) }
+        let options = command.options(vocabulary)
+        for group in OptionGroup.allCases {
+            let own = options.filter { $0.group == group }
+            if !own.isEmpty { lines += ["", group.rawValue] + entries(own.map(entry)) }
         }
-        let values = placeholders.filter { name, _ in rows.contains { $0.placeholder == name } }
+        let values = placeholders.filter { name, _ in options.contains { $0.placeholder == name } }
         if !values.isEmpty { lines += ["", "Values"] + entries(values) }
         lines += ["", "Examples"]
         for (line, effect) in command.examples { lines += ["  " + line, "      " + effect] }
@@ -58,17 +54,13 @@ enum HelpText {
         ("99", "an --assert, or a check of the command, did not hold"), ("130", "interrupted by Ctrl-C"),
     ]
 
-    private static func entry(
-        _ row: OptionRow,
-        _ options: Options,
-        _ vocabulary: Vocabulary
-    ) -> (String, String) {
-        let term = "--\(row.name)" + (row.placeholder.map { " \($0)" } ?? "")
-        let allowed = row.allowed(vocabulary)
-        var text = row.summary
-        if !allowed.isEmpty { text += ": " + allowed.joined(separator: ", ") }
-        if row.placeholder != nil, let value = row.standard ?? row.shown(options), !value.isEmpty {
-            text += " (default: \(value == allowed.joined(separator: ",") ? "all" : value))"
+    private static func entry(_ option: OptionDescription) -> (String, String) {
+        let term = "--\(option.name)" + (option.placeholder.map { " \($0)" } ?? "")
+        var text = option.meaning
+        if !option.allowed.isEmpty { text += ": " + option.allowed.joined(separator: ", ") }
+        if option.placeholder != nil, !option.standard.isEmpty {
+            let isAll = option.standard == option.allowed.joined(separator: ",")
+            text += " (default: \(isAll ? "all" : option.standard))"
         }
         return (term, text)
     }

@@ -31,6 +31,11 @@ struct UsageError: Error, Sendable, Hashable {
         return UsageError("\(place)unknown \(kind) '\(word)';\(near) allowed is \(allowed.joined(separator: ", "))")
     }
 
+    /// Two options that must not be given together.
+    static func exclusion(_ option: String, _ other: String) -> UsageError {
+        UsageError("--\(option) and --\(other) exclude each other")
+    }
+
     /// Calls `read`, whose errors are mistakes in the value of an option, or in the arguments of a command.
     static func translate<Value>(
         _ place: String,
@@ -48,8 +53,8 @@ func checkURL(_ endpoint: Endpoint, _ place: String, _ registry: TransportRegist
 }
 
 /// Refuses plain URLs beside `--tls`, which encrypts only what the command itself chooses.
-func refusePlain(_ endpoints: [Endpoint], _ options: Options) throws(UsageError) {
-    guard options.usesTLS else { return }
+func refusePlain(_ endpoints: [Endpoint], usesTLS: Bool) throws(UsageError) {
+    guard usesTLS else { return }
     for endpoint in endpoints {
         let transport = TransportRegistry.available.transports.first { $0.name == endpoint.scheme }
         guard let encrypted = transport?.encryptedName else { continue }

@@ -4,14 +4,67 @@ import TransportAPI
 import Transports
 
 /// `imbench outage`: how each transport's supervisor recovers from each fault.
-func outage(_ options: Options) throws -> Int32 {
-    let target = try options.reportTarget()
-    let seed = options.runSeed
+struct OutageCommand: RunnableCommand {
+    static let command = Command.outage
+
+    var general = GeneralOptions()
+    /// Names of transports, in the order of the command line.
+    var transports: [String]
+    /// Whether the encrypted counterparts of the transports are added.
+    var usesTLS = false
+    var faults = OutageFault.allCases
+    var timing = OutageTiming()
+    /// The network between client and server; at most one. If empty, loopback.
+    var networks: [Network] = []
+    var seed: UInt64?
+    var report = ReportOptions()
+
+    private static let time = SettingFormat.duration(.milliseconds(50) ... .seconds(600))
+
+    static func ownOptions(_ vocabulary: Vocabulary) -> OptionList<OutageCommand> {
+        var list = OptionList(OutageCommand(transports: vocabulary.defaultTransports))
+        list.add(
+            .what,
+            [
+                Setting("transport", .names(vocabulary.withPath), \.transports, "transports"), .tls(\.usesTLS),
+                Setting("fault", .commaSeparated(.word), \.faults, "faults"),
+            ]
+        )
+        list.add(.path, [.network(\.networks)])
+        list.add(
+            .load,
+            [
+                .seed(\.seed),
+                Setting("interval", time, \.timing.interval, "keepalive: silence before a ping"),
+                Setting("timeout", time, \.timing.timeout, "keepalive: time limit of the answer"),
+                Setting("down", time, \.timing.outage, "duration of a fault that does not end by itself"),
+            ]
+        )
+        list.add(ReportOptions.listWithCharts, at: \.report)
+        return list
+    }
+
+    mutating func check(_: TypedLine, _ vocabulary: Vocabulary) throws(UsageError) {
+        if usesTLS { transports = withEncrypted(transports, among: vocabulary.transports) }
+        try networks.check(transports, vocabulary, limit: 1, of: .outage, allowsNAT: true)
+    }
+
+    func prepare() throws {
+        // A process with threads cannot move.
+        if !networks.isEmpty { try NetworkLab.isolateProcess() }
+    }
+
+    func run() throws -> Int32 { try outage(self) }
+}
+
+private func outage(_ options: OutageCommand) throws -> Int32 {
+    let target = try options.report.target()
+    let seed = runSeed(options.seed)
     let transports = TransportRegistry.measured.transports.filter {
         options.transports.contains($0.name) && $0.defaultPort != nil
     }
     let network = options.networks.first
-    var timing = options.outage.timing
+    var timing = options.timing
     var (host, clientLoop, serverLoop) = ("127.0.0.1", EventLoop.shared, EventLoop.shared)
     var lab: NetworkLab?
     if let network {
@@ -24,8 +77,8 @@ func outage(_ options: Options) throws -> Int32 {
     }
     defer { lab?.stop() }
     var results = OutageResults(run: RunResults(of: options, seed: seed), timing: timing, rows: [])
-    var progress = Progress(total: options.outage.faults.count, isQuiet: options.quiet)
-    for fault in options.outage.faults where !Interruption.isRequested {
+    var progress = Progress(total: options.faults.count, isQuiet: options.general.isQuiet)
+    for fault in options.faults where !Interruption.isRequested {
         progress.step(fault.rawValue)
         // The transports wait most of the time, so they run concurrently.
         let rows = runBlocking(on: serverLoop) { [timing, host, clientLoop, serverLoop] in
@@ -53,7 +106,7 @@ func outage(_ options: Options) throws -> Int32 {
     progress.finish()
     if let network, let lab { results.run.networks = [NetworkUse(network, seed, lab)] }
     results.run.wasCutShort = Interruption.isRequested
-    try target.write(results.report, options)
+    try target.write(results.report, options.report)
     return results.rows.contains { $0.failure != nil } ? ExitStatus.failed : ExitStatus.good
 }
 

@@ -4,26 +4,47 @@ import Transports
 
 /// `imbench overhead`: bytes per message, per handshake and per day of keepalive, counted on real connections through
 /// the embedded servers and in the kernel.
-func overhead(_ options: Options) throws -> Int32 {
-    var counted = options
+struct OverheadCommand: RunnableCommand {
+    static let command = Command.overhead
+
+    var general = GeneralOptions()
+    var rows: RowOptions
+    /// Whether the encrypted counterparts of the transports are added.
+    var usesTLS = false
+    var report = ReportOptions()
+
+    init(_ vocabulary: Vocabulary) { rows = RowOptions(vocabulary) }
+
+    static func ownOptions(_ vocabulary: Vocabulary) -> OptionList<OverheadCommand> {
+        var list = OptionList(OverheadCommand(vocabulary))
+        list.add(RowOptions.list(vocabulary), at: \.rows)
+        list.add(.what, [.tls(\.usesTLS)])
+        list.add(ReportOptions.listWithCharts, at: \.report)
+        return list
+    }
+
+    mutating func check(_: TypedLine, _ vocabulary: Vocabulary) throws(UsageError) {
+        if usesTLS { rows.transports = withEncrypted(rows.transports, among: vocabulary.transports) }
+        try rows.checkDelivery(vocabulary)
+    }
+
+    func run() throws -> Int32 { try overhead(self) }
+}
+
+private func overhead(_ options: OverheadCommand) throws -> Int32 {
+    let target = try options.report.target()
+    // The bytes are the same each time.
+    let seed: UInt64 = 1
+    let stage = try Stage(registry: .withSessions, outside: [], seed: seed, placement: nil)
     // One message in flight at a time, so that only the message and its acknowledgements are counted.
-    counted.extent = .messages(200)
-    counted.repeats = 1
-    counted.warmup = .zero
-    counted.inFlight = 1
-    counted.connections = 1
-    counted.rate = nil
-    let target = try options.reportTarget()
-    let seed = options.seed ?? 1
-    let stage = try Stage(registry: .withSessions, outside: options.urls, seed: seed, placement: nil)
-    let bench = EchoBench(counted, stage: stage, seed: seed)
+    let bench = EchoBench(options.rows, .counted(200), stage: stage, seed: seed)
     for key in bench.keys where !Interruption.isRequested {
         bench.measure(key, duration: .seconds(5), messages: 200)
     }
     var results = RunResults(of: options, seed: seed)
     results.rows = bench.results(FloorBench(kinds: [], sizes: []))
     results.wasCutShort = Interruption.isRequested
-    try target.write(results.overheadReport, options)
+    try target.write(results.overheadReport, options.report)
     bench.close()
     stage.close()
     return results.hasFailed ? ExitStatus.failed : ExitStatus.good

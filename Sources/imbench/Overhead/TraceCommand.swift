@@ -6,17 +6,55 @@ import Transports
 /// `imbench trace TEXT`: the same chat message on every wire, one line per field. The cores write the bytes after a real
 /// handshake in memory, and ``WireAnnotation`` splits them into fields. Over TLS, each field is shown as it is on the wire
 /// and as the receiver decrypts it.
-func trace(_ options: Options) throws -> Int32 {
-    let target = try options.reportTarget()
+struct TraceCommand: RunnableCommand {
+    static let command = Command.trace
+
+    var general = GeneralOptions()
+    /// The text of the message.
+    var text = ""
+    /// Names of transports, in the order of the command line.
+    var transports: [String]
+    var codecs: [String]
+    /// Whether the encrypted counterparts of the transports are added.
+    var usesTLS = false
+    var report = ReportOptions()
+
+    static func ownOptions(_ vocabulary: Vocabulary) -> OptionList<TraceCommand> {
+        var list = OptionList(
+            TraceCommand(transports: vocabulary.defaultTransports, codecs: vocabulary.codecs)
+        )
+        let transports = vocabulary.transports.filter(WireCapture.transports.contains)
+        list.add(
+            .what,
+            [
+                Setting("transport", .names(transports), \.transports, "transports"),
+                Setting("codec", .names(vocabulary.codecs), \.codecs, "codecs"), .tls(\.usesTLS),
+            ]
+        )
+        list.add(ReportOptions.listWithCharts, at: \.report)
+        return list
+    }
+
+    mutating func check(_ line: TypedLine, _ vocabulary: Vocabulary) throws(UsageError) {
+        if usesTLS { transports = withEncrypted(transports, among: vocabulary.transports) }
+        guard !line.arguments.isEmpty else { throw UsageError("'trace' needs a text: imbench trace \"TEXT\"") }
+        text = line.arguments.joined(separator: " ")
+    }
+
+    func run() throws -> Int32 { try trace(self) }
+}
+
+private func trace(_ options: TraceCommand) throws -> Int32 {
+    let target = try options.report.target()
     var message = EchoBench.message(size: 0, seed: 1)
-    message.text = options.arguments.isEmpty ? "Hello, wire!" : options.arguments.joined(separator: " ")
+    message.text = options.text
     var results = TraceResults(run: RunResults(of: options, seed: 1))
     for name in options.transports {
         for codec in options.codecs.compactMap(WireFormat.init) {
             results.messages.append(traced(message, over: name, codec))
         }
     }
-    try target.write(results.report, options)
+    try target.write(results.report, options.report)
     return ExitStatus.good
 }
 

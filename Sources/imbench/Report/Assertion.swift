@@ -168,11 +168,11 @@ struct Assertion: Sendable, Hashable {
     }
 }
 
-extension Options {
+extension [Assertion] {
     /// Reports the assertions that do not hold, and the broken rules in `breaches`. Returns the exit status: a failed run
     /// takes precedence over an assertion.
     func status(of rows: [some AssertableRow], hasFailed: Bool = false, breaches: [String] = []) -> Int32 {
-        let failures = assertions.compactMap { $0.failure(in: rows) } + breaches
+        let failures = compactMap { $0.failure(in: rows) } + breaches
         for failure in failures { remark(failure) }
         if hasFailed { return ExitStatus.failed }
         return failures.isEmpty ? ExitStatus.good : ExitStatus.assertion

@@ -96,9 +96,9 @@ extension Sequence where Element: Hashable {
     }
 }
 
-extension Options {
+extension ReportOptions {
     /// The target of the report.
-    func reportTarget() throws(UsageError) -> ReportTarget {
+    func target() throws(UsageError) -> ReportTarget {
         try makeChartFolder()
         do throws(SystemFailure) {
             return try ReportTarget(path: output)
@@ -120,7 +120,7 @@ extension Options {
 
 extension ReportTarget {
     /// Writes the whole report in the requested format, and its charts into the folder of `--charts`.
-    func write(_ report: Report, _ options: Options) throws(SystemFailure) {
+    func write(_ report: Report, _ options: ReportOptions) throws(SystemFailure) {
         try write(report.text(options.format, style, width: options.isWide ? .max : TextRenderer.width))
         guard let folder = options.charts else { return }
         for file in report.chartFiles { try ReportTarget(path: folder + "/" + file.name).write(file.text) }

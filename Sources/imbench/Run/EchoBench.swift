@@ -66,7 +66,8 @@ final class EchoBench {
 
     let keys: [Key]
     private let stage: Stage
-    private let options: Options
+    private let rows: RowOptions
+    private let load: EchoLoad
     private let limits: Limits
     private var entries: [Key: Entry] = [:]
     /// Bytes a day, by transport; they are the same for all codecs and sizes.
@@ -77,20 +78,20 @@ final class EchoBench {
     private let descriptors: Int
     private var descriptorsLeft: Int
 
-    init(_ options: Options, stage: Stage, seed: UInt64, limits: Limits = Limits()) {
-        self.options = options
+    init(_ rows: RowOptions, _ load: EchoLoad, stage: Stage, seed: UInt64, limits: Limits = Limits()) {
+        (self.rows, self.load) = (rows, load)
         self.limits = limits
         self.stage = stage
         descriptors = limits.descriptors ?? raiseDescriptorLimit()
         descriptorsLeft = descriptors - Self.otherDescriptors
-        keys = options.rowTransports.flatMap { transport in
-            options.codecs.compactMap(WireFormat.init).flatMap { codec in
-                options.sizes.flatMap { size in
-                    options.picturePlaces.map { Key(transport: transport, codec: codec, size: size, picture: $0) }
+        keys = rows.rowTransports.flatMap { transport in
+            rows.codecs.compactMap(WireFormat.init).flatMap { codec in
+                rows.sizes.flatMap { size in
+                    load.picturePlaces.map { Key(transport: transport, codec: codec, size: size, picture: $0) }
                 }
             }
         }
-        for endpoint in options.urls where options.rowTransports.contains(endpoint.scheme) { probe(endpoint, seed) }
+        for endpoint in stage.outside where rows.rowTransports.contains(endpoint.scheme) { probe(endpoint, seed) }
         for key in keys { entries[key] = open(key, seed) }
     }
 
@@ -102,10 +103,10 @@ final class EchoBench {
 
     /// Sends one message to an outside server, so that a dead or a wrong server is known before anything is measured.
     private func probe(_ endpoint: Endpoint, _ seed: UInt64) {
-        guard !Interruption.isRequested, let format = options.codecs.compactMap(WireFormat.init).first else { return }
+        guard !Interruption.isRequested, let format = rows.codecs.compactMap(WireFormat.init).first else { return }
         do {
             let transport = try stage.transport(endpoint.scheme, unique: "probe")
-            let bytes = try format.codec().encode(Self.message(size: options.sizes.min() ?? 1, seed: seed))
+            let bytes = try format.codec().encode(Self.message(size: rows.sizes.min() ?? 1, seed: seed))
             let message = Payload(bytes, kind: format.isText ? .text : .binary)
             let probe = EchoProbe(message: message, limits: limits, loop: stage.clientLoop)
             let failure = runInterruptibly(on: stage.clientLoop) { await probe.failure(of: transport) }
@@ -117,9 +118,9 @@ final class EchoBench {
     }
 
     /// The sizes of the encoded messages, at which the floors are measured.
-    static func encodedSizes(_ options: Options, seed: UInt64) -> [Int] {
-        let sizes = options.codecs.compactMap(WireFormat.init).flatMap { codec in
-            options.sizes.compactMap { size in
+    static func encodedSizes(_ rows: RowOptions, seed: UInt64) -> [Int] {
+        let sizes = rows.codecs.compactMap(WireFormat.init).flatMap { codec in
+            rows.sizes.compactMap { size in
                 try? codec.codec().encode(message(size: size, seed: seed)).count
             }
         }
@@ -141,20 +142,20 @@ final class EchoBench {
 
     private func open(_ key: Key, _ seed: UInt64) -> Entry {
         var row = ResultRow(transport: key.transport, codec: key.codec.name, size: key.size)
-        row.loop = options.rate == nil ? .closed : .open
-        row.targetRate = options.rate.map { $0 * Double(options.connections) }
-        row.picture = options.pictureBytes.map { PictureFigures(place: key.picture, bytes: $0) }
+        row.loop = load.rate == nil ? .closed : .open
+        row.targetRate = load.rate.map { $0 * Double(load.connections) }
+        row.picture = load.pictureBytes.map { PictureFigures(place: key.picture, bytes: $0) }
         var entry = Entry(row: row)
         guard !Interruption.isRequested else { return entry }
         let message = Self.message(size: key.size, seed: seed)
         do {
             entry.encoded = try key.codec.codec().encode(message).count
             let unique = "\(key.codec.name)-\(key.size)" + (key.picture == .none ? "" : "-\(key.picture.rawValue)")
-            let count = options.connections
+            let count = load.connections
             // The second connections come after the first ones.
             let connectionCount = key.picture == .second ? 2 * count : count
             // This process has both ends of the connections, unless the server is an outside one. All rows are open at once.
-            let needed = connectionCount * (options.urls.contains { $0.scheme == key.transport } ? 1 : 2)
+            let needed = connectionCount * (stage.outside.contains { $0.scheme == key.transport } ? 1 : 2)
             guard needed <= descriptorsLeft else {
                 entry.row.outcome = .skipped(
                     "it needs \(needed) descriptors beside those of the rows above; a process may have \(descriptors) "
@@ -171,7 +172,7 @@ final class EchoBench {
                 )
                 return entry
             }
-            if options.pictureBytes != nil, let capabilities = transports.first?.capabilities,
+            if load.pictureBytes != nil, let capabilities = transports.first?.capabilities,
                 let obstacle = Picture.obstacle(key.transport, capabilities)
             {
                 entry.row.outcome = .skipped(obstacle)
@@ -182,7 +183,7 @@ final class EchoBench {
                 return entry
             }
             let loop = stage.clientLoop
-            let inFlight = count * options.inFlight * (entry.encoded + (options.pictureBytes ?? 0))
+            let inFlight = count * load.inFlight * (entry.encoded + (load.pictureBytes ?? 0))
             let slack = limits.network.delay * 20 + limits.network.timeToTransfer(inFlight) * 2
             let (limits, isKeepaliveKnown) = (limits, !limits.measuresKeepalive || keepalive[key.transport] != nil)
             let isPlain = key.picture == .none
@@ -210,7 +211,7 @@ final class EchoBench {
             if !isKeepaliveKnown { keepalive[key.transport] = .some(bytes) }
             entry.others = Array(connections.dropFirst(count))
             entry.clients = connections.prefix(count).enumerated().map { index, connection in
-                let picture = options.pictureBytes.flatMap { bytes -> PictureSender.Plan? in
+                let picture = load.pictureBytes.flatMap { bytes -> PictureSender.Plan? in
                     switch key.picture {
                     case .none: nil
                     case .same: PictureSender.Plan(connection: connection, bytes: bytes, isShared: true)
@@ -261,15 +262,15 @@ final class EchoBench {
     func measure(_ key: Key, duration: Duration, messages: Int) {
         guard var entry = entries[key], entry.row.outcome == .measured, !entry.clients.isEmpty else { return }
         defer { entries[key] = entry }
-        let interval = options.rate.map { Int64(1e9 / $0) }
+        let interval = load.rate.map { Int64(1e9 / $0) }
         var slice = EchoClient.Slice(
             end: 0,
-            inFlight: options.inFlight,
+            inFlight: load.inFlight,
             interval: interval,
-            delay: options.delayPercent
+            delay: load.delayPercent
         )
-        if options.warmup > .zero {
-            slice.end = Clocks.now().advanced(by: options.warmup).nanoseconds
+        if load.warmup > .zero {
+            slice.end = Clocks.now().advanced(by: load.warmup).nanoseconds
             _ = run(entry.clients.map { ($0, slice) })
             noteFailure(of: entry.clients, in: &entry.row)
             guard entry.row.outcome == .measured, !Interruption.isRequested else { return }

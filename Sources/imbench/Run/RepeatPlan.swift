@@ -9,17 +9,17 @@ struct RepeatPlan: Sendable {
 
     /// The messages are spread evenly. Each connection sends at least one of them in a repeat, so few messages have fewer
     /// repeats.
-    init(_ options: Options) {
-        switch options.extent {
+    init(_ load: EchoLoad) {
+        switch load.extent {
         case .duration(let whole):
-            duration = whole / options.repeats
-            messages = [Int](repeating: .max, count: options.repeats)
+            duration = whole / load.repeats
+            messages = [Int](repeating: .max, count: load.repeats)
         case .messages(let wanted):
             duration = .seconds(3600)
-            let total = max(wanted, options.connections)
-            let repeats = min(options.repeats, total / options.connections)
+            let total = max(wanted, load.connections)
+            let repeats = min(load.repeats, total / load.connections)
             messages = Self.shares(of: total, among: repeats)
-            guard repeats < options.repeats || total > wanted else { return }
+            guard repeats < load.repeats || total > wanted else { return }
             remark =
                 "--messages \(wanted): each row has \(counted(total, "message")) in \(counted(repeats, "repeat")), "
                 + "because each connection sends at least one in a repeat"

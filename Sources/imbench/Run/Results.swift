@@ -42,9 +42,8 @@ struct RunResults: Sendable {
 
 extension RunResults {
     /// The results of a run with these options, still without rows.
-    init(of options: Options, seed: UInt64) {
-        self.init(environment: .current(), options: OptionTable.record(of: options), seed: seed)
-        pictureBytes = options.pictureBytes
+    init(of options: some RunnableCommand, seed: UInt64) {
+        self.init(environment: .current(), options: options.record, seed: seed)
     }
 }
 
@@ -250,8 +249,8 @@ struct WakeUpRegime: Sendable, Hashable {
 
 extension AwakeSpinners {
     /// Starts the threads for `--awake`, and records in the results whether they run.
-    static func start(_ options: Options, _ results: inout RunResults) -> AwakeSpinners? {
-        guard options.awake else { return nil }
+    static func start(_ options: MachineOptions, _ results: inout RunResults) -> AwakeSpinners? {
+        guard options.isAwake else { return nil }
         do throws(SystemFailure) {
             let spinners = try AwakeSpinners()
             results.wereCoresAwake = true

@@ -177,15 +177,6 @@ extension TransportRegistry {
     }
 }
 
-extension Options {
-    /// The transports of the rows: each one for each kind of delivery that it has.
-    var rowTransports: [String] {
-        transports.flatMap { name in
-            deliveries.compactMap { $0 == .plain ? name : TransportRegistry.nameWithSessions(name) }
-        }
-    }
-}
-
 extension TransportDescriptor {
     /// Whether its server can be a session server. A broker acknowledges messages itself.
     var hasSessions: Bool { broker == nil }

@@ -13,7 +13,7 @@ final class Stage {
     /// The address at which servers listen.
     let host: String
     private let registry: TransportRegistry
-    private let outside: [Endpoint]
+    let outside: [Endpoint]
     private let seed: UInt64
     private var servers: [String: EmbeddedServer] = [:]
 

@@ -8,20 +8,129 @@ import TrialCertificates
 
 /// `imbench serve`: runs the embedded servers until it is interrupted, and prints their URLs. A chat server over WebSocket also
 /// serves a page for browsers.
-func serve(_ options: Options) throws -> Int32 {
-    if let target = options.proxy { return try serveProxy(to: target, options) }
+struct ServeCommand: RunnableCommand {
+    static let command = Command.serve
+
+    var general = GeneralOptions()
+    /// The addresses of the servers. If empty, all transports listen on ports chosen by the system.
+    var listen: [Endpoint] = []
+    /// A configuration file, which names the addresses.
+    var config: String?
+    /// Whether encrypted servers are added to those that the command chooses.
+    var usesTLS = false
+    /// Whether the servers share one chat room.
+    var isChat = false
+    /// The users that the broker accepts. If empty, it accepts all clients.
+    var users: [ServedUser] = []
+    /// The origins and Host headers that the WebSocket servers admit, written as in their URLs.
+    var origins: String?
+    var hosts: String?
+    var proxy = ProxyOptions()
+    var seed: UInt64?
+
+    static func ownOptions(_ vocabulary: Vocabulary) -> OptionList<ServeCommand> {
+        var list = OptionList(ServeCommand())
+        let names = SettingFormat<String>.text(1...8192).called("LIST")
+        list.add(.what, [.tls(\.usesTLS)])
+        list.add(
+            .what,
+            excludes: "proxy",
+            [
+                Setting(
+                    "listen",
+                    each: SettingFormat.url(of: vocabulary.transports)
+                        .withDefault("one server of each transport, on free ports of 127.0.0.1"),
+                    atMost: 64,
+                    \.listen,
+                    "the address of a server, as in ws://[::1]:8080; may be repeated"
+                ),
+                Setting(
+                    "user",
+                    each: ServedUser.format,
+                    atMost: 64,
+                    \.users,
+                    "a user of the MQTT broker, which then rejects all others; may be repeated"
+                ),
+                Setting(
+                    "origins",
+                    names.orAbsent("same"),
+                    \.origins,
+                    "web pages that the WebSocket servers admit: same, null (pages from disk), any, or origins"
+                ),
+                Setting(
+                    "hosts",
+                    names.orAbsent("loopback,address for clients on this machine, any for others"),
+                    \.hosts,
+                    "Host headers that the WebSocket servers admit: loopback, address, any, or hosts"
+                ),
+            ]
+        )
+        list.add(
+            .what,
+            [
+                Setting(
+                    "chat",
+                    .mark(on: "yes"),
+                    \.isChat,
+                    "serve one chat room on all transports in place of echoes"
+                )
+            ]
+        )
+        list.add(.what, excludes: "listen", [.config(\.config)])
+        list.add(ProxyOptions.list(vocabulary), at: \.proxy)
+        list.add(.load, [.seed(\.seed)])
+        return list
+    }
+
+    func check(_ line: TypedLine, _: Vocabulary) throws(UsageError) {
+        if !users.isEmpty, !listen.isEmpty, !listen.contains(where: { TransportRegistry.hasBroker($0.scheme) }) {
+            throw UsageError("--user is for a broker, and no --listen has the scheme mqtt or mqtt+ws")
+        }
+        try refusePlain(listen + [proxy.target].compactMap { $0 }, usesTLS: usesTLS)
+        if config != nil, line.has("proxy") { throw .exclusion("config", "proxy") }
+    }
+
+    func run() throws -> Int32 {
+        guard let target = proxy.target else { return try serve(self) }
+        return try serveProxy(to: target, self)
+    }
+}
+
+/// A user of the broker of `serve`.
+struct ServedUser: Sendable, Equatable {
+    var name: String
+    var password: String
+
+    /// Reads `NAME:PASSWORD`; a password may have colons.
+    init(_ text: String) throws(UsageError) {
+        let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        // The value may be a password, so the error does not quote it.
+        guard parts.count == 2, !parts[0].isEmpty else {
+            throw UsageError("--user needs NAME:PASSWORD, but the value has no \(parts.count == 2 ? "name" : "colon")")
+        }
+        (name, password) = (String(parts[0]), String(parts[1]))
+    }
+
+    /// Reports do not contain it.
+    static let format = SettingFormat<String>.text("a user").called("NAME:PASSWORD").read(
+        by: { (text) throws(UsageError) in try ServedUser(text) },
+        back: { _ in nil }
+    ).withDefault("all clients are accepted")
+}
+
+private func serve(_ options: ServeCommand) throws -> Int32 {
     let registry = TransportRegistry.available
     if let config = options.config {
         let configured = try UsageError.translate("--config") { () throws(TransportError) in
             try readConfiguration(config).endpoints
         }
-        try refusePlain(configured, options)
+        try refusePlain(configured, usesTLS: options.usesTLS)
     }
     let urls = try UsageError.translate(options.config == nil ? "'serve'" : "--config") { () throws(TransportError) in
         try servedURLs(options, registry)
     }
-    let room = options.chat.isServed ? ChatRoom() : nil
-    let log = options.quiet ? nil : EndingLog()
+    let room = options.isChat ? ChatRoom() : nil
+    let log = options.general.isQuiet ? nil : EndingLog()
     let servers = try urls.map { (url) throws -> Served in
         do throws(TransportError) {
             return try tryBlocking(on: .shared) { () async throws(TransportError) in
@@ -38,8 +147,8 @@ func serve(_ options: Options) throws -> Int32 {
     try ReportTarget().write(addresses.map { "\($0.padded(to: width))\($1)\n" }.joined())
     let authority = try writeAuthority(of: urls)
     defer { if let authority { try? FileManager.default.removeItem(atPath: authority.folder) } }
-    let others = options.chat.isServed ? "share one chat room" : "send each message back"
-    remark("serving until interrupted; MQTT is a broker, all others \(others)", isQuiet: options.quiet)
+    let others = options.isChat ? "share one chat room" : "send each message back"
+    remark("serving until interrupted; MQTT is a broker, all others \(others)", isQuiet: options.general.isQuiet)
     runBlocking(on: .shared) {
         await untilInterrupted()
         for server in servers { await server.stop() }
@@ -69,7 +178,7 @@ private func writeAuthority(of urls: [String]) throws -> (folder: String, path: 
 }
 
 /// The URLs of the servers: from the command line, or from the configuration file, or one of each transport.
-private func servedURLs(_ options: Options, _ registry: TransportRegistry) throws(TransportError) -> [String] {
+private func servedURLs(_ options: ServeCommand, _ registry: TransportRegistry) throws(TransportError) -> [String] {
     var endpoints = options.listen
     if let config = options.config { endpoints = try readConfiguration(config).endpoints }
     if endpoints.isEmpty {

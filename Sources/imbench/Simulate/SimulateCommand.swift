@@ -1,5 +1,6 @@
 import Foundation
 import SocketIO
+import Transports
 
 /// The worlds that `imbench simulate` runs.
 struct SimulateOptions: Sendable, Equatable {
@@ -16,12 +17,79 @@ struct SimulateOptions: Sendable, Equatable {
 
 /// `imbench simulate`: runs the supervisor's machine, or the whole stack, through simulated worlds and reports the broken
 /// rules, or replays one world.
-func simulate(_ options: Options) throws -> Int32 {
+struct SimulateCommand: RunnableCommand {
+    static let command = Command.simulate
+
+    var general = GeneralOptions()
+    /// The only world that is run; `nil` for many.
+    var seed: UInt64?
+    var simulation = SimulateOptions()
+    var report = ReportOptions()
+
+    static func ownOptions(_: Vocabulary) -> OptionList<SimulateCommand> {
+        var list = OptionList(SimulateCommand())
+        list.add(
+            .load,
+            excludes: "seed",
+            [
+                Setting(
+                    "seeds",
+                    .integer(1...1_000_000_000),
+                    \.simulation.count,
+                    "number of worlds, one for each seed"
+                ),
+                Setting("from", .seed, \.simulation.first, "the first seed"),
+                Setting(
+                    "threads",
+                    .integer(1...64),
+                    \.simulation.threads,
+                    "number of threads; the result is the same for any number"
+                ),
+                Setting("until-failure", .mark(), \.simulation.stopsAtFailure, "end after the first broken rule"),
+            ]
+        )
+        list.add(
+            .what,
+            [
+                Setting(
+                    "seed",
+                    SettingFormat.seed.orAbsent("the worlds of --from and --seeds"),
+                    \.seed,
+                    "run only the world of this seed"
+                ),
+                Setting(
+                    "stack",
+                    .mark(on: "yes"),
+                    \.simulation.isStack,
+                    "the whole stack: transports, TLS, supervisors and servers over a simulated kernel"
+                ),
+            ]
+        )
+        list.add(
+            .report,
+            requires: "seed",
+            [
+                Setting(
+                    "verbose",
+                    .mark(),
+                    \.simulation.isVerbose,
+                    "with --seed: print every event of that world"
+                )
+            ]
+        )
+        list.add(ReportOptions.list, at: \.report)
+        return list
+    }
+
+    func run() throws -> Int32 { try simulate(self) }
+}
+
+private func simulate(_ options: SimulateCommand) throws -> Int32 {
     let simulation = options.simulation
     let hasEqualHashing = simulation.isStack && restartWithEqualHashing()
-    let target = try options.reportTarget()
+    let target = try options.report.target()
     if let seed = options.seed {
-        let log = ReplayLog(isWrittenAtOnce: options.format == .table && options.output == nil)
+        let log = ReplayLog(isWrittenAtOnce: options.report.format == .table && options.report.output == nil)
         let world =
             simulation.isStack
             ? try replayStack(seed, print: simulation.isVerbose ? log.take : nil)
@@ -34,7 +102,7 @@ func simulate(_ options: Options) throws -> Int32 {
         )
         if let violation = world.violation { results.result.fail(seed, violation) }
         (results.seed, results.plan, results.log) = (seed, world.plan, log.lines)
-        try target.write(results.report, options)
+        try target.write(results.report, options.report)
         return results.status
     }
     let start = Clocks.monotonic()
@@ -50,7 +118,7 @@ func simulate(_ options: Options) throws -> Int32 {
         seconds: Double(max(1, Clocks.monotonic() - start)) / 1e9
     )
     results.run.wasCutShort = Interruption.isRequested
-    try target.write(results.report, options)
+    try target.write(results.report, options.report)
     return results.status
 }
 

@@ -3,11 +3,63 @@ import TransportAPI
 import Transports
 
 /// `imbench storm`: simulates how clients reconnect after a restart of their server, under each requested policy.
-func storm(_ options: Options) throws -> Int32 {
-    let target = try options.reportTarget()
-    let seed = options.runSeed
+struct StormCommand: RunnableCommand {
+    static let command = Command.storm
+
+    var general = GeneralOptions()
+    var storm = StormOptions()
+    var seed: UInt64?
+    var report = ReportOptions()
+
+    private static let million = SettingFormat.integer(1...1_000_000)
+
+    static func ownOptions(_: Vocabulary) -> OptionList<StormCommand> {
+        var list = OptionList(StormCommand())
+        list.add(.what, [Setting("policy", .commaSeparated(.word), \.storm.policies, "reconnect policies")])
+        list.add(
+            .load,
+            [
+                .seed(\.seed),
+                Setting(
+                    "clients",
+                    million,
+                    \.storm.model.clients,
+                    "clients that lose their connection at the same time"
+                ),
+                Setting("handshakes", million, \.storm.model.handshakes, "handshakes of the server per second"),
+                Setting(
+                    "backlog",
+                    .integer(0...1_000_000),
+                    \.storm.model.backlog,
+                    "connections that the server's queue holds"
+                ),
+                Setting("outage", .upToHour(), \.storm.model.outage, "how long the server refuses all connections"),
+                Setting(
+                    "connect-timeout",
+                    .upToHour(from: .milliseconds(100)),
+                    \.storm.model.connectTimeout,
+                    "how long a client waits for its handshake"
+                ),
+                Setting(
+                    "limit",
+                    .upToHour(from: .seconds(1)),
+                    \.storm.model.limit,
+                    "virtual time at which the simulation ends"
+                ),
+            ]
+        )
+        list.add(ReportOptions.listWithCharts, at: \.report)
+        return list
+    }
+
+    func run() throws -> Int32 { try simulateStorm(self) }
+}
+
+private func simulateStorm(_ options: StormCommand) throws -> Int32 {
+    let target = try options.report.target()
+    let seed = runSeed(options.seed)
     var results = StormResults(run: RunResults(of: options, seed: seed), model: options.storm.model)
-    var progress = Progress(total: options.storm.policies.count, isQuiet: options.quiet)
+    var progress = Progress(total: options.storm.policies.count, isQuiet: options.general.isQuiet)
     for policy in options.storm.policies {
         progress.step(policy.rawValue)
         let model = options.storm.model
@@ -17,8 +69,8 @@ func storm(_ options: Options) throws -> Int32 {
     }
     progress.finish()
     results.run.wasCutShort = results.outcomes.count < options.storm.policies.count
-    let isUnicode = options.format == .html || options.format == .table && target.isTerminal
-    try target.write(results.report(isUnicode: isUnicode), options)
+    let isUnicode = options.report.format == .html || options.report.format == .table && target.isTerminal
+    try target.write(results.report(isUnicode: isUnicode), options.report)
     return ExitStatus.good
 }
 

@@ -8,16 +8,38 @@ import TrialCertificates
 
 /// `imbench work [NAME]`: runs one step of a message's path many times and nothing else, for profilers and for scripts/guard.
 /// Without a name, it lists the steps.
-func work(_ options: Options) throws -> Int32 {
+struct WorkCommand: RunnableCommand {
+    static let command = Command.work
+
+    var general = GeneralOptions()
+    /// The name of the step; `nil` to list all steps.
+    var step: String?
+    /// How often it runs.
+    var times = 1_000_000
+
+    static func ownOptions(_: Vocabulary) -> OptionList<WorkCommand> {
+        var list = OptionList(WorkCommand())
+        list.add(.load, [Setting("times", .integer(1...1_000_000_000), \.times, "how often the step runs")])
+        return list
+    }
+
+    mutating func check(_ line: TypedLine, _: Vocabulary) throws(UsageError) {
+        guard line.arguments.count <= 1 else {
+            throw UsageError("'work' takes one step, but got '\(line.arguments[1])' as well")
+        }
+        step = line.arguments.first
+    }
+
+    func run() throws -> Int32 { try work(self) }
+}
+
+private func work(_ options: WorkCommand) throws -> Int32 {
     let target = try ReportTarget()
-    guard let name = options.arguments.first else {
+    guard let name = options.step else {
         let width = HotPath.all.map(\.name.count).max() ?? 0
         // scripts/guard reads the names, one from each line.
         try target.write(HotPath.all.map { "\($0.name.padded(to: width))  \($0.summary)\n" }.joined())
         return ExitStatus.good
-    }
-    guard options.arguments.count == 1 else {
-        throw UsageError("'work' takes one step, but got '\(options.arguments[1])' as well")
     }
     guard let path = HotPath.all.first(where: { $0.name == name }) else {
         throw UsageError.unknown("step", name, of: "'work'", allowed: HotPath.all.map(\.name))

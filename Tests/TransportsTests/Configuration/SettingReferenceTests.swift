@@ -1,4 +1,4 @@
-import Foundation
+import TestSupport
 import Testing
 import TransportAPI
 
@@ -7,9 +7,6 @@ import TransportAPI
 /// The tables of options in Docs/reference/urls.md come from the declarations of the settings.
 @Suite("The documented options")
 struct SettingReferenceTests {
-    private static let page =
-        #filePath.components(separatedBy: "/Tests/")[0] + "/Docs/reference/urls.md"
-
     /// The tables by the names in the page's comments: `<!-- options: NAME -->`.
     private static let tables: [(name: String, rows: [SettingRow])] = {
         let registry = TransportRegistry.standard
@@ -46,45 +43,22 @@ struct SettingReferenceTests {
     }()
 
     /// Returns the table in Markdown. A URL has no quotes around its values.
-    private static func markdown(_ rows: [SettingRow]) -> String {
+    private static func markdown(_ rows: [SettingRow]) -> [String] {
         let lines = rows.map { row in
             let cells = ["`\(row.name)`", row.allowed, row.standard, row.meaning]
-            return "| " + cells.map { $0.filter { $0 != "\"" } }.joined(separator: " | ") + " |\n"
+            return "| " + cells.map { $0.filter { $0 != "\"" } }.joined(separator: " | ") + " |"
         }
-        return "| option | allowed | default | meaning |\n|---|---|---|---|\n" + lines.joined()
-    }
-
-    /// Returns the page with the tables of the declarations.
-    private static func written(_ page: String) -> String {
-        var parts = page.components(separatedBy: "<!-- options: ")
-        for index in parts.indices.dropFirst() {
-            let name = parts[index].components(separatedBy: " -->\n")[0]
-            let rest = parts[index].dropFirst(name.count + " -->\n".count).split(
-                separator: "\n",
-                omittingEmptySubsequences: false
-            ).drop { $0.hasPrefix("|") }
-            let rows = tables.first { $0.name == name }?.rows ?? []
-            parts[index] = "\(name) -->\n\(markdown(rows))\(rest.joined(separator: "\n"))"
-        }
-        return parts.joined(separator: "<!-- options: ")
+        return ["| option | allowed | default | meaning |", "|---|---|---|---|"] + lines
     }
 
     @Test("The page has the table of each list, as the code declares it")
     func page() throws {
-        let page = try String(contentsOfFile: Self.page, encoding: .utf8)
-        let named = page.components(separatedBy: "<!-- options: ").dropFirst().map {
-            $0.components(separatedBy: " -->")[0]
-        }
-        #expect(named.sorted() == Self.tables.filter { !$0.rows.isEmpty }.map(\.name).sorted())
-        let written = Self.written(page)
-        if ProcessInfo.processInfo.environment["IM_WRITE_TABLES"] != nil {
-            return try written.write(toFile: Self.page, atomically: true, encoding: .utf8)
-        }
-        let lines = Set(page.split(separator: "\n"))
-        let missing = written.split(separator: "\n").filter { !lines.contains($0) }
+        let page = try WrittenPage("reference/urls.md")
+        #expect(page.names.sorted() == Self.tables.filter { !$0.rows.isEmpty }.map(\.name).sorted())
+        let missing = try page.difference(from: page.with(Self.tables.map { ($0.name, Self.markdown($0.rows)) }))
         #expect(
-            page == written,
-            "write it again: IM_WRITE_TABLES=1 swift test --filter SettingReference; missing: \(missing.joined(separator: "\n"))"
+            missing == nil,
+            "write it again: IM_WRITE_TABLES=1 swift test --filter SettingReference; missing: \(missing ?? [])"
         )
     }
 

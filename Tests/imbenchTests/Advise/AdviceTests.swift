@@ -76,9 +76,8 @@ struct AdviceTests {
     )
     func networks(_ network: Network) throws {
         let words = ["advise", "--workload", "game", "--network", network.name]
-        let options = try OptionParser(vocabulary: everything).parse(words)
+        let options = try OptionParser(vocabulary: everything).parse(words, as: AdviseCommand.self)
         #expect(options.advice.roundTrip == network.delay * 2 && options.advice.loss == network.loss)
-        #expect(options.networks.isEmpty)
         let report = try advice(Workload.game.usual, options.advice).report
         for format in [Format.table, .markdown, .html] {
             let text = report.text(format, .none, width: .max)
@@ -92,7 +91,7 @@ struct AdviceTests {
     @Test("A description gives its delay in both directions and its loss")
     func description() throws {
         let words = ["advise", "--network", "delay=20ms,loss=3%,rate=1mbit"]
-        let advice = try OptionParser(vocabulary: everything).parse(words).advice
+        let advice = try OptionParser(vocabulary: everything).parse(words, as: AdviseCommand.self).advice
         #expect(advice.roundTrip == .milliseconds(40) && advice.loss == 0.03)
         #expect(advice.assumed == "network delay=20ms,loss=3%,rate=1mbit: round trip 40ms, loss 3 % (--network)")
     }
@@ -116,7 +115,7 @@ struct AdviceTests {
         let configuration = try #require(try advice(workload.usual).configuration)
         try folder.write("advised.json", configuration.text)
         let line = ["run", "--config", folder.path + "/advised.json"]
-        let options = try OptionParser(vocabulary: everything).parse(line).withConfiguredServers()
+        let options = try OptionParser(vocabulary: everything).parse(line, as: RunCommand.self).withConfiguredServers()
         #expect(options.urls.map(\.description) == configuration.endpoints.map(\.description))
     }
 

@@ -94,7 +94,7 @@ struct QuestionnaireTests {
     )
     func givenNetwork(_ option: String) throws {
         let words = ["advise"] + option.split(separator: " ").map(String.init)
-        let options = try OptionParser(vocabulary: everything).parse(words).advice
+        let options = try OptionParser(vocabulary: everything).parse(words, as: AdviseCommand.self).advice
         let (answers, questions) = asked(["chat", "", "", "own", ""], options)
         #expect(try answers.get().path == .own)
         #expect(!questions[3].contains("satellite"))

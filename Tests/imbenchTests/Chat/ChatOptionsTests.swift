@@ -6,9 +6,11 @@ import TransportAPI
 @testable import imbench
 
 @Suite struct ChatOptionsTests {
-    private func parse(_ line: String) throws(UsageError) -> Options {
-        try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
+    private func parse<Parsed: RunnableCommand>(_ line: String, as _: Parsed.Type) throws(UsageError) -> Parsed {
+        try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init), as: Parsed.self)
     }
+
+    private func parse(_ line: String) throws(UsageError) -> ChatCommand { try parse(line, as: ChatCommand.self) }
 
     /// A file with this text, for as long as `body` runs.
     private func withFile(_ text: String, _ body: (String) throws -> Void) throws {
@@ -21,9 +23,9 @@ import TransportAPI
     @Test("A chat needs a URL and a name, and takes one codec")
     func usage() throws {
         let options = try parse("chat ws://a:1/x --name ann --room kitchen --codec protobuf")
-        #expect(options.chat.url?.host == "a")
-        #expect(options.chat.name == "ann")
-        #expect(options.chat.room == "kitchen")
+        #expect(options.url?.host == "a")
+        #expect(options.name == "ann")
+        #expect(options.room == "kitchen")
         let setup = try ChatSetup(options)
         #expect(setup.configuration.codec == .protobuf)
         #expect(setup.configuration.supervisor.delivery.mode == .session)
@@ -59,10 +61,10 @@ import TransportAPI
             let mixed = try ChatSetup(parse("chat ws://g --name ann --codec json --config \(path)")).configuration
             #expect(mixed.endpoints.map(\.host) == ["g"])
             #expect(mixed.codec == .json)
-            let run = try parse("run --config \(path)").withConfiguredServers()
+            let run = try parse("run --config \(path)", as: RunCommand.self).withConfiguredServers()
             #expect(run.urls.map(\.scheme) == ["tcp", "ws"])
-            #expect(run.transports == ["tcp", "ws"])
-            #expect(run.codecs == ["protobuf"])
+            #expect(run.rows.transports == ["tcp", "ws"])
+            #expect(run.rows.codecs == ["protobuf"])
         }
     }
 
@@ -75,7 +77,9 @@ import TransportAPI
             #expect(error?.reason.hasPrefix("\(path):2: \"codecs\" is not known; did you mean \"codec\"?") == true)
         }
         try withFile("{\"endpoints\": [\"ws://h\", \"ws://g\"]}") { path in
-            #expect(throws: TransportError.self) { try parse("run --config \(path)").withConfiguredServers() }
+            #expect(throws: TransportError.self) {
+                try parse("run --config \(path)", as: RunCommand.self).withConfiguredServers()
+            }
         }
         #expect(throws: TransportError.self) { try ChatSetup(parse("chat --name ann --config /nowhere.json")) }
     }

@@ -220,7 +220,7 @@ struct ComparisonTests {
         let rows = try compared(run(calm), run(calm.map { $0.map { $0 * 1.2 } })).rows
         func failure(_ text: String, in rows: [ComparedRow]) throws -> String? {
             let words = ["compare", "a", "b", "--assert", text]
-            let options = try OptionParser(vocabulary: everything).parse(words)
+            let options = try OptionParser(vocabulary: everything).parse(words, as: CompareCommand.self)
             return try #require(options.assertions.first).failure(in: rows)
         }
         #expect(try failure("ws.json.256.rtt.p50_us.ratio <= 1.25", in: rows) == nil)
@@ -315,7 +315,7 @@ struct ComparisonReportTests {
             let words = [
                 "compare", folder.path + "/a.json", folder.path + "/" + second, "--output", folder.path + "/out",
             ]
-            return try compare(try OptionParser(vocabulary: everything).parse(words + more))
+            return try OptionParser(vocabulary: everything).parse(words + more, as: CompareCommand.self).run()
         }
         #expect(try status([]) == ExitStatus.good)
         #expect(readFile(folder.path + "/out", limit: 1 << 16)?.contains("worse") == true)

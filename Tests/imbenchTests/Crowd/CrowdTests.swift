@@ -3,8 +3,8 @@ import Testing
 
 @testable import imbench
 
-private func parse(_ line: String) throws(UsageError) -> Options {
-    try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
+private func parse(_ line: String) throws(UsageError) -> CrowdCommand {
+    try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init), as: CrowdCommand.self)
 }
 
 @Suite("imbench crowd", .timeLimit(.minutes(5)), .ownThread)
@@ -47,13 +47,12 @@ struct CrowdTests {
         #expect(options.crowd.hold == .seconds(2))
         #expect(options.transports == ["ws", "mqtt"])
         #expect(try parse("crowd").transports == ["ws"])
-        #expect(try parse("crowd").crowd.idle == 10_000)
+        #expect(try parse("crowd").crowd.connections == 10_000)
         #expect(try parse("crowd --hostile").transports == ["tcp", "ws", "mqtt", "mqtt+ws", "udp"])
-        #expect(try parse("crowd --hostile").crowd.idle == 0)
-        #expect(try parse("crowd --hostile --idle 20000").crowd.idle == 20_000)
+        #expect(try parse("crowd --hostile").crowd.connections == 0)
+        #expect(try parse("crowd --hostile --idle 20000").crowd.connections == 20_000)
         #expect(try parse("crowd --hostile --idle 5").transports == ["tcp", "ws", "mqtt", "mqtt+ws"])
-        #expect(try parse("crowd --idle 5").crowd.isIdleGiven)
-        #expect(try !parse("crowd").crowd.isIdleGiven)
+        #expect(try parse("crowd --idle 5").crowd.idle == 5 && parse("crowd").crowd.idle == nil)
         #expect(throws: UsageError(#"--idle is "20001"; allowed with --hostile is 1 to 20000"#)) {
             try parse("crowd --hostile --idle 20001")
         }
@@ -72,7 +71,7 @@ struct CrowdTests {
         row.metrics = [("ratio_p99", 1.5), ("quiet_p99_us", nil)]
         func failure(_ text: String) throws -> String? {
             let words = ["crowd", "--hostile", "--assert", text]
-            let options = try OptionParser(vocabulary: everything).parse(words)
+            let options = try OptionParser(vocabulary: everything).parse(words, as: CrowdCommand.self)
             return try #require(options.assertions.first).failure(in: [row])
         }
         #expect(try failure("ws.ping-flood.ratio_p99 <= 2") == nil)

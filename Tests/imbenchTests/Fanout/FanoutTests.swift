@@ -13,11 +13,17 @@ private func measured(_ line: String, messages: Int) async throws -> [FanoutRow]
     let words = line.split(separator: " ").map(String.init)
     var vocabulary = everything
     vocabulary.transports = TransportRegistry.measured.transports.map(\.name)
-    let options = try OptionParser(vocabulary: vocabulary).parse(words)
+    let options = try OptionParser(vocabulary: vocabulary).parse(words, as: FanoutCommand.self)
     return try await apart {
         let stage = try Stage(registry: .measured, outside: [], seed: 1, placement: nil)
-        let bench = FanoutBench(options, stage: stage, seed: 1, limits: .init(delivery: .seconds(60)))
-        for _ in 0..<options.repeats {
+        let bench = FanoutBench(
+            options.rows,
+            options.load,
+            stage: stage,
+            seed: 1,
+            limits: .init(delivery: .seconds(60))
+        )
+        for _ in 0..<options.load.repeats {
             for key in bench.keys { bench.measure(key, duration: .seconds(3600), messages: messages) }
         }
         let rows = bench.results
@@ -180,8 +186,11 @@ struct FanoutTests {
 }
 
 @Suite("imbench fanout: options and report") struct FanoutReportTests {
-    private func parse(_ line: String) throws(UsageError) -> Options {
-        try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
+    private func parse(_ line: String) throws(UsageError) -> FanoutCommand {
+        try OptionParser(vocabulary: everything).parse(
+            line.split(separator: " ").map(String.init),
+            as: FanoutCommand.self
+        )
     }
 
     @Test("Every option is read, and the defaults are one size and three numbers of subscribers")
@@ -190,11 +199,11 @@ struct FanoutTests {
             "fanout --transport ws,mqtt --server broker,fan-out --subscribers 2,30 --size 1KiB --rate 5 --duration 3s"
                 + " --repeat 2 --warmup 0s --placement free --seed 4"
         )
-        #expect(options.fanout.servers == [.broker, .fanOut] && options.fanout.subscribers == [2, 30])
-        #expect(options.sizes == [1024] && options.rate == 5 && options.extent == .duration(.seconds(3)))
+        #expect(options.rows.servers == [.broker, .fanOut] && options.rows.subscribers == [2, 30])
+        #expect(options.rows.sizes == [1024] && options.load.rate == 5 && options.load.duration == .seconds(3))
         let standard = try parse("fanout")
-        #expect(standard.sizes == [256] && standard.fanout.subscribers == [1, 10, 100])
-        #expect(standard.fanout.servers == FanoutServerKind.allCases)
+        #expect(standard.rows.sizes == [256] && standard.rows.subscribers == [1, 10, 100])
+        #expect(standard.rows.servers == FanoutServerKind.allCases)
     }
 
     @Test(

@@ -6,8 +6,11 @@ import Transports
 
 @testable import imbench
 
-private func options(_ line: String) throws(UsageError) -> Options {
-    try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
+private func options(_ line: String) throws(UsageError) -> HeartbeatCommand {
+    try OptionParser(vocabulary: everything).parse(
+        line.split(separator: " ").map(String.init),
+        as: HeartbeatCommand.self
+    )
 }
 
 @Suite("The radio model")

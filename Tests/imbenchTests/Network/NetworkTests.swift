@@ -57,7 +57,7 @@ struct NetworkTests {
         #expect(throws: UsageError.self) { try parser.parse(["storm", "--network", "4g"]) }
         #expect(throws: UsageError.self) { try parser.parse(["run", "--network", "4g", "--config", "app.json"]) }
         #expect(throws: Never.self) {
-            let options = try parser.parse(["open", "--network", "4g", "--network", "delay=5ms"])
+            let options = try parser.parse(["open", "--network", "4g", "--network", "delay=5ms"], as: OpenCommand.self)
             #expect(options.networks.map(\.name) == ["4g", "delay=5ms"])
         }
     }
@@ -76,15 +76,16 @@ struct NetworkTests {
     @Test("By default, a slow network has one connection, so that no queue hides its delay")
     func connections() throws {
         let parser = OptionParser(vocabulary: everything)
-        #expect(try parser.parse(["run", "--network", "4g"]).connections == 4)
-        #expect(try parser.parse(["run", "--network", "4g", "--network", "metro"]).connections == 1)
-        #expect(try parser.parse(["run", "--network", "metro", "--connections", "3"]).connections == 3)
+        #expect(try parser.parse(["run", "--network", "4g"], as: RunCommand.self).load.connections == 4)
+        let slow = try parser.parse(["run", "--network", "4g", "--network", "metro"], as: RunCommand.self)
+        let given = try parser.parse(["run", "--network", "metro", "--connections", "3"], as: RunCommand.self)
+        #expect(slow.load.connections == 1 && given.load.connections == 3)
     }
 
     @Test("'open' makes ten connections for each row by default")
     func openings() throws {
         let parser = OptionParser(vocabulary: everything)
-        #expect(try parser.parse(["open"]).repeats == 10)
-        #expect(try parser.parse(["open", "--repeat", "7"]).repeats == 7)
+        #expect(try parser.parse(["open"], as: OpenCommand.self).repeats == 10)
+        #expect(try parser.parse(["open", "--repeat", "7"], as: OpenCommand.self).repeats == 7)
     }
 }

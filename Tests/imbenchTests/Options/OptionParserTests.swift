@@ -10,8 +10,27 @@ let everything = Vocabulary(
     codecs: ["json", "protobuf"]
 )
 
-private func parse(_ line: String) throws(UsageError) -> Options {
-    try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
+private func words(_ line: String) -> [String] { line.split(separator: " ").map(String.init) }
+
+private func parse<Parsed: RunnableCommand>(_ line: String, as _: Parsed.Type) throws(UsageError) -> Parsed {
+    try OptionParser(vocabulary: everything).parse(words(line), as: Parsed.self)
+}
+
+private func run(_ line: String) throws(UsageError) -> RunCommand { try parse(line, as: RunCommand.self) }
+
+/// The command that a line names.
+private func command(_ line: String) throws(UsageError) -> Command? {
+    guard case .run(let command) = try OptionParser(vocabulary: everything).parse(words(line)) else { return nil }
+    return type(of: command).command
+}
+
+/// The texts that a line prints in place of running a command: "help", "help COMMAND" or "version".
+private func text(_ line: String) throws(UsageError) -> String? {
+    switch try OptionParser(vocabulary: everything).parse(words(line)) {
+    case .help(let topic): topic.map { "help \($0.rawValue)" } ?? "help"
+    case .version: "version"
+    case .run: nil
+    }
 }
 
 private func mistake(_ words: [String]) -> String? {
@@ -26,56 +45,55 @@ private func mistake(_ words: [String]) -> String? {
 private let commands = (Command.allCases.map(\.rawValue) + ["help", "version"]).joined(separator: ", ")
 private let hint = "'imbench help run' lists its options"
 
-private func mistake(_ line: String) -> String? { mistake(line.split(separator: " ").map(String.init)) }
+private func mistake(_ line: String) -> String? { mistake(words(line)) }
 
 @Suite struct OptionParserTests {
     @Test("An empty command line compares everything")
     func defaults() throws {
-        let options = try parse("")
-        #expect(options.command == .run)
-        #expect(options.transports == ["tcp", "ws", "mqtt", "udp"])
-        #expect(options.codecs == ["json", "protobuf"])
-        #expect(options.sizes == [32, 256, 4096])
-        #expect(options.extent == .duration(.milliseconds(2500)))
-        #expect(options.format == .table)
-        #expect(options.placement == .apart)
-        #expect(options.helpTopic == nil)
+        let options = try run("")
+        #expect(options == RunCommand(everything))
+        #expect(options.rows.transports == ["tcp", "ws", "mqtt", "udp"])
+        #expect(options.rows.codecs == ["json", "protobuf"])
+        #expect(options.rows.sizes == [32, 256, 4096])
+        #expect(options.load.extent == .duration(.milliseconds(2500)))
+        #expect(options.report.format == .table)
+        #expect(options.machine.placement == .apart)
     }
 
     @Test("Passwords of a broker's users may contain colons")
     func users() throws {
-        let users = try parse("serve --user ann:a:b --user bob: --listen mqtt://a:1").users
+        let users = try parse("serve --user ann:a:b --user bob: --listen mqtt://a:1", as: ServeCommand.self).users
         #expect(users.map(\.name) == ["ann", "bob"] && users.map(\.password) == ["a:b", ""])
     }
 
     @Test("Every option of run is read, with a space and with an equals sign")
     func everyOption() throws {
-        let spaced = try parse(
+        let spaced = try run(
             "run --transport ws,tcp --codec json --size 1,2 --messages 9 --warmup 0s --repeat 3 --connections 4 --rate 12.5"
                 + " --awake --placement same --busy-poll 50us --seed 7 --format json --output out.json --quiet --url ws://a:1/x"
         )
-        let joined = try parse(
+        let joined = try run(
             "run --transport=ws,tcp --codec=json --size=1,2 --messages=9 --warmup=0s --repeat=3 --connections=4 --rate=12.5"
                 + " --awake --placement=same --busy-poll=50us --seed=7 --format=json --output=out.json --quiet --url=ws://a:1/x"
         )
         #expect(spaced == joined)
-        #expect(spaced.transports == ["ws", "tcp"])
-        #expect(spaced.sizes == [1, 2])
-        #expect(spaced.extent == .messages(9))
-        #expect(spaced.warmup == .zero)
-        #expect(spaced.rate == 12.5)
+        #expect(spaced.rows.transports == ["ws", "tcp"])
+        #expect(spaced.rows.sizes == [1, 2])
+        #expect(spaced.load.extent == .messages(9))
+        #expect(spaced.load.warmup == .zero)
+        #expect(spaced.load.pacing == .open(rate: 12.5))
         #expect(spaced.seed == 7)
-        #expect(spaced.output == "out.json")
+        #expect(spaced.report.output == "out.json")
         #expect(spaced.urls.map(\.host) == ["a"])
-        #expect(spaced.awake && spaced.quiet && spaced.placement == .same)
-        #expect(spaced.polling == .always(for: .microseconds(50)))
+        #expect(spaced.machine.isAwake && spaced.general.isQuiet && spaced.machine.placement == .same)
+        #expect(spaced.machine.polling == .always(for: .microseconds(50)))
     }
 
     @Test("Loops poll only if --busy-poll is given")
     func polling() throws {
-        #expect(try parse("run").polling == .never)
-        #expect(try parse("run --busy-poll auto").polling == .adaptive)
-        #expect(try parse("run --busy-poll 0s").polling == .never)
+        #expect(try run("run").machine.polling == .never)
+        #expect(try run("run --busy-poll auto").machine.polling == .adaptive)
+        #expect(try run("run --busy-poll 0s").machine.polling == .never)
         for value in ["soon", "2s", "-1s", ""] {
             let sentence = "--busy-poll is \"\(value)\"; allowed is \"0s\" to \"1s\", or \"auto\""
             #expect(mistake("run --busy-poll=\(value)") == sentence)
@@ -84,13 +102,13 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
 
     @Test("The command may follow options")
     func commandAfterOptions() throws {
-        #expect(try parse("--format json overhead").command == .overhead)
-        #expect(try parse("--quiet --format=json overhead").command == .overhead)
+        #expect(try command("--format json overhead") == .overhead)
+        #expect(try command("--quiet --format=json overhead") == .overhead)
     }
 
     @Test("A URL chooses its transport, unless --transport excludes it")
     func urlChoosesTransport() throws {
-        #expect(try parse("--url mqtt://h:1883").transports == ["mqtt"])
+        #expect(try run("--url mqtt://h:1883").rows.transports == ["mqtt"])
         #expect(
             mistake("--transport ws --url mqtt://h:1883")?.contains("is not of a transport of --transport ws") == true
         )
@@ -99,17 +117,17 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
 
     @Test("The text of trace may begin with dashes after --")
     func traceText() throws {
-        #expect(try OptionParser(vocabulary: everything).parse(["trace", "--", "--hello"]).arguments == ["--hello"])
-        #expect(try parse("trace hello").arguments == ["hello"])
+        #expect(try parse("trace -- --hello", as: TraceCommand.self).text == "--hello")
+        #expect(try parse("trace hello world", as: TraceCommand.self).text == "hello world")
         #expect(mistake("trace") == "'trace' needs a text: imbench trace \"TEXT\"")
     }
 
     @Test("The compare command takes two files and a noise threshold")
     func compareFiles() throws {
-        let options = try parse("compare a.json b.json --noise 2.5 --format html")
-        #expect(options.comparison == CompareOptions(before: "a.json", after: "b.json", noisePercent: 2.5))
-        #expect(options.format == .html)
-        #expect(try parse("compare a b").comparison.noisePercent == 1)
+        let options = try parse("compare a.json b.json --noise 2.5 --format html", as: CompareCommand.self)
+        #expect(options.before == "a.json" && options.after == "b.json" && options.noisePercent == 2.5)
+        #expect(options.report.format == .html)
+        #expect(try parse("compare a b", as: CompareCommand.self).noisePercent == 1)
         for line in ["compare", "compare a.json", "compare a b c"] {
             #expect(mistake(line)?.hasPrefix("'compare' needs two files, but got ") == true)
         }
@@ -123,14 +141,10 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
 
     @Test("Help is given even if a mistake follows")
     func helpFirst() throws {
-        #expect(try parse("--help --nonsense").wantsHelp)
-        #expect(try parse("run -h").helpTopic == .run)
-        for line in ["help", "help help", "--quiet help"] {
-            #expect(try parse(line).wantsHelp && parse(line).helpTopic == nil)
-        }
-        #expect(try parse("help storm").wantsHelp && parse("help storm").helpTopic == .storm)
-        #expect(try parse("version").wantsVersion && !parse("version").wantsHelp)
-        #expect(try parse("--version").wantsVersion)
+        #expect(try text("run -h") == "help run" && text("help storm") == "help storm")
+        for line in ["help", "help help", "--quiet help", "--help --nonsense"] { #expect(try text(line) == "help") }
+        for line in ["version", "--version", "storm --version"] { #expect(try text(line) == "version") }
+        #expect(try text("run") == nil)
     }
 
     @Test(
@@ -230,7 +244,7 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
     func randomLines() {
         var generator = RandomSource.seeded(1)
         let words =
-            OptionTable.rows.map { "--" + $0.name } + [
+            Command.allCases.flatMap { $0.options(everything) }.map { "--" + $0.name } + [
                 "run", "trace", "--", "-", "=", "--=", "", "5s", "1,2", "ws", "é", "-h=",
             ]
         for _ in 0..<5000 {
@@ -243,10 +257,10 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
 
     @Test("The recorded options can be typed again")
     func recordReadsBack() throws {
-        let options = try parse("--size 7 --duration 1500ms --rate 2.5 --seed 3 --transport ws --output f")
-        let line = OptionTable.record(of: options).filter { $0.name != "awake" }.map { "--\($0.name)=\($0.value)" }
-        #expect(try OptionParser(vocabulary: everything).parse(["run"] + line).sizes == [7])
-        let again = try OptionParser(vocabulary: everything).parse(line)
+        let options = try run("--size 7 --duration 1500ms --rate 2.5 --seed 3 --transport ws --output f")
+        let line = options.record.filter { $0.name != "awake" }.map { "--\($0.name)=\($0.value)" }
+        #expect(line.contains("--size=7") && line.contains("--rate=2.5"))
+        let again = try OptionParser(vocabulary: everything).parse(line, as: RunCommand.self)
         #expect(again == options)
     }
 }
@@ -263,7 +277,7 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
     func ownOptions(of command: Command) {
         let help = HelpText.make(everything, command: command)
         let listed = help.split(separator: "\n").filter { $0.hasPrefix("  --") }.map { $0.split(separator: " ")[0] }
-        #expect(listed.sorted() == OptionTable.rows(of: command).map { "--" + $0.name }.sorted().map { $0[...] })
+        #expect(listed.sorted() == command.options(everything).map { "--" + $0.name }.sorted().map { $0[...] })
         #expect((2...3).contains(command.examples.count))
         for example in command.examples { #expect(help.contains("  \(example.line)\n")) }
     }
@@ -272,12 +286,10 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
     func defaults(of command: Command) {
         // These have no default, because they add to something or are required.
         let others: Set = ["url", "config", "proxy", "assert", "name"]
-        for row in OptionTable.rows(of: command) where row.placeholder != nil && !others.contains(row.name) {
-            var options = Options(everything)
-            options.command = command
+        for option in command.options(everything) where option.placeholder != nil && !others.contains(option.name) {
             // An option that excludes another has the other's default.
-            guard row.name != "messages" else { continue }
-            #expect((row.standard ?? row.shown(options))?.isEmpty == false, "--\(row.name)")
+            guard option.name != "messages" || command != .run else { continue }
+            #expect(!option.standard.isEmpty, "--\(option.name)")
         }
     }
 
@@ -290,8 +302,12 @@ private func mistake(_ line: String) -> String? { mistake(line.split(separator: 
                 number % 2 == 1 ? [String(part)] : part.split(separator: " ").map(String.init)
             }
             #expect(words.first == "imbench")
-            let options = try OptionParser(vocabulary: everything).parse(Array(words.dropFirst()))
-            #expect(options.command == command)
+            guard case .run(let parsed) = try OptionParser(vocabulary: everything).parse(Array(words.dropFirst()))
+            else {
+                Issue.record("\(example.line) runs no command")
+                continue
+            }
+            #expect(type(of: parsed).command == command)
         }
     }
 

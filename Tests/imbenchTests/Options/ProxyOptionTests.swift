@@ -4,8 +4,11 @@ import Testing
 @testable import imbench
 
 @Suite struct ProxyOptionTests {
-    private func parse(_ line: String) throws(UsageError) -> Options {
-        try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
+    private func parse(_ line: String) throws(UsageError) -> ServeCommand {
+        try OptionParser(vocabulary: everything).parse(
+            line.split(separator: " ").map(String.init),
+            as: ServeCommand.self
+        )
     }
 
     @Test("Every option of the proxy is read")
@@ -14,9 +17,9 @@ import Testing
             "serve --proxy udp://h:1?plain=on --delay 50ms --jitter 20ms --loss 0.01 --duplicate 0.5 --reorder 1"
                 + " --throttle 100000 --seed 7"
         )
-        #expect(options.proxy?.description == "udp://h:1?plain=on" && options.seed == 7)
+        #expect(options.proxy.target?.description == "udp://h:1?plain=on" && options.seed == 7)
         #expect(
-            options.faults
+            options.proxy.faults
                 == PathFaults(
                     delay: .milliseconds(50),
                     jitter: .milliseconds(20),
@@ -26,8 +29,8 @@ import Testing
                     reordering: 1
                 )
         )
-        let line = OptionTable.record(of: options).map { "--\($0.name)=\($0.value)" }
-        #expect(try OptionParser(vocabulary: everything).parse(["serve"] + line) == options)
+        let line = options.record.map { "--\($0.name)=\($0.value)" }
+        #expect(try OptionParser(vocabulary: everything).parse(["serve"] + line, as: ServeCommand.self) == options)
     }
 
     @Test(

@@ -14,7 +14,7 @@ enum Place: String, CaseIterable, Sendable {
 
     /// The value, as the option or key of this place has it, or the error sentence.
     func read<Value: Sendable>(_ text: String, _ format: SettingFormat<Value>) -> Result<Value, UsageError> {
-        do {
+        do throws(TransportError) {
             switch self {
             case .url:
                 var endpoint = try Endpoint("tcp://host")
@@ -29,20 +29,15 @@ enum Place: String, CaseIterable, Sendable {
                 let file = try ConfigurationValue(json.utf8, label: "file", maximumLength: 1000)
                 return .success(try format.read(file.required("key", "")))
             case .commandLine:
-                let row = OptionRow("key", "X", "", { _ in format }, shown: { _ in nil }) {
-                    (options, value) throws(UsageError) in options.arguments = ["\(value)"]
-                }
-                var options = Options(everything)
-                try row.apply(&options, text, everything)
-                let value = try format.read(text, key: "--key")
-                #expect(options.arguments == ["\(value)"])
+                let setting = Setting("key", format.orAbsent, \ReadValue<Value>.value, "")
+                var (target, line) = (ReadValue<Value>(), TypedLine())
+                try setting.apply(&target, line.add(text, to: "key", isRepeatable: false))
+                guard let value = target.value else { return .failure(UsageError("no value")) }
                 return .success(value)
             }
-        } catch let error as TransportError {
+        } catch {
             #expect(error.code == .invalidConfiguration)
             return .failure(UsageError(error.reason))
-        } catch {
-            return .failure(error as? UsageError ?? UsageError("\(error)"))
         }
     }
 
@@ -178,8 +173,9 @@ struct SettingFormatTests {
 
     @Test("Settings in all three places accept the same units")
     func places() throws {
-        let options = try OptionParser(vocabulary: everything).parse(["run", "--warmup", "1.5s", "--size", "4KiB"])
-        #expect(options.warmup == .milliseconds(1500) && options.sizes == [4096])
+        let words = ["run", "--warmup", "1.5s", "--size", "4KiB"]
+        let options = try OptionParser(vocabulary: everything).parse(words, as: RunCommand.self)
+        #expect(options.load.warmup == .milliseconds(1500) && options.rows.sizes == [4096])
         let json = """
             {"endpoints": ["tcp://a?close-timeout=1.5s&write-buffer=4KiB"], "connect-timeout": "1.5s",
              "outbox": {"bytes": "4KiB"}, "keepalive": {"idle-only": "off"}, "codec": "JSON"}

@@ -91,7 +91,7 @@ struct TraceTests {
         var vocabulary = everything
         vocabulary.transports.append("tls")
         let words = ["trace", "Hello", "--transport", "tcp,udp", "--tls"]
-        let options = try OptionParser(vocabulary: vocabulary).parse(words)
+        let options = try OptionParser(vocabulary: vocabulary).parse(words, as: TraceCommand.self)
         #expect(options.transports == ["tcp", "tls", "udp"])
     }
 }

@@ -61,11 +61,15 @@ struct OpenLoopTests {
     @Test("An open loop sends every message of the schedule over each transport, and its accounts close")
     func transports() throws {
         let line = "run --rate 1000 --messages 101 --warmup 0ms --repeat 1 --connections 2 --size 32 --codec json"
-        var options = try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
-        options.transports = TransportRegistry.available.transports.map(\.name)
+        var options = try OptionParser(vocabulary: everything).parse(
+            line.split(separator: " ").map(String.init),
+            as: RunCommand.self
+        )
+        options.rows.transports = TransportRegistry.available.transports.map(\.name)
         let stage = try Stage(registry: .trial, outside: [], seed: 1, placement: nil)
         let bench = EchoBench(
-            options,
+            options.rows,
+            options.load,
             stage: stage,
             seed: 1,
             limits: .init(connect: .seconds(60), answer: Self.answerTimeout)
@@ -74,7 +78,7 @@ struct OpenLoopTests {
         let rows = bench.results(FloorBench(kinds: [], sizes: []))
         bench.close()
         stage.close()
-        #expect(rows.map(\.transport) == options.transports)
+        #expect(rows.map(\.transport) == options.rows.transports)
         for row in rows {
             #expect(row.outcome == .measured && row.loop == .open && row.targetRate == 2000)
             #expect(row.accounts.closes && row.accounts.sent == 101 && row.accounts.inFlight == 0)
@@ -89,11 +93,14 @@ struct OpenLoopTests {
     @Test("A row whose connections need more descriptors than are left is skipped with the reason")
     func descriptors() throws {
         let line = "run --transport tcp --messages 20 --warmup 0ms --connections 2 --size 32,33 --codec json"
-        let options = try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
+        let options = try OptionParser(vocabulary: everything).parse(
+            line.split(separator: " ").map(String.init),
+            as: RunCommand.self
+        )
         let stage = try Stage(registry: .trial, outside: [], seed: 1, placement: nil)
         // Each row takes four.
         let limits = EchoBench.Limits(answer: Self.answerTimeout, descriptors: EchoBench.otherDescriptors + 6)
-        let bench = EchoBench(options, stage: stage, seed: 1, limits: limits)
+        let bench = EchoBench(options.rows, options.load, stage: stage, seed: 1, limits: limits)
         for key in bench.keys { bench.measure(key, duration: .seconds(3600), messages: 20) }
         let rows = bench.results()
         bench.close()

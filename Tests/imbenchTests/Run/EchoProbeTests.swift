@@ -14,10 +14,10 @@ struct EchoProbeTests {
     /// The reasons of the rows, and whether all of them have failed before anything was measured.
     private func outcome(_ url: String) async throws -> (reasons: [String?], haveAllFailed: Bool) {
         let words = ["run", "--url", url, "--codec", "json", "--size", "32"]
-        let options = try OptionParser(vocabulary: everything).parse(words)
+        let options = try OptionParser(vocabulary: everything).parse(words, as: RunCommand.self)
         return try await apart {
             let stage = try Stage(registry: .measured, outside: options.urls, seed: 1, placement: nil)
-            let bench = EchoBench(options, stage: stage, seed: 1, limits: .init(answer: 500_000_000))
+            let bench = EchoBench(options.rows, options.load, stage: stage, seed: 1, limits: .init(answer: 500_000_000))
             let rows = bench.results(FloorBench(kinds: [], sizes: []))
             let haveAllFailed = bench.haveAllFailed
             bench.close()

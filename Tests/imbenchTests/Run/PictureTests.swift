@@ -15,8 +15,8 @@ private let vocabulary = {
     return vocabulary
 }()
 
-private func parse(_ line: String) throws(UsageError) -> Options {
-    try OptionParser(vocabulary: vocabulary).parse(line.split(separator: " ").map(String.init))
+private func parse(_ line: String) throws(UsageError) -> RunCommand {
+    try OptionParser(vocabulary: vocabulary).parse(line.split(separator: " ").map(String.init), as: RunCommand.self)
 }
 
 /// The rows of a run over loopback, and its report.
@@ -25,16 +25,18 @@ private func run(_ line: String) async throws -> RunResults {
     return try await apart {
         let stage = try Stage(registry: .withSessions, outside: options.urls, seed: 1, placement: nil)
         let bench = EchoBench(
-            options,
+            options.rows,
+            options.load,
             stage: stage,
             seed: 1,
             limits: .init(connect: .seconds(60), answer: 60_000_000_000)
         )
-        let messages = if case .messages(let count) = options.extent { count / options.repeats } else { 0 }
-        for _ in 0..<options.repeats {
+        let messages = if case .messages(let count) = options.load.extent { count / options.load.repeats } else { 0 }
+        for _ in 0..<options.load.repeats {
             for key in bench.keys { bench.measure(key, duration: .seconds(3600), messages: messages) }
         }
         var results = RunResults(of: options, seed: 1)
+        results.pictureBytes = options.load.pictureBytes
         results.rows = bench.results(FloorBench(kinds: [], sizes: []))
         bench.close()
         stage.close()
@@ -48,10 +50,10 @@ struct PictureOptionTests {
     func sizes() throws {
         for (text, bytes) in [("1MB", 1_000_000), ("256KiB", 256 << 10), ("1024", 1024), ("1GiB", 1 << 30)] {
             let options = try parse("run --mix picture=\(text)")
-            #expect(options.pictureBytes == bytes && options.picturePlaces == [.none, .same, .second])
-            #expect(OptionTable.record(of: options).first { $0.name == "mix" }?.value == "picture=\(bytes)")
+            #expect(options.load.pictureBytes == bytes && options.load.picturePlaces == [.none, .same, .second])
+            #expect(options.record.first { $0.name == "mix" }?.value == "picture=\(bytes)")
         }
-        #expect(try parse("run").picturePlaces == [.none])
+        #expect(try parse("run").load.picturePlaces == [.none])
         #expect(Picture.text(1_000_000) == "1 MB" && Picture.text(256 << 10) == "256 KiB")
         #expect(Picture.text(5000) == "5 kB" && Picture.text(1025) == "1025 bytes")
     }
@@ -59,16 +61,17 @@ struct PictureOptionTests {
     @Test("A picture has fewer rows by default, which other options change")
     func defaults() throws {
         let options = try parse("run --mix picture=1MB")
-        #expect(options.codecs == ["protobuf"] && options.sizes == [128] && options.connections == 1)
-        #expect(options.transports == ["tcp", "ws", "mqtt", "udp", "udp-reliable"])
+        #expect(options.rows.codecs == ["protobuf"] && options.rows.sizes == [128] && options.load.connections == 1)
+        #expect(options.rows.transports == ["tcp", "ws", "mqtt", "udp", "udp-reliable"])
         let network = try parse("run --mix picture=1MB --network 4g")
-        #expect(network.connections == 1 && network.rate == 20 && network.transports == options.transports)
+        #expect(network.load.connections == 1 && network.load.rate == 20)
+        #expect(network.rows.transports == options.rows.transports)
         let given = try parse(
             "run --mix picture=1MB --network 4g --codec json --size 32 --connections 3 --repeat 2 --transport ws"
         )
-        #expect(given.codecs == ["json"] && given.sizes == [32] && given.connections == 3 && given.repeats == 2)
-        #expect(given.transports == ["ws"])
-        #expect(try parse("run --mix picture=1MB --url ws://a:1").transports == ["ws"])
+        #expect(given.rows == RowOptions(transports: ["ws"], codec: "json", size: 32))
+        #expect(given.load.connections == 3 && given.load.repeats == 2)
+        #expect(try parse("run --mix picture=1MB --url ws://a:1").rows.transports == ["ws"])
     }
 
     @Test(
@@ -147,7 +150,8 @@ struct PictureTests {
         let rows = try await apart {
             let stage = try Stage(registry: .measured, outside: [], seed: 1, placement: nil)
             let bench = EchoBench(
-                options,
+                options.rows,
+                options.load,
                 stage: stage,
                 seed: 1,
                 limits: .init(connect: .seconds(60), answer: 60_000_000_000)

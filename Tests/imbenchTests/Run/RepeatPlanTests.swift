@@ -5,16 +5,12 @@ import Testing
 @Suite("The repeats of a run")
 struct RepeatPlanTests {
     private func plan(messages: Int, repeats: Int, connections: Int = 1) -> RepeatPlan {
-        var options = Options(everything)
-        (options.extent, options.repeats, options.connections) = (.messages(messages), repeats, connections)
-        return RepeatPlan(options)
+        RepeatPlan(EchoLoad(connections: connections, extent: .messages(messages), repeats: repeats))
     }
 
     @Test("A duration is divided by the repeats, whose messages have no limit")
     func duration() {
-        var options = Options(everything)
-        (options.extent, options.repeats) = (.duration(.seconds(3)), 4)
-        let plan = RepeatPlan(options)
+        let plan = RepeatPlan(EchoLoad(extent: .duration(.seconds(3)), repeats: 4))
         #expect(plan.duration == .milliseconds(750) && plan.remark == nil)
         #expect(plan.messages == [.max, .max, .max, .max])
     }

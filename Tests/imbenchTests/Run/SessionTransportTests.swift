@@ -16,8 +16,11 @@ struct SessionTransportTests {
     }()
     private static let transports = TransportRegistry.measured.transports.filter(\.hasSessions).map(\.name)
 
-    private func parse(_ line: String) throws(UsageError) -> Options {
-        try OptionParser(vocabulary: Self.vocabulary).parse(line.split(separator: " ").map(String.init))
+    private func parse(_ line: String) throws(UsageError) -> RunCommand {
+        try OptionParser(vocabulary: Self.vocabulary).parse(
+            line.split(separator: " ").map(String.init),
+            as: RunCommand.self
+        )
     }
 
     @Test("A row with session delivery has its echoes, one more round trip, and more bytes", arguments: transports)
@@ -28,7 +31,8 @@ struct SessionTransportTests {
         let rows = try await apart {
             let stage = try Stage(registry: .withSessions, outside: [], seed: 1, placement: nil)
             let bench = EchoBench(
-                options,
+                options.rows,
+                options.load,
                 stage: stage,
                 seed: 1,
                 limits: .init(connect: .seconds(60), answer: 60_000_000_000)
@@ -89,10 +93,10 @@ struct SessionTransportTests {
     @Test("Rows with session delivery are named in assertions, and the options can be typed again")
     func options() throws {
         let options = try parse("run --transport tcp,mqtt --delivery session --assert tcp-session.lost==0")
-        #expect(options.rowTransports == ["tcp-session"] && options.transports == ["tcp", "mqtt"])
-        #expect(OptionTable.record(of: options).first { $0.name == "delivery" }?.value == "session")
-        #expect(try parse("run --transport udp --delivery plain,session").rowTransports == ["udp", "udp-session"])
-        #expect(try parse("run --transport udp").rowTransports == ["udp"])
+        #expect(options.rows.rowTransports == ["tcp-session"] && options.rows.transports == ["tcp", "mqtt"])
+        #expect(options.record.first { $0.name == "delivery" }?.value == "session")
+        #expect(try parse("run --transport udp --delivery plain,session").rows.rowTransports == ["udp", "udp-session"])
+        #expect(try parse("run --transport udp").rows.rowTransports == ["udp"])
     }
 
     @Test(

@@ -12,8 +12,8 @@ import Transports
 
 @Suite("A silent server", .timeLimit(.minutes(5)), .ownThread)
 struct SilentServerTests {
-    private func options(_ line: String) throws -> Options {
-        try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
+    private func options(_ line: String) throws -> RunCommand {
+        try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init), as: RunCommand.self)
     }
 
     /// The rows of a run against an outside server.
@@ -23,7 +23,7 @@ struct SilentServerTests {
         )
         return try await apart {
             let stage = try Stage(registry: .measured, outside: options.urls, seed: 1, placement: nil)
-            let bench = EchoBench(options, stage: stage, seed: 1, limits: limits)
+            let bench = EchoBench(options.rows, options.load, stage: stage, seed: 1, limits: limits)
             for key in bench.keys { bench.measure(key, duration: .seconds(3600), messages: 100) }
             let rows = bench.results(FloorBench(kinds: [], sizes: []))
             bench.close()

@@ -12,12 +12,10 @@ struct TransportModesTests {
     private static let messages = 40
 
     private func measure(_ names: [String], size: Int = 32) throws -> [ResultRow] {
-        var options = Options(everything)
-        (options.transports, options.codecs, options.sizes) = (names, ["protobuf"], [size])
-        (options.warmup, options.repeats) = (.zero, 1)
         let stage = try Stage(registry: .measured, outside: [], seed: 1, placement: nil)
         let bench = EchoBench(
-            options,
+            RowOptions(transports: names, codec: "protobuf", size: size),
+            EchoLoad(warmup: .zero, repeats: 1),
             stage: stage,
             seed: 1,
             limits: .init(connect: .seconds(60), answer: 30_000_000_000)
@@ -103,13 +101,16 @@ struct TransportModesTests {
             codecs: ["json"],
             modes: TransportMode.namesOfMeasuredOnly
         )
-        func parse(_ line: String) throws(UsageError) -> [String] {
-            try OptionParser(vocabulary: words).parse(line.split(separator: " ").map(String.init)).transports
+        func parse<Parsed: RunnableCommand>(_ line: String, as _: Parsed.Type) throws(UsageError) -> Parsed {
+            try OptionParser(vocabulary: words).parse(line.split(separator: " ").map(String.init), as: Parsed.self)
         }
-        #expect(try parse("run") == ["tcp"])
-        #expect(try parse("run --transport mqtt-qos1,udp-unordered") == ["mqtt-qos1", "udp-unordered"])
-        #expect(try parse("overhead --transport mqtt-qos2,mqtt-early") == ["mqtt-qos2", "mqtt-early"])
-        #expect(throws: UsageError.self) { try parse("outage --transport mqtt-qos1") }
-        #expect(try parse("outage --transport udp-reliable") == ["udp-reliable"])
+        func run(_ line: String) throws -> [String] { try parse(line, as: RunCommand.self).rows.transports }
+        #expect(try run("run") == ["tcp"])
+        #expect(try run("run --transport mqtt-qos1,udp-unordered") == ["mqtt-qos1", "udp-unordered"])
+        let overhead = try parse("overhead --transport mqtt-qos2,mqtt-early", as: OverheadCommand.self)
+        #expect(overhead.rows.transports == ["mqtt-qos2", "mqtt-early"])
+        #expect(throws: UsageError.self) { try parse("outage --transport mqtt-qos1", as: OutageCommand.self) }
+        let outage = try parse("outage --transport udp-reliable", as: OutageCommand.self)
+        #expect(outage.transports == ["udp-reliable"])
     }
 }

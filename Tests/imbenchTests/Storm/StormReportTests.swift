@@ -130,8 +130,11 @@ private func text(_ results: StormResults, _ format: Format, isUnicode: Bool = f
 }
 
 @Suite struct StormOptionTests {
-    private func parse(_ line: String) throws(UsageError) -> Options {
-        try OptionParser(vocabulary: everything).parse(line.split(separator: " ").map(String.init))
+    private func parse(_ line: String) throws(UsageError) -> StormCommand {
+        try OptionParser(vocabulary: everything).parse(
+            line.split(separator: " ").map(String.init),
+            as: StormCommand.self
+        )
     }
 
     @Test("Every option is read and recorded")
@@ -144,7 +147,7 @@ private func text(_ results: StormResults, _ format: Format, isUnicode: Bool = f
         let model = options.storm.model
         #expect((model.clients, model.handshakes, model.backlog) == (10, 20, 30))
         #expect((model.outage, model.connectTimeout, model.limit) == (.seconds(4), .seconds(5), .seconds(360)))
-        let typed = OptionTable.record(of: options).map { "--\($0.name) \($0.value)" }.joined(separator: " ")
+        let typed = options.record.map { "--\($0.name) \($0.value)" }.joined(separator: " ")
         #expect(try parse("storm " + typed).storm == options.storm)
     }
 

@@ -150,26 +150,28 @@ import Testing
     }
 }
 
+/// A command that ends with a status, or fails.
+private struct EndingCommand: RunnableCommand {
+    static let command = Command.work
+
+    var general = GeneralOptions()
+    var status: Int32?
+
+    static func ownOptions(_: Vocabulary) -> OptionList<EndingCommand> { OptionList(EndingCommand()) }
+
+    func run() throws -> Int32 {
+        guard let status else { throw SystemFailure("no sockets left") }
+        return status
+    }
+}
+
 @Suite struct ProgramTests {
     @Test("The exit status reflects the outcome")
     func statuses() {
-        func program(_ status: Int32) -> Program {
-            Program(
-                [.init(command: .run, run: { _ throws(SystemFailure) in status })],
-                transports: ["ws"],
-                defaultTransports: ["ws"],
-                codecs: ["json"]
-            )
-        }
-        #expect(program(0).run([]) == 0)
-        #expect(program(99).run(["run"]) == 99)
-        #expect(program(0).run(["rum"]) == 64)
-        let failing = Program(
-            [.init(command: .run, run: { _ throws(SystemFailure) in throw SystemFailure("no sockets left") })],
-            transports: ["ws"],
-            defaultTransports: ["ws"],
-            codecs: ["json"]
-        )
-        #expect(failing.run([]) == 1)
+        let program = Program(vocabulary: everything)
+        #expect(program.run(EndingCommand(status: 0)) == 0)
+        #expect(program.run(EndingCommand(status: 99)) == 99)
+        #expect(program.run(EndingCommand()) == 1)
+        #expect(program.run(["rum"]) == 64)
     }
 }
