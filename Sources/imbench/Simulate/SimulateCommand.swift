@@ -135,8 +135,12 @@ struct ReplayedWorld: Sendable {
 private func replay(_ seed: UInt64, _ log: ReplayLog?) -> ReplayedWorld {
     var world = World(seed: seed, isVerbose: log != nil)
     world.run()
-    for line in world.log.lines { log?.take(line) }
-    return ReplayedWorld(events: world.events, hash: world.log.hash, violation: world.violation?.sentence)
+    for line in world.record.log.lines { log?.take(line) }
+    return ReplayedWorld(
+        events: world.clock.events,
+        hash: world.record.log.hash,
+        violation: world.record.violation?.sentence
+    )
 }
 
 /// The events of one world: written to standard output immediately, or kept for the report.

@@ -8,36 +8,51 @@ struct SimulatedConnection {
         var payload: Payload
     }
 
+    /// The packets in one direction.
+    struct Direction {
+        /// Whether no packet arrives, not even one in flight.
+        var hasHole = false
+        /// A broken connection loses the packets that would arrive after this time.
+        var cutoff = Int64.max
+        /// The arrival of the last packet.
+        var last: Int64 = 0
+        /// Bytes that the receiver has received.
+        var bytes: UInt64 = 0
+
+        /// Whether a packet arrives now.
+        func arrives(at now: Int64) -> Bool { !hasHole && now <= cutoff }
+    }
+
+    /// The server's end.
+    enum ServerEnd {
+        /// The server has not accepted it yet, has abandoned it, or has received its end.
+        case gone
+        case accepted
+        /// The server's session uses it.
+        case serving
+    }
+
     /// Whether the client has neither abandoned it nor received its end.
     var isClientUp = true
     /// Whether the attempt will succeed, so that the connection can end.
     var isGranted = false
-    /// Whether the server has accepted it, and has neither abandoned it nor received its end.
-    var isServerUp = false
-    /// Whether the server's session uses it.
-    var isServed = false
+    var server = ServerEnd.gone
     /// Whether later sends do not arrive.
     var isCut = false
-    /// Whether no packet arrives at the server, or at the client, not even one in flight.
-    var hasHoleUp = false
-    var hasHoleDown = false
-    /// A broken connection loses the packets that would arrive at the server, or at the client, after this time.
-    var cutoffUp = Int64.max
-    var cutoffDown = Int64.max
-    /// The arrival of the last packet.
-    var lastUp: Int64 = 0
-    var lastDown: Int64 = 0
+    /// To the server, and to the client.
+    var up = Direction()
+    var down = Direction()
     /// No packet arrives before this time.
     var stalledUntil: Int64 = 0
-    /// Bytes that the client has received.
-    var bytesDown: UInt64 = 0
-    /// Bytes that the server has received.
-    var bytesUp: UInt64 = 0
-    /// Whether the connection accepts nothing from the client.
-    var isBlocked = false
-    var pending: [Pending] = []
+    /// The sends of the client that the connection does not accept yet; `nil` if it accepts everything.
+    var blocked: [Pending]?
     /// Messages that a broker has not acknowledged.
     var inFlight: [SentID] = []
+
+    var isServerUp: Bool { server != .gone }
+
+    /// Drops the packets in both directions.
+    mutating func dropAll() { (up.hasHole, down.hasHole) = (true, true) }
 }
 
 /// The events of the world, apart from timers.

@@ -81,9 +81,9 @@ enum SimulationRun {
             var world = World(seed: seed, mutation: mutation)
             world.run()
             result.seeds += 1
-            result.events += world.events
-            result.hash &+= world.log.hash
-            if let violation = world.violation { result.fail(seed, violation.sentence) }
+            result.events += world.clock.events
+            result.hash &+= world.record.log.hash
+            if let violation = world.record.violation { result.fail(seed, violation.sentence) }
         }
         return result
     }

@@ -1,17 +1,99 @@
 import TransportAPI
 
+/// The client of a world: its machine and its app, and what the rules must know of both.
+struct ClientSide {
+    /// The last state that the client reported.
+    enum State: Int {
+        case idle, connecting, open, waiting, offline, suspended, closed
+    }
+
+    /// The network that the client sees.
+    struct Path {
+        var isUsable = true
+        /// Its number, which changes with the network.
+        var network = 0
+    }
+
+    var machine: SupervisorStateMachine
+    var state = State.idle
+    var deadline: Instant?
+    var path = Path()
+    var inbox = Inbox()
+    var retries = RetryAccount()
+    /// When its app has processed its messages.
+    var busyUntil: Int64 = 0
+    /// The fate of its messages.
+    var checker = DeliveryChecker()
+    /// Those that the server refuses.
+    var refused: Set<UInt64> = []
+
+    init(_ machine: SupervisorStateMachine) { self.machine = machine }
+}
+
+/// The events that have arrived at one side, and how much of them it reads.
+struct Inbox {
+    /// Events that arrived while the side does not read.
+    private var held: [SimulatedEvent] = []
+    private(set) var isRead = true
+    /// Whether the side has no room for messages.
+    var isFull = false
+    /// How often it has begun or ended to read, or could receive nothing for another reason.
+    var pauses = 0
+
+    var reading: Reading { isRead ? isFull ? .withoutRoom : .all : .nothing }
+
+    mutating func hold(_ event: SimulatedEvent) { held.append(event) }
+
+    /// Returns the held events, and forgets them.
+    @discardableResult
+    mutating func release() -> [SimulatedEvent] {
+        defer { held = [] }
+        return held
+    }
+
+    /// Begins or ends to read. Returns whether that is a change.
+    mutating func read(_ isReading: Bool) -> Bool {
+        guard isReading != isRead else { return false }
+        isRead = isReading
+        pauses += 1
+        return true
+    }
+}
+
+/// The client's attempts, as the rules count them.
+struct RetryAccount {
+    var attempts = 0
+    /// The attempts that need no pause.
+    var triggers = 0
+    /// The failures since the last stable connection.
+    var failures = 0
+    var openedAt: Int64 = 0
+    /// The time of the last loss of a stable connection.
+    var lostAt: Int64 = 0
+    /// Whether the credentials have not expired since the last stable connection. A client tolerates one expiry.
+    var canExpire = true
+
+    /// An open connection has ended. If it was stable, all counts start again.
+    mutating func judgeStability(after stable: Duration, hasCredentials: Bool, at now: Int64) {
+        guard now - openedAt >= stable.wholeNanoseconds else { return }
+        failures = 0
+        lostAt = now
+        if hasCredentials { canExpire = true }
+    }
+}
+
 // The client's driver. It feeds the state machine and executes its actions.
 
 extension World {
     /// Feeds the machine an event and executes its actions.
     mutating func feedClient(_ event: ConversationEvent) {
-        log.write(now, "client \(event)")
+        record.log.write(now, "client \(event)")
         feedClient { client, now, random, actions in client.handle(event, at: now, using: &random, &actions) }
     }
 
     /// Feeds the machine an event and executes its actions.
     mutating func feedClient(_ event: SupervisorStateMachine.Event) {
-        log.write(now, "client \(event)")
+        record.log.write(now, "client \(event)")
         feedClient { client, now, random, actions in client.handle(event, at: now, using: &random, &actions) }
     }
 
@@ -20,7 +102,7 @@ extension World {
     ) {
         var actions = self.actions
         self.actions = []
-        event(&client, Instant(nanoseconds: now), &random, &actions)
+        event(&client.machine, Instant(nanoseconds: clock.now), &random, &actions)
         if mutation == .reorderResend { Self.reorder(&actions) }
         for action in actions {
             apply(action)
@@ -28,27 +110,27 @@ extension World {
         }
         actions.removeAll(keepingCapacity: true)
         self.actions = actions
-        clientDeadline = client.deadline
+        client.deadline = client.machine.deadline
         checkClient()
     }
 
     private mutating func apply(_ action: SupervisorAction) {
-        log.write(now, "client -> \(action)")
-        if stage == .closing, clientState == .closed { checkAfterEnd(action) }
+        record.log.write(now, "client -> \(action)")
+        if stage == .closing, client.state == .closed { checkAfterEnd(action) }
         switch action {
         case .connect(let connection, let endpoint, let timeout, let refreshing):
-            log.note(now, 1, connection, UInt64(endpoint))
+            record.log.note(now, 1, connection, UInt64(endpoint))
             connect(connection, endpoint, timeout, refreshing)
         case .abandon(let connection):
-            log.note(now, 2, connection)
+            record.log.note(now, 2, connection)
             disconnectClient(connection, isAbrupt: true)
         case .transmit(let connection, let id, let payload):
-            log.note(now, 3, connection, id?.number ?? 0)
-            guard isLive(connection) else {
+            record.log.note(now, 3, connection, id?.number ?? 0)
+            guard network.isLive(connection) else {
                 return fail(.oneConnection, "the client sends on connection \(connection), which is over")
             }
-            if connections[connection - 1].isBlocked {
-                connections[connection - 1].pending.append(.init(id: id, payload: payload))
+            if network[connection].blocked != nil {
+                network[connection].blocked?.append(.init(id: id, payload: payload))
             } else {
                 sendUp(connection, id, payload)
             }
@@ -58,124 +140,116 @@ extension World {
                 "the client requests the sends of another connection from \(connection), which completes none"
             )
         case .ping(let connection):
-            log.note(now, 4, connection)
-            guard isLive(connection) else {
+            record.log.note(now, 4, connection)
+            guard network.isLive(connection) else {
                 return fail(.oneConnection, "the client pings on connection \(connection), which is over")
             }
             guard scenario.capabilities.hasNativePing else {
                 return fail(.oneConnection, "a ping on a connection without pings")
             }
-            queue.add(.pong(connection), at: now + trip() + trip())
+            clock.add(.pong(connection), at: now + trip() + trip())
         case .close(let connection, let reason):
-            log.note(now, 5, connection)
+            record.log.note(now, 5, connection)
             if reason.error?.code == .protocolViolation { fail(.honesty, "the client: \(reason)") }
             disconnectClient(connection, isAbrupt: false)
         case .deliver(let payload):
-            log.note(now, 6, payload.bytes.count)
-            note(serverChecker.delivered(payload, epoch: 1))
+            record.log.note(now, 6, payload.bytes.count)
+            note(server.checker.delivered(payload, epoch: 1))
             answer(.client)
         case .deliverUnprocessed(let key, let payload):
-            log.note(now, 10, payload.bytes.count, key)
-            clientBusyUntil = max(clientBusyUntil, now) + span(200_000_000)
-            queue.add(.processed(.client, key, payload, epoch: 1), at: clientBusyUntil)
+            record.log.note(now, 10, payload.bytes.count, key)
+            client.busyUntil = max(client.busyUntil, now) + span(200_000_000)
+            clock.add(.processed(.client, key, payload, epoch: 1), at: client.busyUntil)
         case .confirm: fail(.honesty, "a session confirms nothing to its connection")
         case .forget: fail(.honesty, "a connection that completes no messages is to forget one")
         case .accepted(let id):
-            log.note(now, 7, 0, id.number)
-            note(clientChecker.accepted(id))
+            record.log.note(now, 7, 0, id.number)
+            note(client.checker.accepted(id))
         case .finish(let id, let outcome):
-            log.note(now, 8, outcome.code, id.number)
+            record.log.note(now, 8, outcome.code, id.number)
             let isSession = scenario.kind == .reliable || scenario.kind == .lossy
-            note(clientChecker.finished(id, outcome, checksAcknowledgement: isSession))
+            note(client.checker.finished(id, outcome, checksAcknowledgement: isSession))
             checkSetAside(.client, id, outcome)
         case .state(let state): entered(state)
         // An error that may come from the path counts for no limit if the endpoint has worked.
         case .note(.attemptFailed(let endpoint, let error)):
-            let isKnown = scenario.endpoints.firstIndex(of: endpoint).map(openedEndpoints.contains) ?? false
-            if error.isRetryable || error.origin != .path || !isKnown { failures += 1 }
+            let isKnown = scenario.endpoints.firstIndex(of: endpoint).map(admission.opened.contains) ?? false
+            if error.isRetryable || error.origin != .path || !isKnown { client.retries.failures += 1 }
         case .note(.connectionEnded(_, let reason)):
-            if reason.error?.code == .keepaliveTimeout, !isPathUsable || !isClientReading {
+            if reason.error?.code == .keepaliveTimeout, !client.path.isUsable || !client.inbox.isRead {
                 fail(.liveness, "silence ended the connection while the client received nothing")
             }
-            failures += 1
+            client.retries.failures += 1
             judgeStability()
         case .note: break
         }
     }
 
-    /// Whether the client still has this connection.
-    func isLive(_ connection: Int) -> Bool {
-        connection > 0 && connection <= connections.count && connections[connection - 1].isClientUp
-    }
-
     private mutating func entered(_ state: SupervisorState) {
         switch state {
-        case .idle: clientState = .idle
-        case .connecting: clientState = .connecting
+        case .idle: client.state = .idle
+        case .connecting: client.state = .connecting
         case .open(let endpoint, _):
-            clientState = .open
+            client.state = .open
             if let index = scenario.endpoints.firstIndex(of: endpoint) {
-                openedEndpoints.insert(index)
-                mistakenEndpoints.remove(index)
+                admission.open(index)
             }
-            openedAt = now
-        case .waiting: clientState = .waiting
-        case .offline: clientState = .offline
-        case .suspended: clientState = .suspended
+            client.retries.openedAt = now
+        case .waiting: client.state = .waiting
+        case .offline: client.state = .offline
+        case .suspended: client.state = .suspended
         case .closed(let reason):
-            clientState = .closed
+            client.state = .closed
             if stage != .closing { checkGivingUp(reason) }
         }
-        log.note(now, 9, clientState.rawValue)
-        if stage == .lingering, clientState != .open {
+        record.log.note(now, 9, client.state.rawValue)
+        if stage.isLingering, client.state != .open {
             fail(.recovery, "in the calm the connection was lost: \(state)")
         }
     }
 
     /// An open connection has ended. If it was stable, all counts start again.
     mutating func judgeStability() {
-        guard now - openedAt >= scenario.client.stableAfter.wholeNanoseconds else { return }
-        failures = 0
-        lostAt = now
-        if credentials == requiredCredentials { canExpire = true }
+        client.retries.judgeStability(
+            after: scenario.client.stableAfter,
+            hasCredentials: admission.hasCredentials,
+            at: clock.now
+        )
     }
 
     /// The client's end of a connection has ended, so its pending messages get their outcomes.
     mutating func settleRest(_ connection: Int) {
-        let index = connection - 1
-        for message in connections[index].inFlight {
-            queue.add(
+        for message in network[connection].inFlight {
+            clock.add(
                 .settled(connection, message, .unknown(TransportError(.connectionLost, .open, "gone"))),
                 at: now + Self.settling
             )
         }
-        for message in connections[index].pending {
+        for message in network[connection].blocked ?? [] {
             guard let id = message.id else { continue }
-            queue.add(
+            clock.add(
                 .settled(connection, id, .rejected(TransportError(.connectionLost, .open, "gone"))),
                 at: now + Self.settling
             )
         }
-        connections[index].inFlight = []
-        connections[index].pending = []
+        network[connection].inFlight = []
+        if network[connection].blocked != nil { network[connection].blocked = [] }
     }
 
     /// The time from the acceptance of a message, or from the end of its connection, to its outcome.
     static let settling: Int64 = 100_000
 
     private mutating func disconnectClient(_ connection: Int, isAbrupt: Bool) {
-        guard isLive(connection) else { return }
-        let index = connection - 1
-        connections[index].isClientUp = false
-        if live == connection { live = 0 }
+        guard network.isLive(connection) else { return }
+        network.endAtClient(connection)
         settleRest(connection)
-        guard !connections[index].isCut else { return }
-        connections[index].isCut = true
-        let arrival = max(connections[index].lastUp, now + trip())
-        if isAbrupt, roll(2) == 0 { connections[index].cutoffUp = now + span(scenario.latency * 2) }
+        guard !network[connection].isCut else { return }
+        network[connection].isCut = true
+        let arrival = max(network[connection].up.last, now + trip())
+        if isAbrupt, roll(2) == 0 { network[connection].up.cutoff = now + span(scenario.latency * 2) }
         let reason = isAbrupt ? CloseReason(.network) : CloseReason(.peer, code: 1000)
-        if !connections[index].hasHoleUp, roll(10) > 0 { queue.add(.serverEnded(connection, reason), at: arrival) }
-        queue.add(.ended(connection, .user), at: now + trip())
+        if !network[connection].up.hasHole, roll(10) > 0 { clock.add(.serverEnded(connection, reason), at: arrival) }
+        clock.add(.ended(connection, .user), at: now + trip())
     }
 
     private static func reorder(_ actions: inout [SupervisorAction]) {
@@ -190,18 +264,17 @@ extension World {
 
     /// Feeds the machine an event of a connection, if the client reads and the connection still reports.
     mutating func arrive(_ event: SimulatedEvent) {
-        guard isClientReading || stage == .closing else { return clientInbox.append(event) }
+        guard client.inbox.isRead || stage == .closing else { return client.inbox.hold(event) }
         switch event {
         case .received(let connection, let payload):
             guard let number = reporter(connection), !refusesDown(connection, payload) else { return }
-            if isLive(connection) { connections[connection - 1].bytesDown += UInt64(payload.bytes.count) }
+            if network.isLive(connection) { network[connection].down.bytes += UInt64(payload.bytes.count) }
             feedClient(.received(number, payload))
             if scenario.kind == .origin { confirm(connection, payload) }
         case .ended(let connection, let reason):
-            if isLive(connection) {
-                connections[connection - 1].isClientUp = false
-                connections[connection - 1].isCut = true
-                if live == connection { live = 0 }
+            if network.isLive(connection) {
+                network.endAtClient(connection)
+                network[connection].isCut = true
                 settleRest(connection)
                 feedClient(.ended(connection, arriving(reason, at: .client)))
             } else if let number = reporter(connection) {
@@ -213,8 +286,8 @@ extension World {
 
     /// The number under which a connection reports now; `nil` if it no longer reports.
     func reporter(_ connection: Int) -> Int? {
-        if isLive(connection) { return connection }
-        if mutation == .lateCallbacksReachMachineAsCurrent { return client.connection }
+        if network.isLive(connection) { return connection }
+        if mutation == .lateCallbacksReachMachineAsCurrent { return client.machine.connection }
         return scenario.reportsLate ? connection : nil
     }
 }

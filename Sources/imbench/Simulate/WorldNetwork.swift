@@ -1,24 +1,112 @@
 import TransportAPI
 
+/// The connections of a world, by their numbers from 1 on.
+struct NetworkState {
+    private(set) var connections: [SimulatedConnection] = []
+    /// The attempt or connection that the client has; 0 if none.
+    private(set) var live = 0
+    /// How often the network has ended a connection with only this message in flight.
+    var aloneAtEnd: [UInt64: Int] = [:]
+
+    subscript(connection: Int) -> SimulatedConnection {
+        get { connections[connection - 1] }
+        _modify { yield &connections[connection - 1] }
+    }
+
+    /// The next attempt, which the client has now.
+    mutating func begin() {
+        connections.append(SimulatedConnection())
+        live = connections.count
+    }
+
+    /// The client's end of a connection has ended.
+    mutating func endAtClient(_ connection: Int) {
+        self[connection].isClientUp = false
+        if live == connection { live = 0 }
+    }
+
+    /// Whether the client still has this connection.
+    func isLive(_ connection: Int) -> Bool {
+        connection > 0 && connection <= connections.count && self[connection].isClientUp
+    }
+
+    /// Whether a packet to the server arrives now.
+    func arrivesUp(_ connection: Int, at now: Int64) -> Bool {
+        self[connection].isServerUp && self[connection].up.arrives(at: now)
+    }
+
+    /// Whether a packet to the client arrives now.
+    func arrivesDown(_ connection: Int, at now: Int64) -> Bool { self[connection].down.arrives(at: now) }
+}
+
+/// The state of the endpoints and of the credentials, which decides the outcome of attempts.
+struct Admission {
+    /// The fault of new attempts.
+    private(set) var fault: Fault?
+    /// The versions of the credentials that the client has, and that the servers require.
+    private var credentials = 0
+    private var requiredCredentials = 0
+    private(set) var hopeless: Set<Int> = []
+    /// The endpoints that the client has opened a connection to.
+    private(set) var opened: Set<Int> = []
+    /// The endpoints that a captive portal has answered for before the client had ever opened a connection to them. The
+    /// client may take them for wrong.
+    private(set) var mistaken: Set<Int> = []
+
+    var hasCredentials: Bool { credentials >= requiredCredentials }
+
+    /// Begins a fault, unless the credentials are wrong for ever.
+    mutating func begin(_ fault: Fault) {
+        if self.fault != .credentialsForever { self.fault = fault }
+    }
+
+    mutating func end(_ fault: Fault) {
+        if self.fault == fault { self.fault = nil }
+    }
+
+    /// Ends the fault of new attempts, unless the credentials are wrong for ever.
+    mutating func calm() {
+        if fault != .credentialsForever { fault = nil }
+    }
+
+    mutating func renewCredentials() { credentials = requiredCredentials }
+    mutating func expireCredentials() { requiredCredentials += 1 }
+    mutating func makeHopeless(_ endpoint: Int) { hopeless.insert(endpoint) }
+
+    /// The client has opened a connection to an endpoint.
+    mutating func open(_ endpoint: Int) {
+        opened.insert(endpoint)
+        mistaken.remove(endpoint)
+    }
+
+    /// A captive portal answers for an endpoint.
+    mutating func answerFalsely(for endpoint: Int) {
+        if !opened.contains(endpoint) { mistaken.insert(endpoint) }
+    }
+}
+
 // The network of a world: attempts and packets.
 
 extension World {
     mutating func connect(_ connection: Int, _ endpoint: Int, _ timeout: Duration, _ refreshing: Bool) {
-        if live != 0 { fail(.oneConnection, "connection \(connection) is requested while \(live) exists") }
-        guard connection == connections.count + 1 else {
-            return fail(.oneConnection, "connection \(connection) follows \(connections.count)")
+        if network.live != 0 {
+            fail(.oneConnection, "connection \(connection) is requested while \(network.live) exists")
         }
-        if !isPathUsable { fail(.oneConnection, "an attempt without a network") }
-        connections.append(SimulatedConnection())
-        live = connection
-        attempts += 1
-        if refreshing { triggers += 1 }
+        guard connection == network.connections.count + 1 else {
+            return fail(.oneConnection, "connection \(connection) follows \(network.connections.count)")
+        }
+        if !client.path.isUsable { fail(.oneConnection, "an attempt without a network") }
+        network.begin()
+        client.retries.attempts += 1
+        if refreshing { client.retries.triggers += 1 }
         let pause = scenario.shortestPause
-        if pause > 0, attempts > scenario.endpoints.count * (Int(now / pause) + 2 + triggers) {
-            fail(.progress, "\(attempts) attempts are more than the backoff allows")
+        if pause > 0,
+            client.retries.attempts > scenario.endpoints.count * (Int(now / pause) + 2 + client.retries.triggers)
+        {
+            fail(.progress, "\(client.retries.attempts) attempts are more than the backoff allows")
         }
         if refreshing {
-            queue.add(
+            clock.add(
                 .refreshed(connection, endpoint: endpoint, timeout: timeout),
                 at: now + 50_000_000 + span(500_000_000)
             )
@@ -33,30 +121,30 @@ extension World {
         func refuse(_ code: TransportError.Code, _ retryAfter: Duration? = nil, origin: TransportError.Origin = .peer) {
             var error = TransportError(code, .handshake, "simulated", retryAfter: retryAfter)
             error.origin = origin
-            queue.add(.failed(connection, error), at: now + first + second)
+            clock.add(.failed(connection, error), at: now + first + second)
         }
-        if hopelessEndpoints.contains(endpoint) { return refuse(.certificateRejected) }
-        if mode == .credentialsForever || credentials < requiredCredentials { return refuse(.authenticationFailed) }
+        if admission.hopeless.contains(endpoint) { return refuse(.certificateRejected) }
+        if admission.fault == .credentialsForever || !admission.hasCredentials { return refuse(.authenticationFailed) }
         var slowness: Int64 = 0
-        switch mode {
+        switch admission.fault {
         case .captivePortal:
-            if !openedEndpoints.contains(endpoint) { mistakenEndpoints.insert(endpoint) }
+            admission.answerFalsely(for: endpoint)
             let answer = Self.portalAnswers[roll(Self.portalAnswers.count)]
             // The client tolerates one refusal of its credentials until it has been connected again.
-            if answer == .authenticationFailed { canExpire = false }
+            if answer == .authenticationFailed { client.retries.canExpire = false }
             return refuse(answer, origin: .path)
         case .serverDown: return refuse(.refused)
         case .busy: return refuse(.serverUnavailable, .seconds(roll(100)))
         case .serverSilent:
-            if roll(2) == 0 { queue.add(.failed(connection, .timedOutInNetwork), at: now + timeout.wholeNanoseconds) }
+            if roll(2) == 0 { clock.add(.failed(connection, .timedOutInNetwork), at: now + timeout.wholeNanoseconds) }
             return
         case .slowConnect: slowness = span(timeout.wholeNanoseconds * 2)
         default: break
         }
-        queue.add(.accepted(connection, closes: mode == .acceptAndClose), at: now + slowness + first)
-        connections[connection - 1].isGranted = true
-        connections[connection - 1].lastDown = now + slowness + first + second
-        queue.add(.connected(connection), at: now + slowness + first + second)
+        clock.add(.accepted(connection, closes: admission.fault == .acceptAndClose), at: now + slowness + first)
+        network[connection].isGranted = true
+        network[connection].down.last = now + slowness + first + second
+        clock.add(.connected(connection), at: now + slowness + first + second)
     }
 
     /// The errors of a client behind a captive portal: HTTP answers, and a certificate of the portal.
@@ -66,87 +154,71 @@ extension World {
 
     /// The client's connection accepts a message or a frame.
     mutating func sendUp(_ connection: Int, _ id: SentID?, _ payload: Payload) {
-        let index = connection - 1
         if let id {
             if scenario.kind == .origin {
-                connections[index].inFlight.append(id)
+                network[connection].inFlight.append(id)
             } else {
-                queue.add(.settled(connection, id, .written), at: now + Self.settling)
+                clock.add(.settled(connection, id, .written), at: now + Self.settling)
             }
         }
-        guard !connections[index].isCut else { return }
+        guard !network[connection].isCut else { return }
         var copies = 1
         if scenario.kind == .lossy, stage == .faulty {
             if roll(1000) < scenario.loss { copies = 0 }
             if roll(1000) < scenario.duplication { copies += 1 }
         }
         for _ in 0..<copies {
-            var arrival = max(now + trip(), connections[index].stalledUntil)
-            if scenario.kind != .lossy { arrival = max(arrival, connections[index].lastUp) }
-            connections[index].lastUp = max(connections[index].lastUp, arrival)
-            queue.add(.serverReceived(connection, id, payload), at: arrival)
+            var arrival = max(now + trip(), network[connection].stalledUntil)
+            if scenario.kind != .lossy { arrival = max(arrival, network[connection].up.last) }
+            network[connection].up.last = max(network[connection].up.last, arrival)
+            clock.add(.serverReceived(connection, id, payload), at: arrival)
         }
     }
 
     /// The server's connection accepts a frame.
     mutating func sendDown(_ connection: Int, _ payload: Payload) {
-        let index = connection - 1
-        guard !connections[index].isCut else { return }
+        guard !network[connection].isCut else { return }
         var copies = 1
         if scenario.kind == .lossy, stage == .faulty {
             if roll(1000) < scenario.loss { copies = 0 }
             if roll(1000) < scenario.duplication { copies += 1 }
         }
         for _ in 0..<copies {
-            var arrival = max(now + trip(), connections[index].stalledUntil)
-            if scenario.kind != .lossy { arrival = max(arrival, connections[index].lastDown) }
-            connections[index].lastDown = max(connections[index].lastDown, arrival)
-            queue.add(.received(connection, payload), at: arrival)
+            var arrival = max(now + trip(), network[connection].stalledUntil)
+            if scenario.kind != .lossy { arrival = max(arrival, network[connection].down.last) }
+            network[connection].down.last = max(network[connection].down.last, arrival)
+            clock.add(.received(connection, payload), at: arrival)
         }
-    }
-
-    /// Whether a packet to the server arrives now.
-    func arrivesUp(_ connection: Int) -> Bool {
-        let index = connection - 1
-        return connections[index].isServerUp && !connections[index].hasHoleUp && now <= connections[index].cutoffUp
-    }
-
-    /// Whether a packet to the client arrives now.
-    func arrivesDown(_ connection: Int) -> Bool {
-        !connections[connection - 1].hasHoleDown && now <= connections[connection - 1].cutoffDown
     }
 
     /// The network breaks a connection, and both peers are notified.
     mutating func cut(_ connection: Int, isAbrupt: Bool, losesSuffix: Bool) {
         // An attempt can fail, but not end.
-        guard connection > 0, !connections[connection - 1].isCut, connections[connection - 1].isGranted else { return }
-        let index = connection - 1
-        connections[index].isCut = true
+        guard connection > 0, !network[connection].isCut, network[connection].isGranted else { return }
+        network[connection].isCut = true
         if losesSuffix {
-            connections[index].cutoffUp = now + span(scenario.latency * 2)
-            connections[index].cutoffDown = now + span(scenario.latency * 2)
+            network[connection].up.cutoff = now + span(scenario.latency * 2)
+            network[connection].down.cutoff = now + span(scenario.latency * 2)
         }
         let reason = CloseReason(isAbrupt ? .network : .peer)
-        queue.add(.ended(connection, reason), at: max(connections[index].lastDown, now + trip()))
-        queue.add(.serverEnded(connection, reason), at: max(connections[index].lastUp, now + trip()))
+        clock.add(.ended(connection, reason), at: max(network[connection].down.last, now + trip()))
+        clock.add(.serverEnded(connection, reason), at: max(network[connection].up.last, now + trip()))
     }
 
     /// Notifies both peers of the end of a connection, in spite of the network's faults.
     mutating func breakOff(_ connection: Int) {
-        connections[connection - 1].isCut = true
-        queue.add(
+        network[connection].isCut = true
+        clock.add(
             .ended(connection, CloseReason(.network)),
-            at: max(connections[connection - 1].lastDown, now + trip())
+            at: max(network[connection].down.last, now + trip())
         )
-        queue.add(.serverEnded(connection, CloseReason(.network)), at: now + trip())
+        clock.add(.serverEnded(connection, CloseReason(.network)), at: now + trip())
     }
 
     /// The connection accepts packets again.
     mutating func unblock(_ connection: Int) {
-        guard connections[connection - 1].isBlocked else { return }
-        connections[connection - 1].isBlocked = false
-        let pending = connections[connection - 1].pending
-        connections[connection - 1].pending = []
+        guard let pending = network[connection].blocked else { return }
+        network[connection].blocked = nil
         for message in pending { sendUp(connection, message.id, message.payload) }
     }
 }
@@ -161,22 +233,22 @@ extension World {
     /// Plans all events from outside.
     mutating func plan() {
         let time = scenario.faultTime
-        for _ in 0..<roll(25) { queue.add(.submit(.client), at: moment(time)) }
-        for _ in 0..<roll(16) { queue.add(.submit(.server), at: moment(time)) }
+        for _ in 0..<roll(25) { clock.add(.submit(.client), at: moment(time)) }
+        for _ in 0..<roll(16) { clock.add(.submit(.server), at: moment(time)) }
         // Many messages at the same time reach the limits.
         if roll(4) == 0 {
             let burst = span(time)
             for index in 0..<roll(40) {
-                queue.add(.submit(roll(3) == 0 ? .server : .client), at: burst + Int64(index))
+                clock.add(.submit(roll(3) == 0 ? .server : .client), at: burst + Int64(index))
             }
         }
         for _ in 0..<scenario.faults {
             var fault = Fault(rawValue: roll(Fault.allCases.count)) ?? .reset
             let isRare = fault == .credentialsForever || fault == .endpointHopeless
             if isRare, roll(8) > 0 { fault = .reset }
-            queue.add(.fault(fault), at: moment(time))
+            clock.add(.fault(fault), at: moment(time))
         }
-        queue.add(.calm, at: time)
+        clock.add(.calm, at: time)
     }
 
     /// A random time in the time of faults, more often early than late.
@@ -185,10 +257,10 @@ extension World {
     }
 
     mutating func begin(_ fault: Fault) {
-        let connection = live
+        let connection = network.live
         // An attempt that still waits for its credentials uses no network that could fail.
         let hasConnection =
-            connection > 0 && !connections[connection - 1].isCut && connections[connection - 1].isGranted
+            connection > 0 && !network[connection].isCut && network[connection].isGranted
         var duration = roll(3) == 0 ? span(60_000_000_000) : span(5_000_000_000)
         // A client without pauses would make too many attempts.
         if scenario.client.backoff == .immediate { duration = min(duration, 2_000_000_000) }
@@ -198,22 +270,21 @@ extension World {
         case .reset: cut(connection, isAbrupt: true, losesSuffix: false)
         case .resetWithLoss: cut(connection, isAbrupt: true, losesSuffix: true)
         case .hole where hasConnection:
-            connections[connection - 1].hasHoleUp = true
-            connections[connection - 1].hasHoleDown = true
+            network[connection].dropAll()
             expectDeath(of: connection)
-            if scenario.client.keepalive.interval == .off { queue.add(.breaks(connection), at: now + 60_000_000_000) }
+            if scenario.client.keepalive.interval == .off { clock.add(.breaks(connection), at: now + 60_000_000_000) }
         case .holeUp where hasConnection: halfHole(connection, isUp: true)
         case .holeDown where hasConnection: halfHole(connection, isUp: false)
         case .stall where hasConnection: stall(connection, duration)
         case .block where hasConnection:
-            connections[connection - 1].isBlocked = true
-            queue.add(.unblock(connection), at: now + duration)
+            if network[connection].blocked == nil { network[connection].blocked = [] }
+            clock.add(.unblock(connection), at: now + duration)
         case .partial where hasConnection:
-            for index in 1...3 { queue.add(.partial(connection), at: now + Int64(index) * duration / 3) }
+            for index in 1...3 { clock.add(.partial(connection), at: now + Int64(index) * duration / 3) }
         case .hole, .holeUp, .holeDown, .stall, .block, .partial: break
         case .serverDown, .serverSilent, .slowConnect, .acceptAndClose, .full, .busy, .captivePortal:
-            mode = mode == .credentialsForever ? mode : fault
-            queue.add(.over(fault), at: now + duration)
+            admission.begin(fault)
+            clock.add(.over(fault), at: now + duration)
             // This fault affects only new connections.
             if roll(2) == 0 { cut(connection, isAbrupt: true, losesSuffix: true) }
         case .restartKeeping: restart(isForgetting: false)
@@ -221,52 +292,50 @@ extension World {
         case .kick:
             feedServer(.close(CloseReason(.peer)))
         case .credentialsExpired:
-            guard canExpire else { return }
-            canExpire = false
-            requiredCredentials += 1
+            guard client.retries.canExpire else { return }
+            client.retries.canExpire = false
+            admission.expireCredentials()
             if roll(2) == 0 { cut(connection, isAbrupt: true, losesSuffix: false) }
         case .credentialsForever:
-            mode = .credentialsForever
+            admission.begin(.credentialsForever)
             cut(connection, isAbrupt: true, losesSuffix: false)
         case .endpointHopeless:
-            hopelessEndpoints.insert(roll(scenario.endpoints.count))
+            admission.makeHopeless(roll(scenario.endpoints.count))
             cut(connection, isAbrupt: true, losesSuffix: false)
         case .pathDown:
             if hasConnection { stall(connection, duration) }
             if hasConnection, roll(2) == 0 {
-                connections[connection - 1].hasHoleUp = true
-                connections[connection - 1].hasHoleDown = true
+                network[connection].dropAll()
             }
             changePath(isUsable: false)
-            queue.add(.over(fault), at: now + duration)
+            clock.add(.over(fault), at: now + duration)
         case .pathChanged:
-            network += 1
+            client.path.network += 1
             if hasConnection, roll(2) == 0 {
-                connections[connection - 1].hasHoleUp = true
-                connections[connection - 1].hasHoleDown = true
+                network[connection].dropAll()
             }
-            changePath(isUsable: isPathUsable)
+            changePath(isUsable: client.path.isUsable)
         case .suspend:
-            if clientState == .open { judgeStability() }
+            if client.state == .open { judgeStability() }
             feedClient(.suspend)
-            queue.add(.over(fault), at: now + duration)
+            clock.add(.over(fault), at: now + duration)
         case .connectNow:
-            triggers += 1
+            client.retries.triggers += 1
             feedClient(.connect)
         case .clientPauses:
             readClient(false)
-            queue.add(.over(fault), at: now + duration)
+            clock.add(.over(fault), at: now + duration)
         case .serverPauses:
             readServer(false)
-            queue.add(.over(fault), at: now + duration)
+            clock.add(.over(fault), at: now + duration)
         case .clientFull:
-            isClientFull = true
-            feedClient(.reading(clientReading))
-            queue.add(.over(fault), at: now + duration)
+            client.inbox.isFull = true
+            feedClient(.reading(client.inbox.reading))
+            clock.add(.over(fault), at: now + duration)
         case .serverFull:
-            isServerFull = true
+            server.inbox.isFull = true
             tellServerReading()
-            queue.add(.over(fault), at: now + duration)
+            clock.add(.over(fault), at: now + duration)
         }
     }
 
@@ -274,20 +343,20 @@ extension World {
     mutating func end(_ fault: Fault) {
         switch fault {
         case .serverDown, .serverSilent, .slowConnect, .acceptAndClose, .full, .busy, .captivePortal:
-            if mode == fault { mode = nil }
-        case .pathDown: if !isPathUsable { changePath(isUsable: true) }
+            admission.end(fault)
+        case .pathDown: if !client.path.isUsable { changePath(isUsable: true) }
         case .suspend:
-            triggers += 1
-            guard clientState == .suspended else { return }
-            lostAt = now
+            client.retries.triggers += 1
+            guard client.state == .suspended else { return }
+            client.retries.lostAt = now
             feedClient(.resume)
         case .clientPauses: readClient(true)
         case .serverPauses: readServer(true)
         case .clientFull:
-            isClientFull = false
-            feedClient(.reading(clientReading))
+            client.inbox.isFull = false
+            feedClient(.reading(client.inbox.reading))
         case .serverFull:
-            isServerFull = false
+            server.inbox.isFull = false
             tellServerReading()
         default: break
         }
@@ -296,96 +365,90 @@ extension World {
     /// Drops packets in one direction. If no peer would detect it, because the other direction works, it drops both.
     private mutating func halfHole(_ connection: Int, isUp: Bool) {
         let isNoticed = scenario.client.keepalive.interval != .off && scenario.server.keepalive.interval != .off
-        if isUp || !isNoticed { connections[connection - 1].hasHoleUp = true }
-        if !isUp || !isNoticed { connections[connection - 1].hasHoleDown = true }
-        if !isNoticed { queue.add(.breaks(connection), at: now + 60_000_000_000) }
+        if isUp || !isNoticed { network[connection].up.hasHole = true }
+        if !isUp || !isNoticed { network[connection].down.hasHole = true }
+        if !isNoticed { clock.add(.breaks(connection), at: now + 60_000_000_000) }
     }
 
     private mutating func stall(_ connection: Int, _ duration: Int64) {
-        let index = connection - 1
-        connections[index].stalledUntil = now + duration
+        network[connection].stalledUntil = now + duration
         if scenario.kind != .lossy {
-            connections[index].lastUp = max(connections[index].lastUp, now + duration)
-            connections[index].lastDown = max(connections[index].lastDown, now + duration)
+            network[connection].up.last = max(network[connection].up.last, now + duration)
+            network[connection].down.last = max(network[connection].down.last, now + duration)
         }
     }
 
     private mutating func changePath(isUsable: Bool) {
-        isPathUsable = isUsable
-        clientPauses += 1
-        if isUsable { triggers += 1 }
-        feedClient(.path(NetworkPath(isUsable: isUsable, network: "\(network)")))
+        client.path.isUsable = isUsable
+        client.inbox.pauses += 1
+        if isUsable { client.retries.triggers += 1 }
+        feedClient(.path(NetworkPath(isUsable: isUsable, network: "\(client.path.network)")))
     }
-
-    private var clientReading: Reading { isClientReading ? isClientFull ? .withoutRoom : .all : .nothing }
 
     /// Tells the server's session how much of its connection is read.
     mutating func tellServerReading() {
-        let reading: Reading = isServerReading ? isServerFull ? .withoutRoom : .all : .nothing
-        feedServer(.reading(reading))
+        feedServer(.reading(server.inbox.reading))
     }
 
     mutating func readClient(_ isReading: Bool) {
-        guard isReading != isClientReading else { return }
-        isClientReading = isReading
-        clientPauses += 1
-        feedClient(.reading(clientReading))
+        guard client.inbox.read(isReading) else { return }
+        feedClient(.reading(client.inbox.reading))
         guard isReading else { return }
-        let inbox = clientInbox
-        clientInbox = []
-        for event in inbox { arrive(event) }
+        for event in client.inbox.release() { arrive(event) }
     }
 
     mutating func readServer(_ isReading: Bool) {
-        guard isReading != isServerReading else { return }
-        isServerReading = isReading
-        serverPauses += 1
+        guard server.inbox.read(isReading) else { return }
         tellServerReading()
         guard isReading else { return }
-        let inbox = serverInbox
-        serverInbox = []
-        for event in inbox { handleAtServer(event) }
+        for event in server.inbox.release() { handleAtServer(event) }
     }
 
     private mutating func restart(isForgetting: Bool) {
         let isSilent = roll(3) == 0
-        for index in connections.indices where connections[index].isServerUp {
-            let connection = index + 1
-            connections[index].isServerUp = false
-            connections[index].isServed = false
-            if isSilent || connections[index].isCut {
-                connections[index].hasHoleUp = true
-                connections[index].hasHoleDown = true
+        for connection in 1..<network.connections.count + 1 where network[connection].isServerUp {
+            network[connection].server = .gone
+            if isSilent || network[connection].isCut {
+                network[connection].dropAll()
             } else {
-                connections[index].isCut = true
-                queue.add(.ended(connection, CloseReason(.network)), at: max(connections[index].lastDown, now + trip()))
+                network[connection].isCut = true
+                clock.add(
+                    .ended(connection, CloseReason(.network)),
+                    at: max(network[connection].down.last, now + trip())
+                )
             }
             let reason = arriving(CloseReason(.network), at: .server)
             feedServer(.ended(connection, reason))
         }
-        serverInbox = []
-        guard isForgetting, session != nil, scenario.kind != .plain else { return }
-        session = nil
-        sessionDeadline = nil
-        if let client = registry.sessions.keys.first { registry.remove(client) }
-        serverChecker.forget()
+        server.inbox.release()
+        guard isForgetting, server.session != nil, scenario.kind != .plain else { return }
+        server.forgetSession()
+        server.deadline = nil
+        server.checker.forget()
     }
 
     /// Both peers must detect that packets are dropped, if they have a keepalive and read.
     private mutating func expectDeath(of connection: Int) {
         let isClientAsking =
-            scenario.canClientAsk && clientState == .open && client.connection == connection && isPathUsable
-        if isClientAsking, isClientReading,
+            scenario.canClientAsk && client.state == .open && client.machine.connection == connection
+            && client.path.isUsable
+        if isClientAsking, client.inbox.isRead,
             let interval = scenario.client.keepalive.interval.duration(over: scenario.capabilities)
         {
             let limit = (interval + scenario.client.keepalive.timeout).wholeNanoseconds
-            queue.add(.mustBeDead(connection, pauses: clientPauses, serverPauses: -1), at: now + limit + 1_000_000)
+            clock.add(
+                .mustBeDead(connection, pauses: client.inbox.pauses, serverPauses: -1),
+                at: now + limit + 1_000_000
+            )
         }
-        if scenario.canClientAsk, session?.connection == connection, isServerReading,
+        if scenario.canClientAsk, server.session?.connection == connection, server.inbox.isRead,
             let interval = scenario.server.keepalive.interval.duration(over: scenario.capabilities)
         {
             let limit = (interval + scenario.server.keepalive.timeout).wholeNanoseconds
-            queue.add(.mustBeDead(connection, pauses: -1, serverPauses: serverPauses), at: now + limit + 1_000_000)
+            clock.add(
+                .mustBeDead(connection, pauses: -1, serverPauses: server.inbox.pauses),
+                at: now + limit + 1_000_000
+            )
         }
     }
 }

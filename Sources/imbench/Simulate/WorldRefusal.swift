@@ -27,7 +27,7 @@ extension World {
         }
         var refused = payload
         refused.bytes[2] = Self.refusedMark
-        if side == .client { refusedOfClient.insert(id.number) } else { refusedOfServer.insert(id.number) }
+        if side == .client { client.refused.insert(id.number) } else { server.refused.insert(id.number) }
         return refused
     }
 
@@ -48,18 +48,16 @@ extension World {
     /// The server's connection refuses a message of the client, and ends. Returns whether it did.
     mutating func refusesUp(_ connection: Int, _ payload: Payload) -> Bool {
         // After the calm, only copies that the network has delayed are left.
-        guard let refusal = scenario.refusal?.how, isRefused(payload), stage != .lingering else { return false }
+        guard let refusal = scenario.refusal?.how, isRefused(payload), !stage.isLingering else { return false }
         // A client that nothing was acknowledged to has no evidence that its peer works at all.
-        guard refusal == .named || client.link.delivery.wasAcknowledged else { return false }
-        log.note(now, 70, connection)
-        let index = connection - 1
-        connections[index].isServerUp = false
-        connections[index].isServed = false
-        if !connections[index].isCut {
-            connections[index].isCut = true
+        guard refusal == .named || client.machine.link.delivery.wasAcknowledged else { return false }
+        record.log.note(now, 70, connection)
+        network[connection].server = .gone
+        if !network[connection].isCut {
+            network[connection].isCut = true
             let reason = reason(refusal)
-            let arrival = max(connections[index].lastDown, now + trip())
-            if !connections[index].hasHoleDown { queue.add(.ended(connection, reason), at: arrival) }
+            let arrival = max(network[connection].down.last, now + trip())
+            if !network[connection].down.hasHole { clock.add(.ended(connection, reason), at: arrival) }
         }
         if scenario.kind != .origin {
             feedServer(.ended(connection, Self.ownReason))
@@ -69,20 +67,19 @@ extension World {
 
     /// The client's connection refuses a message of the server's session, and ends. Returns whether it did.
     mutating func refusesDown(_ connection: Int, _ payload: Payload) -> Bool {
-        guard let refusal = scenario.refusal?.how, scenario.kind != .origin, isRefused(payload), isLive(connection),
-            clientState == .open, stage != .lingering, let session,
+        guard let refusal = scenario.refusal?.how, scenario.kind != .origin, isRefused(payload),
+            network.isLive(connection),
+            client.state == .open, !stage.isLingering, let session = server.session,
             refusal == .named || session.link.delivery.wasAcknowledged
         else { return false }
-        log.note(now, 71, connection)
-        let index = connection - 1
-        connections[index].isClientUp = false
-        if live == connection { live = 0 }
+        record.log.note(now, 71, connection)
+        network.endAtClient(connection)
         settleRest(connection)
-        if !connections[index].isCut {
-            connections[index].isCut = true
+        if !network[connection].isCut {
+            network[connection].isCut = true
             let reason = reason(refusal)
-            let arrival = max(connections[index].lastUp, now + trip())
-            if !connections[index].hasHoleUp { queue.add(.serverEnded(connection, reason), at: arrival) }
+            let arrival = max(network[connection].up.last, now + trip())
+            if !network[connection].up.hasHole { clock.add(.serverEnded(connection, reason), at: arrival) }
         }
         feedClient(.ended(connection, Self.ownReason))
         return true
@@ -95,20 +92,20 @@ extension World {
     /// alone in flight, so after a few times it is another failure.
     mutating func arriving(_ reason: CloseReason, at side: Side) -> CloseReason {
         guard reason != Self.silentReason, case .unexplained = Blame.Evidence(reason),
-            let outbox = side == .client ? client.link.delivery.outbox : session?.link.delivery.outbox
+            let outbox = side == .client ? client.machine.link.delivery.outbox : server.session?.link.delivery.outbox
         else { return reason }
         let inFlight = (0..<outbox.sentCount).filter { outbox[$0].payload != nil }
         guard inFlight.count == 1, let first = inFlight.first else { return reason }
         let message = outbox[first].id.number << 1 | (side == .client ? 0 : 1)
-        aloneAtEnd[message, default: 0] += 1
-        guard aloneAtEnd[message, default: 0] > Self.coincidences else { return reason }
+        network.aloneAtEnd[message, default: 0] += 1
+        guard network.aloneAtEnd[message, default: 0] > Self.coincidences else { return reason }
         return CloseReason(TransportError(.connectionLost, .open, "the network has timed out", detail: 110))
     }
 
     /// No message is set aside that the peer accepts.
     mutating func checkSetAside(_ side: Side, _ id: SentID, _ outcome: SendOutcome) {
-        let refused = side == .client ? refusedOfClient : refusedOfServer
-        let isOver = side == .client ? client.isOver : session?.isOver != false
+        let refused = side == .client ? client.refused : server.refused
+        let isOver = side == .client ? client.machine.isOver : server.session?.isOver != false
         let isSetAside =
             switch outcome {
             // The reason of its end, which may be the same, is the one of all messages that follow.

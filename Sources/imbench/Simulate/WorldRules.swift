@@ -5,12 +5,12 @@ import TransportAPI
 extension World {
     /// Checks the limits of the client's queues.
     mutating func checkClient() {
-        if let text = client.link.delivery.brokenBound(scenario.client) { fail(.bounds, text) }
+        if let text = client.machine.link.delivery.brokenBound(scenario.client) { fail(.bounds, text) }
     }
 
     /// Checks the limits of the server's queues.
     mutating func checkServer() {
-        if let text = session?.link.delivery.brokenBound(scenario.server) { fail(.bounds, text) }
+        if let text = server.session?.link.delivery.brokenBound(scenario.server) { fail(.bounds, text) }
     }
 
     /// The actions that a closed client may still request.
@@ -22,25 +22,32 @@ extension World {
     }
 
     mutating func checkDead(_ connection: Int, _ pauses: Int, _ serverPauses: Int) {
-        if pauses == clientPauses, clientState == .open, client.connection == connection {
+        if pauses == client.inbox.pauses, client.state == .open, client.machine.connection == connection {
             fail(.liveness, "the client has not detected the loss of connection \(connection)")
         }
-        if serverPauses == self.serverPauses, session?.connection == connection {
+        if serverPauses == server.inbox.pauses, server.session?.connection == connection {
             fail(.liveness, "the server has not detected the loss of connection \(connection)")
         }
     }
 
     /// A client gives up only because of its limits, or of errors that a retry cannot solve.
     mutating func checkGivingUp(_ reason: CloseReason) {
-        if let most = scenario.client.maximumAttempts, failures >= most { return }
+        if let most = scenario.client.maximumAttempts, client.retries.failures >= most { return }
         // The client ends before a pause that would reach beyond the limit. No pause here is longer than 100 s.
-        if let most = scenario.client.maximumElapsed, now - lostAt + 100_000_000_000 > most.wholeNanoseconds { return }
-        if case .schedule(let delays, givesUp: true) = scenario.client.backoff, failures >= delays.count { return }
-        if mode == .credentialsForever, reason.error?.code == .authenticationFailed { return }
-        if hopelessEndpoints.union(mistakenEndpoints).count == scenario.endpoints.count { return }
+        if let most = scenario.client.maximumElapsed,
+            now - client.retries.lostAt + 100_000_000_000 > most.wholeNanoseconds
+        {
+            return
+        }
+        if case .schedule(let delays, givesUp: true) = scenario.client.backoff, client.retries.failures >= delays.count
+        {
+            return
+        }
+        if admission.fault == .credentialsForever, reason.error?.code == .authenticationFailed { return }
+        if admission.hopeless.union(admission.mistaken).count == scenario.endpoints.count { return }
         // Over a path without encryption, a client that has never worked takes the second refusal of its credentials for
         // final.
-        if openedEndpoints.isEmpty, !mistakenEndpoints.isEmpty, reason.error?.code == .authenticationFailed { return }
+        if admission.opened.isEmpty, !admission.mistaken.isEmpty, reason.error?.code == .authenticationFailed { return }
         fail(.recovery, "gave up without a permitted reason: \(reason)")
     }
 
@@ -49,27 +56,27 @@ extension World {
     /// Ends all faults.
     mutating func calm() {
         stage = .calming
-        mode = mode == .credentialsForever ? mode : nil
-        if clientState == .closed { return enough() }
-        if !isPathUsable { end(.pathDown) }
+        admission.calm()
+        if client.state == .closed { return enough() }
+        if !client.path.isUsable { end(.pathDown) }
         end(.suspend)
         readClient(true)
         readServer(true)
         end(.clientFull)
         end(.serverFull)
-        let (client, server) = (scenario.client.keepalive.interval, scenario.server.keepalive.interval)
-        for index in connections.indices {
-            unblock(index + 1)
+        let (own, other) = (scenario.client.keepalive.interval, scenario.server.keepalive.interval)
+        for connection in 1..<network.connections.count + 1 {
+            unblock(connection)
             // The network ends a connection whose black hole no peer would detect.
-            let (up, down) = (connections[index].hasHoleUp, connections[index].hasHoleDown)
-            let isNoticed = scenario.canClientAsk && client != .off && (up == down || server != .off)
+            let (up, down) = (network[connection].up.hasHole, network[connection].down.hasHole)
+            let isNoticed = scenario.canClientAsk && own != .off && (up == down || other != .off)
             guard up || down, !isNoticed else { continue }
-            breakOff(index + 1)
+            breakOff(connection)
         }
-        queue.add(.submit(.client), at: now + 1_000_000)
-        queue.add(.submit(.server), at: now + 1_000_000)
-        queue.add(.look, at: scenario.faultTime + Self.restTime)
-        queue.add(.enough, at: now + 6 * 3600 * 1_000_000_000)
+        clock.add(.submit(.client), at: now + 1_000_000)
+        clock.add(.submit(.server), at: now + 1_000_000)
+        clock.add(.look, at: scenario.faultTime + Self.restTime)
+        clock.add(.enough, at: now + 6 * 3600 * 1_000_000_000)
     }
 
     /// How long a probe that was lost before the calm may still end a connection.
@@ -77,39 +84,41 @@ extension World {
 
     /// Ends the calm if the connection is open and all messages have arrived.
     mutating func checkWell() {
-        guard stage == .calming, now >= scenario.faultTime + Self.restTime || clientState == .closed else { return }
-        if clientState == .closed { return enough() }
+        guard stage == .calming, now >= scenario.faultTime + Self.restTime || client.state == .closed else { return }
+        if client.state == .closed { return enough() }
         guard isWell else { return }
-        stage = .lingering
-        log.write(now, "recovered")
-        if scenario.lingerTime > 0 {
-            witnesses = [clientChecker.records.count, serverChecker.records.count]
+        let isWitnessed = scenario.lingerTime > 0
+        let witnesses = Witnesses(client: client.checker.records.count, server: server.checker.records.count)
+        stage = .lingering(witnesses: isWitnessed ? witnesses : nil)
+        record.log.write(now, "recovered")
+        if isWitnessed {
             submit(.client, size: 3)
             submit(.server, size: 3)
         }
-        queue.add(.enough, at: now + scenario.lingerTime)
+        clock.add(.enough, at: now + scenario.lingerTime)
     }
 
     private var isWell: Bool {
-        guard clientState == .open, live > 0, !connections[live - 1].isCut, client.link.delivery.outbox.isEmpty,
-            !connections[live - 1].hasHoleUp, !connections[live - 1].hasHoleDown,
-            client.link.delivery.waiting.isEmpty
+        guard client.state == .open, network.live > 0, !network[network.live].isCut,
+            client.machine.link.delivery.outbox.isEmpty,
+            !network[network.live].up.hasHole, !network[network.live].down.hasHole,
+            client.machine.link.delivery.waiting.isEmpty
         else { return false }
-        if scenario.kind == .origin { return brokerQueue.isEmpty && peer.link.delivery.outbox.isEmpty }
-        guard let session, session.connection == live else { return false }
+        if scenario.kind == .origin { return broker.queue.isEmpty && broker.peer.link.delivery.outbox.isEmpty }
+        guard let session = server.session, session.connection == network.live else { return false }
         return session.link.delivery.outbox.isEmpty && session.link.delivery.waiting.isEmpty
     }
 
     mutating func enough() {
-        if stage == .calming, clientState != .closed {
+        if stage == .calming, client.state != .closed {
             return fail(
                 .recovery,
-                "not recovered after the calm: \(clientState), \(client.link.delivery.outbox.count) left"
+                "not recovered after the calm: \(client.state), \(client.machine.link.delivery.outbox.count) left"
             )
         }
-        if stage == .lingering, let first = witnesses.first, let second = witnesses.last {
-            checkWitness(clientChecker.records[first].outcome)
-            checkWitness(serverChecker.records[second].outcome)
+        if case .lingering(let witnesses?) = stage {
+            checkWitness(client.checker.records[witnesses.client].outcome)
+            checkWitness(server.checker.records[witnesses.server].outcome)
         }
         stage = .closing
     }
@@ -126,23 +135,22 @@ extension World {
     mutating func close() {
         stage = .closing
         feedClient(.close(.user))
-        let id = clientChecker.submit()
+        let id = client.checker.submit()
         feedClient(.submit(id, DeliveryChecker.payload(id, size: 3)))
-        guard case .rejected? = clientChecker.records[Int(id.number) - 1].outcome else {
+        guard case .rejected? = client.checker.records[Int(id.number) - 1].outcome else {
             return fail(.end, "a message was accepted after the end")
         }
-        for event in clientInbox { queue.add(event, at: now) }
-        clientInbox = []
+        for event in client.inbox.release() { clock.add(event, at: now) }
         // Connections end within a minute. Later events only end faults.
         let end = now + 120_000_000_000
-        while violation == nil, let next = queue.next, next < end, step() {
-            if clientDeadline != nil { fail(.end, "a deadline after the end") }
+        while record.violation == nil, let next = clock.next, next < end, step() {
+            if client.deadline != nil { fail(.end, "a deadline after the end") }
         }
         feedServer(.close(.user))
         if scenario.kind == .origin { feedPeer(.close(.user)) }
-        while violation == nil, let next = queue.next, next < end, step() {}
-        note(clientChecker.final(acknowledgedMustArrive: scenario.kind != .plain))
-        note(serverChecker.final(acknowledgedMustArrive: false))
+        while record.violation == nil, let next = clock.next, next < end, step() {}
+        note(client.checker.final(acknowledgedMustArrive: scenario.kind != .plain))
+        note(server.checker.final(acknowledgedMustArrive: false))
     }
 }
 

@@ -23,10 +23,10 @@ import Testing
             first.run()
             var second = World(seed: seed, isVerbose: true)
             second.run()
-            #expect(first.log.hash == second.log.hash)
-            #expect(first.events == second.events)
-            #expect(first.log.lines.isEmpty)
-            #expect(!second.log.lines.isEmpty)
+            #expect(first.record.log.hash == second.record.log.hash)
+            #expect(first.clock.events == second.clock.events)
+            #expect(first.record.log.lines.isEmpty)
+            #expect(!second.record.log.lines.isEmpty)
         }
     }
 
