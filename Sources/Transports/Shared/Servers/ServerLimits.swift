@@ -11,7 +11,8 @@ package struct ServerLimits: Sendable, Hashable {
     /// closed. There is no limit by default, because a company, or all clients of a load balancer, can have one
     /// address.
     package var maximumPerAddress: Int?
-    /// The maximum number of clients in their handshake. Default 1,024. Beyond it, the oldest handshake is closed.
+    /// The maximum number of clients in their handshake. Default 1,024. Beyond it, the oldest handshake is closed, once
+    /// what its client had sent was processed.
     package var maximumHandshakes = 1024
     /// The maximum number of bytes that all connections together buffer for incomplete messages, output that clients
     /// have not read, and compression. Default 512 MiB. Beyond it, the connection that buffers most is closed.

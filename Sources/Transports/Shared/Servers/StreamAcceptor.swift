@@ -22,6 +22,12 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
     private var clientsInHandshake = ClientQueue { !$0.wasOpened }
     /// How many clients are in their handshake, or still read the answer that has ended it: a page or a refusal.
     private var handshakes = 0
+    /// The number of the client that came last.
+    private var newest: UInt64 = 0
+    /// How far the server is with the clients in their handshake, while no other client is accepted; `nil` otherwise.
+    private var catchUp: CatchUp?
+    /// The input of clients up to this number was processed before the server judged that they are too many.
+    private var lastProcessed: UInt64 = 0
     /// How many clients each network has, if that is limited.
     private var perAddress: [SocketAddress.Network: Int] = [:]
     /// How much memory all connections buffer, in bytes.
@@ -70,8 +76,9 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
         if !isClosed { loop.add(self, to: .deferred) }
     }
 
-    package func run(_: LoopQueue) {
-        acceptWhilePossible()
+    package func run(_ queue: LoopQueue) {
+        guard let catchUp else { return acceptWhilePossible() }
+        continueCatchUp(catchUp, queue)
     }
 
     // MARK: New clients
@@ -80,7 +87,12 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
         let end = loop.budgetEnd
         while !isClosed {
             // Ending a connection is as much work as accepting one, so the clock is read after each.
-            guard hangUpOnOldest() || acceptNext() else { return }
+            if handshakes > bounds.maximumHandshakes, let oldest = clientsInHandshake.oldest(among: live) {
+                guard oldest.number <= lastProcessed else { return beginCatchUp() }
+                hangUp(oldest)
+            } else if !acceptNext() {
+                return
+            }
             guard MonotonicClock.now() < end else { return deferRest() }
         }
     }
@@ -122,6 +134,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
         driver.handler = handler
         driver.owner = self
         live[driver.number] = driver
+        newest = driver.number
         silentClients.append(driver, among: live)
         clientsInHandshake.append(driver, among: live)
         handshakes += 1
@@ -135,14 +148,39 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
         return tls.protect(stream)
     }
 
-    /// Ends the client that has been in its handshake longest, if there are too many. Returns whether there were.
-    private func hangUpOnOldest() -> Bool {
-        guard handshakes > bounds.maximumHandshakes, let oldest = clientsInHandshake.oldest(among: live) else {
-            return false
-        }
+    /// Ends the client that has been in its handshake longest, because there are too many.
+    private func hangUp(_ oldest: ConnectionDriver) {
         let sentence = "more than \(bounds.maximumHandshakes) clients are in their handshake; this is the oldest"
         oldest.end(.tooMany(sentence, .handshake), abort: true)
-        return true
+    }
+
+    /// There are too many clients in their handshake, but the oldest may only wait for this server: for the bytes that it
+    /// has sent to be read, or for its turn among the steps of TLS handshakes. So the server catches up with all of
+    /// them once before the oldest is ended and another one is accepted.
+    private func beginCatchUp() {
+        catchUp = CatchUp(newest: newest)
+        deferRest()
+    }
+
+    private func continueCatchUp(_ now: CatchUp, _ queue: LoopQueue) {
+        switch now.stage {
+        case .poll:
+            catchUp?.stage = .input
+            deferRest()
+        case .input:
+            catchUp?.stage = .handshakes
+            loop.add(self, to: .handshake)
+        case .handshakes:
+            // New clients may have deferred it meanwhile.
+            guard queue == .handshake else { return }
+            let oldest = clientsInHandshake.oldest(among: live)
+            if now.roundsLeft > 0, let oldest, oldest.isDeferred || oldest.schedule.contains(.handshake) {
+                catchUp = CatchUp(newest: now.newest, roundsLeft: now.roundsLeft - 1)
+            } else {
+                (lastProcessed, catchUp) = (now.newest, nil)
+            }
+            deferRest()
+        }
     }
 
     /// Ends the client that has been connected longest without sending anything, if it has been connected for at
@@ -231,6 +269,25 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
         guard endConnections else { return }
         for driver in live.values { driver.beginClose(.user) }
     }
+}
+
+/// How far an acceptor has caught up with its clients in their handshake.
+private struct CatchUp {
+    enum Stage {
+        /// Waits for the tick in which the loop learns who has sent something.
+        case poll
+        /// Waits behind the first input of these clients (``LoopQueue/deferred``).
+        case input
+        /// Waits behind the steps of their TLS handshakes (``LoopQueue/handshake``).
+        case handshakes
+    }
+
+    var stage = Stage.poll
+    /// The number of the client that came last before it began.
+    let newest: UInt64
+    /// How often it begins again if the oldest client is not done with what it has sent. That is limited, because a client
+    /// may send bytes one by one.
+    var roundsLeft = 2
 }
 
 /// Some clients of an acceptor, in the order in which they connected. A client that does not belong to them any more never
