@@ -13,7 +13,7 @@ final class BrokerPeer {
     /// The acknowledgements that an honest client would send for the packets received so far.
     private var answers: [MQTTPacket] = []
 
-    init(_ core: MQTTCore, on loop: EventLoop) {
+    init(_ core: MQTTServerCore, on loop: EventLoop) {
         var limits = ConnectionLimits()
         limits.writeBuffer = 300
         limits.readsOnlyWhileRead = true

@@ -49,7 +49,7 @@ private final class BrokerRun: ScheduledHandler, DriverOwner {
     private let end: End
     private var input: FuzzInput
     private let broker: Broker
-    private let core: Result<MQTTCore, TransportError>
+    private let core: Result<MQTTServerCore, TransportError>
     private let limits: BrokerLimits
     private let routing: BrokerCore.Limits
     private let published = Published()
@@ -78,7 +78,7 @@ private final class BrokerRun: ScheduledHandler, DriverOwner {
             queuedBytes: limits.queuedBytes
         )
         server.sessions = kept
-        core = Result { [server] () throws(TransportError) in try MQTTCore(server: server) }
+        core = Result { [server] () throws(TransportError) in try MQTTServerCore(server) }
         (self.input, self.limits, self.routing) = (input, limits, routing)
         broker = Broker(routing, kept, limits, on: loop) { [published] in
             published.payloads.insert(Payload($0.bytes, topic: $0.topic))

@@ -65,7 +65,7 @@ func fuzzMQTTClient(_ bytes: [UInt8]) throws {
     let opening: [UInt8] = configuration.subscriptions.isEmpty ? [0x20, 2, 0, 0] : [0x20, 2, 0, 0, 0x90, 3, 0, 1, 2]
     let steps = (isOpen ? [.feed(opening[...])] : []) + input.steps(topic: "t")
     try runSliced(
-        { try MQTTCore(client: configuration, session: MQTTSession()) },
+        { try MQTTClientCore(configuration, session: MQTTSession()) },
         steps,
         slicing,
         inputLimit: packetLimit,
@@ -73,7 +73,7 @@ func fuzzMQTTClient(_ bytes: [UInt8]) throws {
     )
     let session = MQTTSession()
     for half in [steps.prefix(steps.count / 2), steps.suffix(steps.count - steps.count / 2)] {
-        var connection = CoreRun(try MQTTCore(client: configuration, session: session), inputLimit: packetLimit)
+        var connection = CoreRun(try MQTTClientCore(configuration, session: session), inputLimit: packetLimit)
         var cuts = Slicing(slicing)
         if isOpen { try connection.perform(.feed(opening[...]), &cuts) }
         for step in half {
@@ -87,10 +87,10 @@ func fuzzMQTTClient(_ bytes: [UInt8]) throws {
     }
 }
 
-private func checkClient(_ core: borrowing MQTTCore) throws {
-    try ensure(core.early.count <= MQTTCore.maximumEarlyMessages + 1, "\(core.early.count) early messages")
-    try ensure(core.earlyDiscarded.count <= 16, "\(core.earlyDiscarded.count) early reports")
-    try ensure(core.inFlight.count <= 65_535, "\(core.inFlight.count) in flight")
+private func checkClient(_ core: borrowing MQTTClientCore) throws {
+    let most = MQTTClientCore.maximumEarlyMessages + MQTTClientCore.maximumEarlyDiscarded + 1
+    try ensure(core.deferred.count <= most, "\(core.deferred.count) early messages and reports")
+    try ensure(core.flow.inFlight.count <= 65_535, "\(core.flow.inFlight.count) in flight")
 }
 
 /// Runs a server by itself, then two connections of a broker that routes their messages.
@@ -113,18 +113,18 @@ func fuzzMQTTBroker(_ bytes: [UInt8]) throws {
         {
             var configuration = configuration
             if hasSessions { configuration.sessions = MQTTSessions(maximumKept: 2) }
-            return try MQTTCore(server: configuration)
+            return try MQTTServerCore(configuration)
         },
         steps,
         slicing,
         inputLimit: packetLimit
     ) { core in
-        try ensure(core.subscriptions.count <= 4, "\(core.subscriptions.count) subscriptions")
+        try ensure(core.filters?.subscriptions.count ?? 0 <= 4, "\(String(describing: core.filters))")
     }
     configuration.routesSignals = true
     if hasSessions { configuration.sessions = MQTTSessions(maximumKept: 2) }
-    var first = CoreRun(try MQTTCore(server: configuration), inputLimit: packetLimit)
-    var second = CoreRun(try MQTTCore(server: configuration), inputLimit: packetLimit)
+    var first = CoreRun(try MQTTServerCore(configuration), inputLimit: packetLimit)
+    var second = CoreRun(try MQTTServerCore(configuration), inputLimit: packetLimit)
     var broker = FuzzedBroker()
     for (index, step) in steps.enumerated() {
         var cuts = Slicing(slicing)
@@ -165,7 +165,7 @@ private struct FuzzedBroker {
         seen[connection] = events.count
     }
 
-    mutating func deliver(to connection: Int, _ run: inout CoreRun<MQTTCore>) throws {
+    mutating func deliver(to connection: Int, _ run: inout CoreRun<MQTTServerCore>) throws {
         for (packetID, granted) in grants[connection] where !run.isOver {
             run.core.grant(packetID, granted, &run.context)
         }

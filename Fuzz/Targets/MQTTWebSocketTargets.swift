@@ -15,8 +15,8 @@ func fuzzMQTTWebSocketClient(_ bytes: [UInt8]) throws {
     // A choice that is there already decides this one, so that the files of the corpus keep their meaning.
     configuration.publishesEarly = configuration.cleanSession && configuration.keepAlive == 0
     let client = configuration
-    try fuzzMQTTWebSocket(&input, .client, opening: [0x20, 2, 0, 0]) {
-        try MQTTCore(client: client, session: MQTTSession())
+    try fuzzMQTTWebSocket(&input, opening: [0x20, 2, 0, 0]) {
+        try MQTTClientCore(client, session: MQTTSession())
     }
 }
 
@@ -29,16 +29,16 @@ func fuzzMQTTWebSocketServer(_ bytes: [UInt8]) throws {
     configuration.maximumSubscriptions = 4
     let server = configuration
     let opening: [UInt8] = [0x10, 13, 0, 4, 0x4d, 0x51, 0x54, 0x54, 4, 2, 0, 60, 0, 1, 0x61]
-    try fuzzMQTTWebSocket(&input, .server, opening: opening) { try MQTTCore(server: server) }
+    try fuzzMQTTWebSocket(&input, opening: opening) { try MQTTServerCore(server) }
 }
 
 /// Feeds a stream of bytes to the outer core, or one to the inner core in WebSocket messages of any size.
-private func fuzzMQTTWebSocket(
+private func fuzzMQTTWebSocket<Inner: MQTTCore>(
     _ input: inout FuzzInput,
-    _ role: CoreRole,
     opening: [UInt8],
-    _ inner: () throws -> MQTTCore
+    _ inner: () throws -> Inner
 ) throws {
+    let role = Inner.role
     var configuration = WebSocketConfiguration()
     configuration.maximumHeaderBytes = 600
     configuration.fragmentSize = input.choice(of: [nil, 7])
@@ -83,10 +83,10 @@ private func mqttWebSocketHandshake(
 ) throws -> [UInt8] {
     var client = MQTTConfiguration()
     client.clientID = "me"
-    var caller = CoreRun(try MQTTWebSocketCore(try MQTTCore(client: client), over: configuration))
+    var caller = CoreRun(try MQTTWebSocketCore(try MQTTClientCore(client), over: configuration))
     let request = caller.takeOutput()
     guard role == .client else { return request }
-    let server = try MQTTCore(server: MQTTServerConfiguration())
+    let server = try MQTTServerCore(MQTTServerConfiguration())
     var answerer = CoreRun(try MQTTWebSocketCore(server, over: configuration))
     try answerer.feed(request)
     return answerer.takeOutput()

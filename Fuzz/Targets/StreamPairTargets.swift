@@ -38,7 +38,7 @@ func fuzzStreamPairs(_ bytes: [UInt8]) throws {
         client.subscriptions = [MQTTSubscription("t", qos: client.qos)]
         client.maximumInFlight = input.choice(of: [64, 1])
         server.qos = client.qos
-        let (caller, broker) = (try MQTTCore(client: client, session: MQTTSession()), try MQTTCore(server: server))
+        let (caller, broker) = (try MQTTClientCore(client, session: MQTTSession()), try MQTTServerCore(server))
         guard kind % 4 == 3 else { return try converse(CoreRun(caller), CoreRun(broker), &input, slicing) }
         var outer = WebSocketConfiguration()
         outer.fragmentSize = input.choice(of: [nil, 1, 100])

@@ -209,7 +209,7 @@ extension Broker {
         if encoded.isEmpty {
             do throws(TransportError) {
                 let (topic, retain) = (publish.topic, publish.retain)
-                try MQTTCore.encode(topic: topic, payload: publish.payload, retain: retain, into: &encoded)
+                try MQTTServerCore.encode(topic: topic, payload: publish.payload, retain: retain, into: &encoded)
             } catch {
                 // The topic arrived in a packet that passed the same checks.
                 dropped += 1

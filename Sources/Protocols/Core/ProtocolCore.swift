@@ -2,8 +2,8 @@ import TransportAPI
 
 /// A protocol as a value that does no I/O: bytes in, bytes out, events out, next deadline out.
 ///
-/// The ``CoreContext`` provides the time and random numbers. One core serves client and server, by its role. One driver
-/// runs any core over a byte stream or over datagrams.
+/// The ``CoreContext`` provides the time and random numbers. One driver runs any core over a byte stream or over
+/// datagrams.
 ///
 /// # Calls
 ///

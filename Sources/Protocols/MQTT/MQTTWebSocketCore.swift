@@ -1,12 +1,12 @@
 import TransportAPI
 
-/// MQTT over WebSocket (MQTT 3.1.1, section 6): an MQTT core inside a WebSocket core, for both roles.
+/// MQTT over WebSocket (MQTT 3.1.1, section 6): the MQTT core of either side inside a WebSocket core.
 ///
 /// The output of one call of the inner core becomes one binary message. The inner core reads the messages that arrive
 /// as one stream of bytes, part by part. So packets and messages need not end together, and only the limits of the
 /// inner core apply. The subprotocol must be "mqtt". The connection ends with DISCONNECT and a WebSocket close frame
 /// after it, whose answer is not awaited (MQTT-3.14.4-1).
-package struct MQTTWebSocketCore: EarlyCore, CookieCore, NamedCore, ExplainingCore, IdentifyingCore {
+package struct MQTTWebSocketCore<Inner: MQTTCore>: CookieCore, NamedCore, ExplainingCore {
     /// The bytes between the two cores. It is a class because a core can be copied but a buffer cannot. It is created
     /// when the connection starts, and the core is not copied after that.
     private final class Between: @unchecked Sendable {
@@ -15,22 +15,15 @@ package struct MQTTWebSocketCore: EarlyCore, CookieCore, NamedCore, ExplainingCo
         var output = ByteBuffer()
     }
 
-    static let subprotocol = "mqtt"
-    private static let otherSubprotocol =
+    private static var otherSubprotocol: String {
         "the server did not choose the subprotocol 'mqtt' (MQTT-6.0.0-4): it may be a WebSocket server without MQTT, for "
-        + "which the scheme is "
+            + "which the scheme is "
+    }
     private(set) var outer: WebSocketCore
     /// Whether the client of this server connects from the same machine. Set it before ``start(_:)``.
     package var isPeerLocal: Bool {
         get { outer.isPeerLocal }
         set { outer.isPeerLocal = newValue }
-    }
-    package var clientCertificate: TLSCertificate? {
-        get { outer.clientCertificate }
-        set {
-            outer.clientCertificate = newValue
-            inner.clientCertificate = newValue
-        }
     }
     package var cookies: CookieHeader? {
         get { outer.cookies }
@@ -38,7 +31,7 @@ package struct MQTTWebSocketCore: EarlyCore, CookieCore, NamedCore, ExplainingCo
     }
     package var receivedCookies: [SetCookie] { outer.receivedCookies }
     /// The MQTT core.
-    package var inner: MQTTCore
+    package var inner: Inner
     private var between: Between?
     /// Whether the WebSocket is open and the inner core has started.
     private var isInside = false
@@ -50,40 +43,33 @@ package struct MQTTWebSocketCore: EarlyCore, CookieCore, NamedCore, ExplainingCo
     /// Creates the core of one connection. It replaces the subprotocols and the largest message of `configuration`.
     ///
     /// - Throws: `.invalidConfiguration` that names the key.
-    package init(_ inner: MQTTCore, over configuration: WebSocketConfiguration) throws(TransportError) {
+    package init(_ inner: Inner, over configuration: WebSocketConfiguration) throws(TransportError) {
         var configuration = configuration
-        configuration.subprotocols = [Self.subprotocol]
+        configuration.subprotocols = [WebSocketConfiguration.mqttSubprotocol]
         configuration.maximumMessageSize = WebSocketConfiguration.largestMessage
-        if !inner.isClient {
+        if Inner.role == .server {
             let decide = configuration.decide
             configuration.decide = { request in
-                guard request.subprotocols.contains(Self.subprotocol) else {
+                guard request.subprotocols.contains(WebSocketConfiguration.mqttSubprotocol) else {
                     return .refuse(
                         status: 400,
-                        headers: [HTTPHeader(parsed: "Sec-WebSocket-Protocol", Self.subprotocol)]
+                        headers: [HTTPHeader(parsed: "Sec-WebSocket-Protocol", WebSocketConfiguration.mqttSubprotocol)]
                     )
                 }
                 return decide?(request) ?? .accept
             }
         }
-        outer = try WebSocketCore(inner.isClient ? .client : .server, configuration, givesParts: true)
+        outer = try WebSocketCore(Inner.role, configuration, givesParts: true)
         self.inner = inner
-        self.inner.isInsideWebSocket = true
+        self.inner.flow.isInsideWebSocket = true
     }
 
     package var capabilities: Capabilities { inner.capabilities }
     package var confirmsReceipt: Bool { inner.confirmsReceipt }
     package var identity: Identity? { outer.identity }
-    package var isAccepted: Bool { inner.isAccepted }
     package var expected: ForeignProtocol.Expected { .mqttWebSocket }
     package var lateHandshake: String { isInside ? inner.lateHandshake : outer.lateHandshake }
     package func acknowledges(_ payload: Payload) -> Bool { inner.acknowledges(payload) }
-
-    package mutating func completion(of id: UInt64, _ context: inout CoreContext) -> SendCompletion? {
-        inside(&context) { $0.completion(of: id, &$1) }
-    }
-
-    package func forget(_ id: UInt64) { inner.forget(id) }
 
     /// The memory of both cores and of a packet that has not arrived whole, in bytes.
     package var bufferedBytes: Int {
@@ -99,7 +85,7 @@ package struct MQTTWebSocketCore: EarlyCore, CookieCore, NamedCore, ExplainingCo
         -> CoreEvent?
     {
         // For a client, part of a long message is a sign of life.
-        if inner.isClient, input.count > unread { inner.keepAlive.lastReceived = context.now }
+        if Inner.role == .client, input.count > unread { inner.flow.times.lastReceived = context.now }
         defer { unread = input.count }
         while !isOver {
             if isInside, let event = try nextInside(&context) { return event }
@@ -121,7 +107,7 @@ package struct MQTTWebSocketCore: EarlyCore, CookieCore, NamedCore, ExplainingCo
     }
 
     private mutating func open(_ context: inout CoreContext) throws(TransportError) {
-        guard outer.subprotocol == Self.subprotocol else {
+        guard outer.subprotocol == WebSocketConfiguration.mqttSubprotocol else {
             let scheme = ForeignProtocol.Expected.webSocket.scheme(isEncrypted: context.isEncrypted)
             let error = ClientHandshake.failed(Self.otherSubprotocol + scheme)
             throw fail(error, CloseCode.protocolError, &context)
@@ -140,7 +126,7 @@ package struct MQTTWebSocketCore: EarlyCore, CookieCore, NamedCore, ExplainingCo
         if message.bytes.isEmpty {
             context.counters.controlWork &+= 1
         } else {
-            inner.keepAlive.lastReceived = context.now
+            inner.flow.times.lastReceived = context.now
         }
         between?.input.append(contentsOf: message.bytes)
     }
@@ -234,10 +220,10 @@ package struct MQTTWebSocketCore: EarlyCore, CookieCore, NamedCore, ExplainingCo
     /// Calls the inner core, and sends its output as one message.
     mutating func inside<R, E: Error>(
         _ context: inout CoreContext,
-        _ body: (inout MQTTCore, inout CoreContext) throws(E) -> R
+        _ body: (inout Inner, inout CoreContext) throws(E) -> R
     ) throws(E) -> R {
         guard let between else { return try body(&inner, &context) }
-        inner.waiting = context.output.count
+        inner.flow.waiting = context.output.count
         swap(&context.output, &between.output)
         defer {
             swap(&context.output, &between.output)
@@ -270,11 +256,32 @@ extension WebSocketCore {
     }
 }
 
-// The inner core implements the requirements that only MQTT has.
-extension MQTTWebSocketCore: TopicCore {
-    package var session: MQTTSession? { inner.session }
-    package var live: MQTTSession? { inner.live }
-    package var client: MQTTClientFacts { inner.client }
+// The requirements of one side only.
+
+extension MQTTWebSocketCore: IdentifyingCore where Inner: IdentifyingCore {
+    package var clientCertificate: TLSCertificate? {
+        get { outer.clientCertificate }
+        set {
+            outer.clientCertificate = newValue
+            inner.clientCertificate = newValue
+        }
+    }
+}
+
+extension MQTTWebSocketCore: EarlyCore where Inner: EarlyCore {
+    package var isAccepted: Bool { inner.isAccepted }
+}
+
+extension MQTTWebSocketCore: CompletingCore where Inner: CompletingCore {
+    package mutating func completion(of id: UInt64, _ context: inout CoreContext) -> SendCompletion? {
+        inside(&context) { $0.completion(of: id, &$1) }
+    }
+
+    package func forget(_ id: UInt64) { inner.forget(id) }
+}
+
+extension MQTTWebSocketCore: SubscribingCore where Inner: SubscribingCore {
+    package var facts: MQTTClientFacts { inner.facts }
 
     package mutating func holdMessages(alsoLater: Bool) { inner.holdMessages(alsoLater: alsoLater) }
 
@@ -292,14 +299,6 @@ extension MQTTWebSocketCore: TopicCore {
         }
     }
 
-    package mutating func grant(_ packetID: UInt16, _ granted: [MQTTQoS?], _ context: inout CoreContext) {
-        inside(&context) { $0.grant(packetID, granted, &$1) }
-    }
-
-    package mutating func confirmUnsubscribe(_ packetID: UInt16, _ context: inout CoreContext) {
-        inside(&context) { $0.confirmUnsubscribe(packetID, &$1) }
-    }
-
     package mutating func unsubscribe(
         _ filters: [String],
         id: UInt64,
@@ -309,4 +308,22 @@ extension MQTTWebSocketCore: TopicCore {
             try core.unsubscribe(filters, id: id, &context)
         }
     }
+}
+
+extension MQTTWebSocketCore: BrokeredCore where Inner: BrokeredCore {
+    package var session: MQTTSession? { inner.session }
+    package var live: MQTTSession? { inner.live }
+
+    package mutating func grant(_ packetID: UInt16, _ granted: [MQTTQoS?], _ context: inout CoreContext) {
+        inside(&context) { $0.grant(packetID, granted, &$1) }
+    }
+
+    package mutating func confirmUnsubscribe(_ packetID: UInt16, _ context: inout CoreContext) {
+        inside(&context) { $0.confirmUnsubscribe(packetID, &$1) }
+    }
+}
+
+extension WebSocketConfiguration {
+    /// The subprotocol of MQTT (MQTT-6.0.0-3).
+    static let mqttSubprotocol = "mqtt"
 }

@@ -262,7 +262,7 @@ extension WebSocketCore {
 
     /// The protocol of the listener or of the client, for errors that name another one.
     package var expected: ForeignProtocol.Expected {
-        configuration.subprotocols == [MQTTWebSocketCore.subprotocol] ? .mqttWebSocket : .webSocket
+        configuration.subprotocols == [WebSocketConfiguration.mqttSubprotocol] ? .mqttWebSocket : .webSocket
     }
 
     private mutating func readRequest(

@@ -56,7 +56,7 @@ package struct BrokerSettings {
         _ configuration: MQTTServerConfiguration,
         _ webSocket: WebSocketConfiguration?
     ) throws(TransportError) -> @Sendable (AcceptedClient) -> any ProtocolCore {
-        let inner = try MQTTCore(server: configuration)
+        let inner = try MQTTServerCore(configuration)
         guard let webSocket else {
             return { client in
                 var core = inner

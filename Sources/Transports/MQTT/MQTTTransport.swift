@@ -22,14 +22,14 @@ extension TransportDescriptor {
             serverSettings: MQTTServerSettings.list,
             client: { (endpoint, settings) throws(TransportError) in
                 // State that each connection of this transport passes to the next one.
-                let core = try MQTTCore(
-                    client: settings.own.configuration(endpoint, rhythm: settings.limits.keepaliveInterval),
+                let core = try MQTTClientCore(
+                    settings.own.configuration(endpoint, rhythm: settings.limits.keepaliveInterval),
                     session: MQTTSession()
                 )
                 return { core }
             },
             server: { (_, settings, _) throws(TransportError) in
-                let core = try MQTTCore(server: settings.own.configuration)
+                let core = try MQTTServerCore(settings.own.configuration)
                 return { _ in core }
             },
             prepare: { $0.prepare($1) }

@@ -24,8 +24,8 @@ extension TransportDescriptor {
             clientSettings: MQTTClientSettings.webSocketList,
             serverSettings: MQTTServerSettings.webSocketList,
             client: { (endpoint, settings) throws(TransportError) in
-                let inner = try MQTTCore(
-                    client: settings.own.configuration(endpoint, rhythm: settings.limits.keepaliveInterval),
+                let inner = try MQTTClientCore(
+                    settings.own.configuration(endpoint, rhythm: settings.limits.keepaliveInterval),
                     session: MQTTSession()
                 )
                 let defaultPort: UInt16 = security == nil ? 80 : 443
@@ -34,7 +34,7 @@ extension TransportDescriptor {
                 return { core }
             },
             server: { (endpoint, settings, _) throws(TransportError) in
-                let inner = try MQTTCore(server: settings.own.configuration)
+                let inner = try MQTTServerCore(settings.own.configuration)
                 let core = try MQTTWebSocketCore(inner, over: settings.own.webSocket(endpoint, settings.limits))
                 return { client in
                     var core = core

@@ -10,51 +10,66 @@ package protocol TopicConnection: Connection {
 
 extension CoreConnection: TopicConnection {}
 
+// The calls of a client.
 extension ConnectionDriver {
-    /// Calls `body` with the core, to write packets. The core must route by topic.
-    func withTopicCore(
-        _ body: (inout any TopicCore, inout CoreContext) throws(TransportError) -> Void
+    /// The core, if it subscribes to topics.
+    var subscribingCore: (any SubscribingCore)? { core as? any SubscribingCore }
+
+    /// Calls `body` with the core, to write packets. The core must subscribe to topics.
+    func withSubscribingCore(
+        _ body: (inout any SubscribingCore, inout CoreContext) throws(TransportError) -> Void
     ) throws(TransportError) {
         guard phase == .open else { throw reason?.asError ?? .notOpen }
-        guard var topics = core as? any TopicCore else {
+        guard var subscribing = subscribingCore else {
             throw TransportError(.unsupported, .open, "this transport has no topics")
         }
         enterCore()
         defer {
-            core = topics
+            core = subscribing
             leaveCore()
         }
-        try body(&topics, &context)
+        try body(&subscribing, &context)
     }
 
     /// Lets no message leave before the subscriptions, until ``releaseMessages()``.
     func holdMessages(alsoLater: Bool) {
         // A connection that has ended sends no messages.
-        try? withTopicCore { (core, _) in core.holdMessages(alsoLater: alsoLater) }
+        try? withSubscribingCore { (core, _) in core.holdMessages(alsoLater: alsoLater) }
     }
 
     /// Lets messages leave.
     func releaseMessages() {
-        try? withTopicCore { (core, context) in core.releaseMessages(&context) }
+        try? withSubscribingCore { (core, context) in core.releaseMessages(&context) }
         if !waiting.blocked.isEmpty { requestFlush() }
     }
+}
 
-    /// Answers SUBSCRIBE, for a broker. `granted` has the QoS of each filter in order, or `nil` for a refused one.
+// The calls of a broker.
+extension ConnectionDriver {
+    /// Answers SUBSCRIBE. `granted` has the QoS of each filter in order, or `nil` for a refused one.
     package func grant(_ packetID: UInt16, _ granted: [MQTTQoS?]) {
-        // A connection that has ended needs no answer.
-        try? withTopicCore { (core, context) in core.grant(packetID, granted, &context) }
+        withBrokeredCore { (core, context) in core.grant(packetID, granted, &context) }
     }
 
-    /// Answers UNSUBSCRIBE, for a broker.
+    /// Answers UNSUBSCRIBE.
     package func confirmUnsubscribe(_ packetID: UInt16) {
-        try? withTopicCore { (core, context) in core.confirmUnsubscribe(packetID, &context) }
+        withBrokeredCore { (core, context) in core.confirmUnsubscribe(packetID, &context) }
+    }
+
+    /// Calls `body` with the core, unless the connection has ended and needs no answer.
+    private func withBrokeredCore(_ body: (inout any BrokeredCore, inout CoreContext) -> Void) {
+        guard phase == .open, var brokered = core as? any BrokeredCore else { return }
+        enterCore()
+        body(&brokered, &context)
+        core = brokered
+        leaveCore()
     }
 
     /// The session of a server's core, or `nil` if a later connection has taken it over.
-    package var liveSession: MQTTSession? { (core as? any TopicCore)?.live }
+    package var liveSession: MQTTSession? { (core as? any BrokeredCore)?.live }
 
     /// The session that a server's MQTT core has opened for its client.
-    package var mqttSession: MQTTSession? { (core as? any TopicCore)?.session }
+    package var mqttSession: MQTTSession? { (core as? any BrokeredCore)?.session }
 
     /// Sends the messages that were added to the outbox of the session.
     package func sendOutbox() { pump() }

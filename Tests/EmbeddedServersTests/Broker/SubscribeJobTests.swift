@@ -71,16 +71,16 @@ struct SubscribeJobTests {
     private static func broker(
         _ routing: BrokerCore.Limits,
         on loop: EventLoop
-    ) throws -> (MQTTCore, Broker) {
+    ) throws -> (MQTTServerCore, Broker) {
         var server = MQTTServerConfiguration()
         let kept = MQTTSessions()
         server.routesSignals = true
         server.sessions = kept
-        return (try MQTTCore(server: server), Broker(routing, kept, BrokerLimits(), on: loop, nil))
+        return (try MQTTServerCore(server), Broker(routing, kept, BrokerLimits(), on: loop, nil))
     }
 
     /// Connects a client whose packets all arrive at once.
-    private static func connection(_ core: MQTTCore, _ broker: Broker, sending packets: [MQTTPacket])
+    private static func connection(_ core: MQTTServerCore, _ broker: Broker, sending packets: [MQTTPacket])
         -> ConnectionDriver
     {
         let channel = FixedInputChannel()

@@ -95,15 +95,15 @@ struct ForeignProtocolTests {
 
     @Test("First bytes that come one by one lead to an error, too", arguments: table.filter { $0.bytes.count > 4 })
     func byteByByte(bytes: [UInt8], expected: ForeignProtocol) throws {
-        for role in [CoreRole.client, .server] {
-            var configuration = MQTTConfiguration()
-            configuration.subscriptions = []
-            var mqtt = CoreHarness(
-                role == .client ? try MQTTCore(client: configuration) : try MQTTCore(server: MQTTServerConfiguration())
-            )
+        try check(MQTTClientCore(MQTTConfiguration()), isOpen: false)
+        try check(MQTTServerCore(MQTTServerConfiguration()), isOpen: expected == .mqtt)
+        func check(_ core: some MQTTCore, isOpen: Bool) {
+            var mqtt = CoreHarness(core)
             mqtt.start()
             mqtt.feed(bytes, slice: 1)
-            #expect(mqtt.failure.map { !$0.isRetryable } ?? (role == .server && expected == .mqtt))
+            #expect(mqtt.failure.map { !$0.isRetryable } ?? isOpen)
+        }
+        for role in [CoreRole.client, .server] {
             var webSocket = CoreHarness(try WebSocketCore(role, WebSocketConfiguration()))
             webSocket.start()
             webSocket.feed(bytes + [13, 10, 13, 10], slice: 1)
@@ -113,7 +113,7 @@ struct ForeignProtocolTests {
 
     @Test("The handshake of MQTT ends in an error that names the protocol, and the peer gets an answer")
     func mqtt() throws {
-        var harness = CoreHarness(try MQTTCore(server: MQTTServerConfiguration()))
+        var harness = CoreHarness(try MQTTServerCore(MQTTServerConfiguration()))
         harness.start()
         harness.feed(Array("GET / HTTP/1.1\r\n\r\n".utf8))
         #expect(harness.failure?.code == .handshakeFailed)
@@ -122,7 +122,7 @@ struct ForeignProtocolTests {
             String(decoding: output, as: UTF8.self).hasPrefix("HTTP/1.1 400 this port speaks MQTT: use mqtt://\r\n")
         )
 
-        var framed = CoreHarness(try MQTTCore(server: MQTTServerConfiguration()))
+        var framed = CoreHarness(try MQTTServerCore(MQTTServerConfiguration()))
         framed.start()
         framed.feed([0, 0, 0, 5] + Array("hello".utf8))
         #expect(framed.failure?.code == .protocolViolation)

@@ -55,7 +55,7 @@ struct MQTTConfigurationTests {
         change(&configuration)
         let bad = configuration
         do throws(TransportError) {
-            _ = try MQTTCore(client: bad)
+            _ = try MQTTClientCore(bad)
             Issue.record("the value was allowed")
         } catch {
             #expect(error.code == .invalidConfiguration)

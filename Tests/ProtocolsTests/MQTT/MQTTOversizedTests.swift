@@ -29,8 +29,8 @@ struct MQTTOversizedTests {
     }
 
     /// The next connection of a kept session.
-    private func connection(_ session: MQTTSession) throws -> MQTTHarness {
-        var client = MQTTHarness(try MQTTCore(client: configuration(), session: session))
+    private func connection(_ session: MQTTSession) throws -> MQTTClientHarness {
+        var client = MQTTClientHarness(try MQTTClientCore(configuration(), session: session))
         client.start()
         client.feed([0x20, 2, 1, 0])
         _ = client.takeOutput()
@@ -156,9 +156,9 @@ struct MQTTOversizedTests {
     )
     func beforeSuback() throws {
         let session = MQTTSession()
-        func connection() throws -> MQTTHarness {
+        func connection() throws -> MQTTClientHarness {
             let filters = [MQTTSubscription("t", qos: .atLeastOnce)]
-            var client = MQTTHarness(try MQTTCore(client: configuration(filters), session: session))
+            var client = MQTTClientHarness(try MQTTClientCore(configuration(filters), session: session))
             client.start()
             client.feed([0x20, 2, 1, 0])
             _ = client.takeOutput()
@@ -200,8 +200,8 @@ struct MQTTOversizedTests {
     func overWebSocket(slice: Int) throws {
         let session = MQTTSession()
         let size = 1 << 20
-        func open() throws -> CoreHarness<MQTTWebSocketCore> {
-            let inner = try MQTTCore(client: configuration(), session: session)
+        func open() throws -> CoreHarness<MQTTWebSocketCore<MQTTClientCore>> {
+            let inner = try MQTTClientCore(configuration(), session: session)
             var client = CoreHarness(try MQTTWebSocketCore(inner, over: WebSocketConfiguration()))
             client.start()
             _ = client.takeOutput()
@@ -227,7 +227,7 @@ struct MQTTOversizedTests {
     }
 }
 
-extension CoreHarness where Core == MQTTCore {
+extension MQTTClientHarness {
     fileprivate var discarded: [DiscardedMessage] {
         events.compactMap { if case .discarded(let message) = $0 { message } else { nil } }
     }

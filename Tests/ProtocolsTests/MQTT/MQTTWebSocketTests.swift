@@ -7,28 +7,26 @@ import TransportAPI
 /// MQTT over WebSocket (MQTT 3.1.1, section 6).
 @Suite("MQTT over WebSocket")
 struct MQTTWebSocketTests {
-    private typealias Harness = CoreHarness<MQTTWebSocketCore>
+    private typealias Client = CoreHarness<MQTTWebSocketCore<MQTTClientCore>>
+    private typealias Server = CoreHarness<MQTTWebSocketCore<MQTTServerCore>>
 
-    private func client(_ change: (inout MQTTConfiguration) -> Void = { _ in }) throws -> CoreHarness<MQTTWebSocketCore>
-    {
+    private func client(_ change: (inout MQTTConfiguration) -> Void = { _ in }) throws -> Client {
         var configuration = MQTTConfiguration()
         configuration.clientID = "ann"
         change(&configuration)
-        let inner = try MQTTCore(client: configuration)
-        return Harness(try MQTTWebSocketCore(inner, over: WebSocketConfiguration()))
+        let inner = try MQTTClientCore(configuration)
+        return Client(try MQTTWebSocketCore(inner, over: WebSocketConfiguration()))
     }
 
-    private func server(_ change: (inout MQTTServerConfiguration) -> Void = { _ in }) throws -> CoreHarness<
-        MQTTWebSocketCore
-    > {
+    private func server(_ change: (inout MQTTServerConfiguration) -> Void = { _ in }) throws -> Server {
         var configuration = MQTTServerConfiguration()
         change(&configuration)
-        let inner = try MQTTCore(server: configuration)
-        return Harness(try MQTTWebSocketCore(inner, over: WebSocketConfiguration()), seed: 2)
+        let inner = try MQTTServerCore(configuration)
+        return Server(try MQTTWebSocketCore(inner, over: WebSocketConfiguration()), seed: 2)
     }
 
     /// A server whose WebSocket is open, and whose client has sent no packet yet.
-    private func openServer() throws -> CoreHarness<MQTTWebSocketCore> {
+    private func openServer() throws -> Server {
         var server = try server()
         server.start()
         server.feed(request(with: ["Sec-WebSocket-Protocol: mqtt"]))
@@ -36,7 +34,7 @@ struct MQTTWebSocketTests {
     }
 
     /// A client that is open after hand-written answers of a broker.
-    private func openClient() throws -> CoreHarness<MQTTWebSocketCore> {
+    private func openClient() throws -> Client {
         var client = try client { $0.keepAlive = 60 }
         client.start()
         client.feed(response(key: client.core.outer.key, with: ["Sec-WebSocket-Protocol: mqtt"]))
@@ -135,8 +133,17 @@ struct MQTTWebSocketTests {
 
     @Test("A text message ends the connection with close code 1003", arguments: [CoreRole.client, .server])
     func textMessage(role: CoreRole) throws {
-        var side = try role == .client ? openClient() : openServer()
-        if role == .server { side.feed(frame(to: role, 0x82, encoded(.connect(MQTTConnect(clientID: "bob"))))) }
+        let client = try openClient()
+        var server = try openServer()
+        server.feed(frame(to: .server, 0x82, encoded(.connect(MQTTConnect(clientID: "bob")))))
+        if role == .client { checkTextMessage(to: client, role) } else { checkTextMessage(to: server, role) }
+    }
+
+    private func checkTextMessage(
+        to side: consuming CoreHarness<MQTTWebSocketCore<some MQTTCore>>,
+        _ role: CoreRole
+    ) {
+        var side = side
         #expect(side.isOpen == true)
         _ = side.takeOutput()
         side.feed(frame(to: role, 0x81, [0x30, 0]))
@@ -203,7 +210,7 @@ struct MQTTWebSocketTests {
         server.feed(frame(to: .server, 0x82, encoded(.connect(MQTTConnect(clientID: "bob")))))
         _ = server.takeOutput()
         var packet = ByteBuffer()
-        try MQTTCore.encode(topic: "t", payload: [6], into: &packet)
+        try MQTTServerCore.encode(topic: "t", payload: [6], into: &packet)
         packet.withUnsafeReadableBytes { server.core.sendEncoded($0, &server.context) }
         #expect(frames(server.takeOutput()).map(\.payload) == [[0x30, 4, 0, 1, 0x74, 6]])
     }

@@ -13,44 +13,45 @@ package func field(_ text: String) -> [UInt8] {
     [UInt8(text.utf8.count >> 8), UInt8(text.utf8.count & 255)] + Array(text.utf8)
 }
 
-package typealias MQTTHarness = CoreHarness<MQTTCore>
+package typealias MQTTClientHarness = CoreHarness<MQTTClientCore>
+package typealias MQTTServerHarness = CoreHarness<MQTTServerCore>
 
-package func mqttClient(_ change: (inout MQTTConfiguration) -> Void = { _ in }) throws(TransportError) -> MQTTHarness {
+package func mqttClient(
+    _ change: (inout MQTTConfiguration) -> Void = { _ in }
+) throws(TransportError) -> MQTTClientHarness {
     var configuration = MQTTConfiguration()
     configuration.clientID = "ann"
     change(&configuration)
-    return MQTTHarness(try MQTTCore(client: configuration))
+    return MQTTClientHarness(try MQTTClientCore(configuration))
 }
 
 /// The open next connection of a client in a session that its broker has kept.
-package func mqttClient(of session: MQTTSession) throws -> MQTTHarness {
+package func mqttClient(of session: MQTTSession) throws -> MQTTClientHarness {
     var configuration = MQTTConfiguration()
     configuration.clientID = "ann"
     configuration.cleanSession = false
-    var client = MQTTHarness(try MQTTCore(client: configuration, session: session))
+    var client = MQTTClientHarness(try MQTTClientCore(configuration, session: session))
     client.start()
     client.feed([0x20, 2, 1, 0])
     return client
 }
 
 package func mqttServer(_ change: (inout MQTTServerConfiguration) -> Void = { _ in }) throws(TransportError)
-    -> MQTTHarness
+    -> MQTTServerHarness
 {
     var configuration = MQTTServerConfiguration()
     change(&configuration)
-    return MQTTHarness(try MQTTCore(server: configuration), seed: 2)
+    return MQTTServerHarness(try MQTTServerCore(configuration), seed: 2)
 }
 
 /// Starts both sides and carries bytes until they are silent.
-package func connect(_ client: inout MQTTHarness, _ server: inout MQTTHarness, slice: Int = .max) {
+package func connect(_ client: inout MQTTClientHarness, _ server: inout MQTTServerHarness, slice: Int = .max) {
     server.start()
     client.start()
     exchange(&client, &server, slice: slice)
 }
 
-extension CoreHarness where Core == MQTTCore {
-    package mutating func completion(of id: UInt64) -> SendCompletion? { core.completion(of: id, &context) }
-
+extension CoreHarness where Core: MQTTCore {
     package var signals: [MQTTSignal] {
         events.compactMap { if case .signal(let signal) = $0 { signal.mqtt } else { nil } }
     }
@@ -59,6 +60,11 @@ extension CoreHarness where Core == MQTTCore {
         events.compactMap { if case .acknowledged(let id) = $0 { id } else { nil } }
     }
 
+}
+
+extension MQTTClientHarness {
+    package mutating func completion(of id: UInt64) -> SendCompletion? { core.completion(of: id, &context) }
+
     /// Opens a client with the bytes of a broker's CONNACK.
     package mutating func openByHand() {
         start()
@@ -66,6 +72,9 @@ extension CoreHarness where Core == MQTTCore {
         _ = takeOutput()
     }
 
+}
+
+extension MQTTServerHarness {
     /// Opens a server with the bytes of a client's CONNECT.
     package mutating func acceptByHand(keepAlive: UInt16 = 0) {
         start()

@@ -55,7 +55,7 @@ struct MQTTRhythmTests {
         ] as [(String, KeepaliveConfiguration.Interval, Int)]
     )
     func supervised(url: String, interval: KeepaliveConfiguration.Interval, expected: Int) throws {
-        var client = MQTTHarness(try MQTTCore(client: configuration(url)))
+        var client = MQTTClientHarness(try MQTTClientCore(configuration(url)))
         client.openByHand()
         var supervising = SupervisorConfiguration()
         supervising.keepalive.interval = interval

@@ -34,13 +34,41 @@ struct InFlight: Sendable {
     private(set) var count = 0
     private var slots: [Entry] = []
     private var last: UInt16 = 0
+    /// How long an acknowledgement may take, in nanoseconds; `nil` if there is no limit.
+    private let timeout: Int64?
+    /// When to look whether the oldest entry is overdue; `nil` if there is no entry, or no limit. Entries that were
+    /// acknowledged since do not move it.
+    private(set) var deadline: Instant?
 
-    /// Creates an empty table for 1 to 65,535 entries. At most `exactlyOnce` of them may be messages at QoS 2, by
-    /// default all. It allocates no memory until it is used.
-    init(window: Int, exactlyOnce: Int = .max) {
+    /// Creates an empty table for 1 to 65,535 entries. It allocates no memory until it is used.
+    ///
+    /// - Parameters:
+    ///   - window: The most entries.
+    ///   - exactlyOnce: How many of them may be messages at QoS 2; by default all.
+    ///   - timeout: How long an acknowledgement may take, in nanoseconds; by default any time. A server has no limit,
+    ///     because a client may process messages as slowly as it likes while it is alive (section 3.1.2.10). The
+    ///     messages that are queued for it are limited.
+    init(window: Int, exactlyOnce: Int = .max, timeout: Int64? = nil) {
         self.window = min(max(window, 1), 65_535)
         exactlyOnceWindow = max(exactlyOnce, 1)
+        self.timeout = timeout
     }
+
+    /// Sets the deadline of an acknowledgement whose time counts from `since`, unless one is set.
+    mutating func expect(since: Instant) {
+        guard deadline == nil, timeout != nil else { return }
+        _ = expect(from: since)
+    }
+
+    /// Moves the deadline: the time counts from `since`. Returns the new one.
+    mutating func expect(from since: Instant) -> Instant {
+        guard let timeout else { return Instant(nanoseconds: .max) }
+        let due = since.advanced(byNanoseconds: timeout)
+        deadline = due
+        return due
+    }
+
+    mutating func clearDeadline() { deadline = nil }
 
     /// Takes a free packet identifier. Returns `nil` if the window is full, or, with `beyondWindow`, if no identifier
     /// is free.
@@ -60,6 +88,7 @@ struct InFlight: Sendable {
         } while slots[Int(last) & mask].kind != .free
         slots[Int(last) & mask] = Entry(id: id, since: now, packetID: last, kind: kind)
         count += 1
+        expect(since: now)
         return last
     }
 
@@ -70,6 +99,7 @@ struct InFlight: Sendable {
         guard slots[slot].kind == kind, slots[slot].packetID == packetID else { return nil }
         slots[slot].kind = .free
         count -= 1
+        if count == 0 { deadline = nil }
         if kind == .release { exactlyOnceCount -= 1 }
         return slots[slot].id
     }
@@ -111,6 +141,9 @@ struct InFlight: Sendable {
     mutating func restart(_ packetID: UInt16, now: Instant) {
         guard kind(of: packetID) != .free else { return }
         slots[Int(packetID) & (slots.count - 1)].since = now
+        // The time may not have run yet.
+        if let due = deadline, due == Instant(nanoseconds: .max) { deadline = nil }
+        expect(since: now)
     }
 
     /// Adds a packet that an earlier connection has left in flight, under its identifier. Does nothing if the

@@ -9,7 +9,7 @@ import TransportAPI
 //
 // The session must be clean. A kept session can hold messages of the last connection, which must leave first and keep
 // their packet identifiers. Only CONNACK says whether the broker still has that session.
-extension MQTTCore {
+extension MQTTClientCore {
     /// A message that was sent before CONNACK.
     struct SentEarly: Sendable {
         var id: UInt64
@@ -17,47 +17,45 @@ extension MQTTCore {
         var isAcknowledged: Bool
     }
 
-    package var isAccepted: Bool { state != .early }
-
-    /// Whether one more message may leave before CONNACK. Their number has the limit of messages in flight.
-    var hasRoomForEarly: Bool { refusal == nil && sentEarly.count < inFlight.window }
-
-    /// CONNECT is written. Writes SUBSCRIBE behind it, and opens the connection.
-    mutating func openEarly(_ configuration: MQTTConfiguration, _ context: inout CoreContext) {
-        // All packet identifiers are free.
-        if !configuration.subscriptions.isEmpty { _ = subscribe(to: configuration.subscriptions, &context) }
-        state = .early
-        hasDeferred = true
+    package var isAccepted: Bool {
+        switch phase {
+        case .early, .refused: false
+        case .idle, .connecting, .subscribing, .open, .closing, .closed: true
+        }
     }
 
-    /// Returns `opened` at first. After a refusal, reports each message that was sent before it, and then ends the
-    /// connection.
-    mutating func takeEarly() throws(TransportError) -> CoreEvent? {
-        guard let refusal else {
-            hasDeferred = false
-            return .opened
-        }
-        guard let sent = sentEarly.popLast() else { throw refusal }
-        // The refusal is no property of the message, which a supervisor may send over its next connection.
-        return .refused(sent.id, CloseReason(refusal).sendError)
+    /// CONNECT is written. Writes SUBSCRIBE behind it, and opens the connection.
+    mutating func openEarly(until deadline: Instant, _ context: inout CoreContext) {
+        // All packet identifiers are free.
+        if !configuration.subscriptions.isEmpty { _ = subscribeAsConfigured(&context) }
+        phase = .early(until: deadline, sent: [])
+        deferred = [.opened]
     }
 
     /// CONNACK has accepted the connection, and with it the messages at QoS 0. Those at QoS 1 and 2 wait for their
     /// acknowledgements. The acknowledgement timeout applies to SUBACK, because the connection is open already.
-    mutating func acceptEarly() {
-        state = .open
-        reader.accepted = Self.acceptedFromServer
-        reader.phase = .open
-        sentEarly = sentEarly.reversed().filter { !$0.isAcknowledged }
-        hasDeferred = !sentEarly.isEmpty
+    mutating func acceptEarly(_ sent: [SentEarly]) {
+        deferred = sent.reversed().filter { !$0.isAcknowledged }.map { .written($0.id) }
+        accepted()
     }
 
-    /// CONNACK has refused the connection.
-    mutating func refused(_ error: TransportError) throws(TransportError) -> CoreEvent? {
-        guard state == .early else { throw error }
-        refusal = error
-        sentEarly.reverse()
-        hasDeferred = true
-        return nil
+    /// CONNACK has refused the connection. Each message that was sent before it is reported, and then the error.
+    mutating func refuse(_ error: TransportError) throws(TransportError) {
+        guard case .early(_, let sent) = phase else { throw error }
+        // The refusal is no property of a message, which a supervisor may send over its next connection.
+        let refusal = CloseReason(error).sendError
+        deferred = sent.reversed().map { .refused($0.id, refusal) }
+        phase = .refused(error)
+    }
+}
+
+extension MQTTClientCore.Phase {
+    /// Records a message that leaves before CONNACK. Does nothing in another phase.
+    mutating func noteSent(_ message: MQTTClientCore.SentEarly) {
+        guard case .early(let until, var sent) = self else { return }
+        // The array is not copied while it has one owner.
+        self = .idle
+        sent.append(message)
+        self = .early(until: until, sent: sent)
     }
 }

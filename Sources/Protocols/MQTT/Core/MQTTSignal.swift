@@ -1,4 +1,4 @@
-/// An event of an ``MQTTCore`` that is not a message. A broker gets all packets of its client. A client gets the
+/// An event of MQTT that is not a message. A broker gets all packets of its client. A client gets the
 /// answers to its subscription requests on the open connection.
 ///
 /// A client's DISCONNECT is reported as ``CoreEvent/closed(_:)``. Any other end of a server's connection is an error.
@@ -32,11 +32,11 @@ private final class MQTTSignalCarrier: CoreSignal {
 }
 
 extension CoreSignal {
-    /// The signal, if an ``MQTTCore`` has reported it; `nil` for other cores.
+    /// The signal, if an MQTT core has reported it; `nil` for other cores.
     package var mqtt: MQTTSignal? { (self as? MQTTSignalCarrier)?.signal }
 }
 
 extension CoreEvent {
-    /// The event for a signal of an ``MQTTCore``.
+    /// The event for a signal of MQTT.
     static func mqtt(_ signal: MQTTSignal) -> CoreEvent { .signal(MQTTSignalCarrier(signal)) }
 }

@@ -3,7 +3,7 @@ import TransportAPI
 /// Writes packets. The size is computed first, so that every packet is written once and in place.
 ///
 /// The arguments must be valid: topics and filters are checked, and texts fit their 16-bit lengths.
-/// ``MQTTConfiguration`` and ``MQTTCore`` ensure it.
+/// ``MQTTConfiguration`` and the cores ensure it.
 package enum MQTTPacketWriter {
     /// The largest remaining length that fits into four bytes (MQTT 3.1.1, section 2.2.3).
     static let maximumRemainingLength = 268_435_455

@@ -116,7 +116,7 @@ enum ClientHandshake {
         guard status == 400 else { return nil }
         if let required = head.headers.values("Sec-WebSocket-Protocol").first {
             let scheme = ForeignProtocol.Expected.mqttWebSocket.scheme(isEncrypted: isEncrypted)
-            let advice = required == MQTTWebSocketCore.subprotocol ? ": use \(scheme)" : ""
+            let advice = required == WebSocketConfiguration.mqttSubprotocol ? ": use \(scheme)" : ""
             return "; the server requires the subprotocol '\(excerpt(required))'\(advice)"
         }
         let phrase = head.startLine.utf8.split(separator: UInt8(ascii: " "), maxSplits: 2).dropFirst(2).first

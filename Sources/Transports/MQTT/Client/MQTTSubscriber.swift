@@ -66,7 +66,7 @@ final class MQTTSubscriber {
     func linked(_ connection: any Connection, to broker: Endpoint?) {
         if let driver { unlinked(driver) }
         guard let connection = connection as? any TopicConnection, let driver = connection.driver.here else { return }
-        guard driver.phase == .open, let client = (driver.core as? any TopicCore)?.client else { return }
+        guard driver.phase == .open, let client = driver.subscribingCore?.facts else { return }
         guard ending == nil else { return driver.releaseMessages() }
         self.driver = driver
         driver.onSignal = { [self] in take($0) }
@@ -158,7 +158,7 @@ final class MQTTSubscriber {
         while let driver, let packet = reconciler.next() {
             lastID += 1
             do throws(TransportError) {
-                try driver.withTopicCore { (core, context) throws(TransportError) in
+                try driver.withSubscribingCore { (core, context) throws(TransportError) in
                     switch packet {
                     case .subscribe(let subscriptions): try core.subscribe(subscriptions, id: lastID, &context)
                     case .unsubscribe(let filters): try core.unsubscribe(filters, id: lastID, &context)
@@ -218,7 +218,7 @@ final class MQTTSubscriber {
     private func dropped(_ payload: Payload) {
         report(DiscardedMessage(topic: payload.topic, size: payload.bytes.count))
         guard let topic = payload.topic, let driver, guessed.count < Self.maximumGuessed,
-            (driver.core as? any TopicCore)?.client.hasSession == true
+            driver.subscribingCore?.facts.hasSession == true
         else { return }
         let filters = MQTTTopic.filters(matching: topic, atMost: SubscriptionReconciler.maximumFilters)
             .filter { filter in
@@ -227,7 +227,7 @@ final class MQTTSubscriber {
             }
         guard !filters.isEmpty else { return }
         // The answer means nothing, and without a connection the next message of the topic does not come either.
-        try? driver.withTopicCore { (core, context) throws(TransportError) in
+        try? driver.withSubscribingCore { (core, context) throws(TransportError) in
             try core.unsubscribe(filters, id: 0, &context)
         }
     }

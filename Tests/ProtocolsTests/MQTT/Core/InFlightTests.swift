@@ -23,7 +23,7 @@ struct InFlightTests {
     }
 
     /// The error code of a subscription, or `nil` if it was sent.
-    private func subscribe(_ client: inout MQTTHarness) -> TransportError.Code? {
+    private func subscribe(_ client: inout MQTTClientHarness) -> TransportError.Code? {
         do throws(TransportError) {
             try client.core.subscribe([MQTTSubscription("s")], id: 70_001, &client.context)
             return nil

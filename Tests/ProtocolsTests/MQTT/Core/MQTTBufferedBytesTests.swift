@@ -8,7 +8,7 @@ struct MQTTBufferedBytesTests {
     private func opened(
         _ hello: MQTTConnect = MQTTConnect(clientID: "b"),
         _ change: (inout MQTTServerConfiguration) -> Void
-    ) throws -> MQTTHarness {
+    ) throws -> MQTTServerHarness {
         var server = try mqttServer(change)
         server.start()
         server.feed(encoded(.connect(hello)))

@@ -10,13 +10,13 @@ struct MQTTCompletionTests {
     private static let name = SendID.named | 5
     private let session = MQTTSession()
 
-    private func connection(_ qos: MQTTQoS, isPresent: Bool) throws -> MQTTHarness {
+    private func connection(_ qos: MQTTQoS, isPresent: Bool) throws -> MQTTClientHarness {
         var configuration = MQTTConfiguration()
         configuration.clientID = "ann"
         configuration.qos = qos
         configuration.publishTopic = "t"
         configuration.cleanSession = false
-        var client = MQTTHarness(try MQTTCore(client: configuration, session: session))
+        var client = MQTTClientHarness(try MQTTClientCore(configuration, session: session))
         client.start()
         client.feed([0x20, 2, isPresent ? 1 : 0, 0])
         return client

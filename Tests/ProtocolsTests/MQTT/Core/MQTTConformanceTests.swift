@@ -82,8 +82,15 @@ struct MQTTConformanceTests {
         arguments: [true, false]
     )
     func answers(isClient: Bool) throws {
-        var side = try isClient ? mqttClient() : mqttServer()
-        if isClient { side.openByHand() } else { side.acceptByHand() }
+        var client = try mqttClient()
+        var server = try mqttServer()
+        client.openByHand()
+        server.acceptByHand()
+        if isClient { checkAnswers(of: client) } else { checkAnswers(of: server) }
+    }
+
+    private func checkAnswers(of side: consuming CoreHarness<some MQTTCore>) {
+        var side = side
         side.feed([0x30, 4, 0, 1, 0x74, 1])
         #expect(side.takeOutput().isEmpty)
         side.feed([0x32, 6, 0, 1, 0x74, 0, 5, 2, 0x3a, 6, 0, 1, 0x74, 0, 5, 3])

@@ -7,7 +7,7 @@ import TransportAPI
 /// Delays that do not count as silence: answers that are not read yet, and output that is not written yet.
 @Suite("MQTT: delays that are not silence")
 struct MQTTDelayTests {
-    private func publisher(keepAlive: Int) throws -> MQTTHarness {
+    private func publisher(keepAlive: Int) throws -> MQTTClientHarness {
         var client = try mqttClient {
             $0.qos = .atLeastOnce
             $0.publishTopic = "t"
@@ -181,7 +181,7 @@ struct MQTTDelayTests {
     }
 }
 
-extension CoreHarness where Core == MQTTCore {
+extension CoreHarness where Core: MQTTCore {
     /// Advances the clock while no input is read.
     fileprivate mutating func advanceUnread(by duration: Duration) {
         let end = context.now.advanced(by: duration)

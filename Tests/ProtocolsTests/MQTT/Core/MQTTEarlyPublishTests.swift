@@ -8,7 +8,7 @@ import TransportAPI
 @Suite("MQTT early publish")
 struct MQTTEarlyPublishTests {
     /// A client that is open before CONNACK.
-    private func early(_ change: (inout MQTTConfiguration) -> Void = { _ in }) throws -> MQTTHarness {
+    private func early(_ change: (inout MQTTConfiguration) -> Void = { _ in }) throws -> MQTTClientHarness {
         var client = try mqttClient {
             $0.publishesEarly = true
             $0.publishTopic = "t"
@@ -190,7 +190,7 @@ private enum Outcome: Equatable {
     case refused(UInt64, TransportError.Code)
 }
 
-extension CoreHarness where Core == MQTTCore {
+extension MQTTClientHarness {
     /// The outcome of each message, in the order in which they were reported.
     fileprivate var outcomes: [Outcome] {
         events.compactMap { event in

@@ -7,14 +7,14 @@ import TransportAPI
 /// QoS 2, byte by byte (MQTT 3.1.1, section 4.3.3).
 @Suite("MQTT at QoS 2")
 struct MQTTExactlyOnceTests {
-    private func publisher(_ session: MQTTSession? = nil, present: Bool = false) throws -> MQTTHarness {
+    private func publisher(_ session: MQTTSession? = nil, present: Bool = false) throws -> MQTTClientHarness {
         var configuration = MQTTConfiguration()
         configuration.clientID = "ann"
         configuration.qos = .exactlyOnce
         configuration.maximumExactlyOnceInFlight = 64
         configuration.publishTopic = "t"
         configuration.cleanSession = session == nil
-        var client = MQTTHarness(try MQTTCore(client: configuration, session: session))
+        var client = MQTTClientHarness(try MQTTClientCore(configuration, session: session))
         client.start()
         _ = client.takeOutput()
         client.feed([0x20, 2, present ? 1 : 0, 0])
@@ -190,7 +190,7 @@ struct MQTTExactlyOnceTests {
         configuration.clientID = "ann"
         configuration.cleanSession = false
         configuration.subscriptions = [MQTTSubscription("x", qos: .exactlyOnce)]
-        var client = MQTTHarness(try MQTTCore(client: configuration, session: MQTTSession()))
+        var client = MQTTClientHarness(try MQTTClientCore(configuration, session: MQTTSession()))
         client.start()
         client.feed([0x20, 2, 1, 0] + answer + [0x90, 3, 0, 1, 2])
         #expect(client.isOpen && client.failure == nil)
@@ -219,7 +219,7 @@ struct MQTTExactlyOnceTests {
         configuration.subscriptions = [MQTTSubscription("s", qos: .exactlyOnce)]
         let session = MQTTSession()
         for present in [false, true] {
-            var client = MQTTHarness(try MQTTCore(client: configuration, session: session))
+            var client = MQTTClientHarness(try MQTTClientCore(configuration, session: session))
             client.start()
             client.feed([0x20, 2, present ? 1 : 0, 0])
             client.feed([0x90, 3, 0, present ? 3 : 1, 2])

@@ -23,7 +23,7 @@ struct MQTTHandshakeTests {
     func randomIdentifier() throws {
         var identifiers: Set<String> = []
         for seed in 1...20 as ClosedRange<UInt64> {
-            var client = MQTTHarness(try MQTTCore(client: MQTTConfiguration()), seed: seed)
+            var client = MQTTClientHarness(try MQTTClientCore(MQTTConfiguration()), seed: seed)
             client.start()
             guard case .connect(let connect)? = readPackets(client.takeOutput()).packets.first else { continue }
             #expect(connect.clientID.utf8.count == 23)

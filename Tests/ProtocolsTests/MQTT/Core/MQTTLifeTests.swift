@@ -269,27 +269,39 @@ struct MQTTLifeTests {
             + [0x34, 7, 0, 2, 0x69, 0x6e, 0, 8, 2, 0x62, 2, 0, 8, 0x50, 2, 0, 2, 0x70, 2, 0, 2, 0xe0, 0]
         for round in 0..<5_000 {
             let qos: MQTTQoS = round.isMultiple(of: 2) ? .atLeastOnce : .exactlyOnce
-            var side =
-                isClient
-                ? try mqttClient {
-                    $0.subscriptions = [MQTTSubscription("in", qos: qos)]
-                    $0.qos = qos
-                } : try mqttServer { $0.qos = qos }
             var bytes = isClient ? fromBroker : fromClient
             for _ in 0..<Int.random(in: 0...3, using: &random) {
                 bytes[Int.random(in: 0..<bytes.count, using: &random)] = UInt8.random(in: 0...255, using: &random)
             }
-            side.start()
-            var rest = bytes[...]
-            while !rest.isEmpty && side.failure == nil {
-                let size = Int.random(in: 1...9, using: &random)
-                side.feed(Array(rest.prefix(size)))
-                rest = rest.dropFirst(size)
-                if side.failure == nil { _ = try? side.send(Payload([1], topic: "out"), id: 1) }
-                side.advance(by: .milliseconds(Int.random(in: 0...500, using: &random)))
+            if isClient {
+                let client = try mqttClient {
+                    $0.subscriptions = [MQTTSubscription("in", qos: qos)]
+                    $0.qos = qos
+                }
+                run(client, bytes, &random)
+            } else {
+                run(try mqttServer { $0.qos = qos }, bytes, &random)
             }
-            side.endInput()
-            #expect(side.failure != nil || side.closeReason != nil)
         }
+    }
+
+    /// Feeds the bytes in pieces of random sizes, with messages and time between them.
+    private func run(
+        _ side: consuming CoreHarness<some MQTTCore>,
+        _ bytes: [UInt8],
+        _ random: inout some RandomNumberGenerator
+    ) {
+        var side = side
+        side.start()
+        var rest = bytes[...]
+        while !rest.isEmpty && side.failure == nil {
+            let size = Int.random(in: 1...9, using: &random)
+            side.feed(Array(rest.prefix(size)))
+            rest = rest.dropFirst(size)
+            if side.failure == nil { _ = try? side.send(Payload([1], topic: "out"), id: 1) }
+            side.advance(by: .milliseconds(Int.random(in: 0...500, using: &random)))
+        }
+        side.endInput()
+        #expect(side.failure != nil || side.closeReason != nil)
     }
 }

@@ -105,7 +105,7 @@ struct MQTTPublishTests {
         configuration.qos = .atLeastOnce
         configuration.publishTopic = "t"
         configuration.cleanSession = !isKept
-        var client = MQTTHarness(try MQTTCore(client: configuration, session: MQTTSession()))
+        var client = MQTTClientHarness(try MQTTClientCore(configuration, session: MQTTSession()))
         client.openByHand()
         _ = try client.send(Payload([]), id: 1)
         client.feed([0x70, 2, 0, 1, 0x40, 2, 0, 1, 0x40, 2, 0, 1, 0x40, 2, 0, 9])
@@ -200,7 +200,7 @@ struct MQTTPublishTests {
         #expect(client.failure?.code == .acknowledgementTimeout)
         var calm = try mqttClient { $0.keepAlive = 0 }
         calm.openByHand()
-        _ = try calm.core.publish(topic: "t", payload: [], qos: .atLeastOnce, id: 3, &calm.context)
+        _ = try calm.send(Payload([], topic: "t", qos: .atLeastOnce), id: 3)
         calm.feed([0x40, 2, 0, 1])
         #expect(calm.core.deadline == nil)
     }
@@ -301,7 +301,7 @@ struct MQTTPublishTests {
         #expect(server.messages.isEmpty)
 
         var packet = ByteBuffer()
-        try MQTTCore.encode(topic: "down/x", payload: [6], retain: true, into: &packet)
+        try MQTTServerCore.encode(topic: "down/x", payload: [6], retain: true, into: &packet)
         packet.withUnsafeReadableBytes { server.core.sendEncoded($0, &server.context) }
         let status = try server.core.publish(topic: "down/y", payload: [7], qos: .atLeastOnce, id: 9, &server.context)
         #expect(status == .awaitingAcknowledgement)

@@ -7,7 +7,7 @@ import Testing
 struct MQTTRepetitionTests {
     private let sessions = MQTTSessions()
 
-    private func server(clean: Bool, free: Int = 1) throws -> MQTTHarness {
+    private func server(clean: Bool, free: Int = 1) throws -> MQTTServerHarness {
         var server = try mqttServer {
             $0.routesSignals = true
             $0.sessions = sessions
@@ -53,7 +53,7 @@ struct MQTTRepetitionTests {
 
     @Test("An identifier of a former connection that comes without DUP belongs to a new message")
     func reusedIdentifier() throws {
-        func published(_ server: borrowing MQTTHarness) -> Int {
+        func published(_ server: borrowing MQTTServerHarness) -> Int {
             server.signals.count { if case .published = $0 { true } else { false } }
         }
         var first = try server(clean: false, free: 2)

@@ -7,7 +7,7 @@ import TransportAPI
 /// Sessions on the side of a broker, byte by byte: CONNACK and queued messages.
 @Suite("MQTT sessions at a server")
 struct MQTTServerSessionTests {
-    private func connect(_ sessions: MQTTSessions, clean: Bool = false, window: Int = 2) throws -> MQTTHarness {
+    private func connect(_ sessions: MQTTSessions, clean: Bool = false, window: Int = 2) throws -> MQTTServerHarness {
         var server = try mqttServer {
             $0.sessions = sessions
             $0.routesSignals = true
@@ -130,7 +130,7 @@ struct MQTTServerSessionTests {
         first.feed([0x34, 6, 0, 1, 0x74, 0, 1, 9])
         var second = try connect(sessions)
         second.feed([0x3c, 6, 0, 1, 0x74, 0, 1, 9, 0x62, 2, 0, 1])
-        func published(_ server: borrowing MQTTHarness) -> Int {
+        func published(_ server: borrowing MQTTServerHarness) -> Int {
             server.signals.filter { if case .published = $0 { true } else { false } }.count
         }
         #expect(published(first) == 1 && published(second) == 0)

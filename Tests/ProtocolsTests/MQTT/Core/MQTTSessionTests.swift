@@ -6,7 +6,7 @@ import Testing
 /// Clients whose sessions outlive their connections. The broker keeps the messages that a client has not confirmed.
 @Suite("MQTT sessions that outlive a connection")
 struct MQTTSessionTests {
-    private func client() throws -> MQTTHarness {
+    private func client() throws -> MQTTClientHarness {
         try mqttClient {
             $0.cleanSession = false
             $0.subscriptions = [MQTTSubscription("in", qos: .atLeastOnce)]

@@ -22,9 +22,9 @@ struct CloseFrameBeforeResetTests {
                 connection.arrive(.bytes(response(key: (connection.driver.core as? WebSocketCore)?.key ?? "")))
                 return connection
             case .mqttOverWebSocket:
-                let core = try MQTTWebSocketCore(MQTTCore(client: MQTTConfiguration()), over: WebSocketConfiguration())
+                let core = try MQTTWebSocketCore(MQTTClientCore(MQTTConfiguration()), over: WebSocketConfiguration())
                 let connection = DrivenConnection(core, on: loop)
-                let key = (connection.driver.core as? MQTTWebSocketCore)?.outer.key ?? ""
+                let key = (connection.driver.core as? MQTTWebSocketCore<MQTTClientCore>)?.outer.key ?? ""
                 connection.arrive(.bytes(response(key: key, with: ["Sec-WebSocket-Protocol: mqtt"])))
                 connection.arrive(.bytes(frame(to: .client, 0x82, [0x20, 2, 0, 0])))
                 return connection
@@ -32,7 +32,7 @@ struct CloseFrameBeforeResetTests {
             case .plain:
                 return DrivenConnection(try FramedTCPCore(TCPConfiguration(framing: .plain(.init()))), on: loop)
             case .mqtt:
-                let connection = DrivenConnection(try MQTTCore(client: MQTTConfiguration()), on: loop)
+                let connection = DrivenConnection(try MQTTClientCore(MQTTConfiguration()), on: loop)
                 connection.arrive(.bytes([0x20, 2, 0, 0]))
                 return connection
             }
