@@ -30,6 +30,24 @@ struct SettingTests {
         #expect(throws: TransportError.self) { try read(query) }?.reason
     }
 
+    @Test("A setting may be repeated as often as its limit allows")
+    func repetition() throws {
+        let list = SettingList(Login(), [Setting("name", each: .text(1...8), atMost: 2, \.names, "a name")])
+        #expect(try list.read(Endpoint("guarded://host?name=a&name=b")).names == ["a", "b"])
+        let error = #expect(throws: TransportError.self) {
+            try list.read(Endpoint("guarded://host?name=a&name=b&name=c"))
+        }
+        #expect(error?.reason == "name occurs 3 times; allowed are at most 2")
+    }
+
+    @Test("A format whose values have no text has a described default")
+    func texts() {
+        let list = SettingFormat.commaSeparated(.integer(0...5)).withDefault("all")
+        #expect(list.text([]) == nil && list.shown([]) == "all" && list.text([1, 2]) == "1,2")
+        let even = SettingFormat.integer(0...9).map({ $0 % 2 == 0 ? $0 / 2 : nil }, back: { $0 < 5 ? $0 * 2 : nil })
+        #expect(even.text(2) == "4" && even.text(7) == nil)
+    }
+
     @Test("A URL without options leaves all defaults")
     func defaults() throws {
         #expect(try read("") == Login())

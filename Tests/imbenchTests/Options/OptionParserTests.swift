@@ -229,6 +229,32 @@ private func mistake(_ line: String) -> String? { mistake(words(line)) }
         #expect(mistake(line) == sentence)
     }
 
+    @Test("The last value of an option counts, and all values of one that may be repeated")
+    func repetition() throws {
+        #expect(try run("--repeat 2 --size 1 --repeat 3 --size=2").load.repeats == 3)
+        #expect(mistake("--repeat none --repeat 3") == #"--repeat is "none"; allowed is 1 to 1000"#)
+        let served = try parse("serve --listen ws://a:1 --listen tcp://b:2", as: ServeCommand.self)
+        #expect(served.listen.map(\.scheme) == ["ws", "tcp"])
+        let many = "serve" + String(repeating: " --listen ws://a:1", count: 65)
+        #expect(mistake(many) == "--listen occurs 65 times; allowed are at most 64")
+        let networks = "run" + (1...17).map { " --network delay=\($0)ms" }.joined()
+        #expect(mistake(networks) == "--network occurs 17 times; allowed are at most 16")
+    }
+
+    @Test("The record omits options without an effect")
+    func effects() throws {
+        func names(_ command: some RunnableCommand) -> Set<String> { Set(command.record.map(\.name)) }
+        #expect(try names(run("run --rate 5")).isSuperset(of: ["rate", "duration"]))
+        #expect(try names(run("run --rate 5")).isDisjoint(with: ["in-flight", "messages", "delay-percent", "network"]))
+        #expect(try names(run("run --messages 5")).isSuperset(of: ["in-flight", "messages"]))
+        #expect(try names(parse("crowd", as: CrowdCommand.self)).isDisjoint(with: ["attackers", "attack"]))
+        #expect(try names(parse("crowd --hostile", as: CrowdCommand.self)).isSuperset(of: ["attackers", "attack"]))
+        let simulate = try parse("simulate --seed 3", as: SimulateCommand.self)
+        #expect(names(simulate).isDisjoint(with: ["seeds", "from", "threads"]))
+        let serve = try parse("serve --user ann:secret --listen mqtt://a:1", as: ServeCommand.self)
+        #expect(names(serve).isDisjoint(with: ["user", "delay", "loss"]))
+    }
+
     @Test("Commands and options that the build does not offer are unknown")
     func unofferedCommand() {
         let small = Vocabulary(commands: [.run], transports: ["ws"], defaultTransports: ["ws"], codecs: ["json"])
