@@ -8,39 +8,48 @@ func fuzzRedirection(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     var endpoint = try Endpoint(
         input.choice(of: [
-            "ws://ann:secret@a.example:81/b/c?redirects=3&query=q%3D1&header=X-Key:k&subprotocol=s",
-            "wss://ann@a/?redirects=2&header=Cookie:y", "ws://[fe80::1%25eth0]:81/x?redirects=1",
+            "ws://ann:secret@a.example:81/b/c?query=q%3D1&header=X-Key:k", "wss://ann@a/?header=Cookie:y",
+            "ws://[fe80::1%25eth0]:81/x",
         ])
     )
+    var handshake = try HandshakeSettings.list.read(endpoint)
+    handshake.contextHeaders = [try HTTPHeader("Authorization", "Bearer t")]
+    endpoint.options = []
     let location = String(decoding: input.rest, as: UTF8.self)
     if let reference = URIReference(location) { try check(reference, location) }
-    for left in (0..<3).reversed() {
-        let target: Endpoint
+    for _ in 0..<3 {
+        let target: RedirectTarget
         do throws(TransportError) {
-            target = try Redirection(status: 307, location: location).target(from: endpoint, speaking: ["ws", "wss"])
+            target = try Redirection(status: 307, location: location)
+                .target(from: endpoint, query: handshake.query, speaking: ["ws", "wss"])
         } catch {
             return try ensure(error.code == .handshakeFailed && error.detail == 307, "\(error)")
         }
-        try check(target, after: endpoint)
-        try ensure(target.options.filter { $0.name == "redirects" }.count == 1, "\(target)")
-        if left == 0 { try ensure(target.options.contains { $0.name == "redirects" && $0.value == "0" }, "no end") }
-        endpoint = target
+        let former = handshake
+        handshake.follow(target)
+        try check(target.endpoint, handshake.allHeaders, after: endpoint, former.allHeaders)
+        try ensure(target.endpoint.options.isEmpty && handshake.query == target.query, "\(target)")
+        endpoint = target.endpoint
     }
 }
 
 /// Checks that no secret leaves its origin, and that no redirect leads from wss to ws.
-private func check(_ target: Endpoint, after former: Endpoint) throws {
+private func check(
+    _ target: Endpoint,
+    _ headers: [HTTPHeader],
+    after former: Endpoint,
+    _ formerHeaders: [HTTPHeader]
+) throws {
     try ensure(["ws", "wss"].contains(target.scheme) && !target.host.isEmpty, "\(target)")
     try ensure(former.scheme == "ws" || target.scheme == "wss", "from wss to ws")
     let isSame =
         target.scheme == former.scheme && target.host.lowercased() == former.host.lowercased()
         && (target.port ?? target.standardPort) == (former.port ?? former.standardPort)
-    let headers = target.options.filter { $0.name == "header" }
     guard isSame else {
         let hasSecrets = target.user != nil || target.password != nil || !headers.isEmpty
         return try ensure(!hasSecrets, "\(target) has secrets of another origin")
     }
-    try ensure(target.user == former.user && headers == former.options.filter { $0.name == "header" }, "\(target)")
+    try ensure(target.user == former.user && headers == formerHeaders, "\(target)")
 }
 
 /// Checks that the parts of a reference are those of its text, and that a resolved reference is absolute.

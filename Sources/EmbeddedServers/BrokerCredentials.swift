@@ -9,7 +9,7 @@ public struct BrokerCredentials: Sendable, Hashable {
     /// The user name, or `nil` if there is none.
     public var user: String?
     /// The password, which may be any bytes, or `nil` if there is none.
-    public var password: [UInt8]?
+    @Secret public var password: [UInt8]?
     /// The client's address and port, or `nil` if they are not known.
     public var peer: String?
     /// The client's verified certificate, or `nil` if it has sent none. The broker knows clients by their identifier alone.
@@ -63,14 +63,11 @@ public struct BrokerCredentials: Sendable, Hashable {
     }
 }
 
-// The description contains no password, so that logs do not.
-extension BrokerCredentials: CustomStringConvertible, CustomDebugStringConvertible {
+extension BrokerCredentials: CustomStringConvertible {
     /// The client identifier, the user and the address.
     public var description: String {
         "client '\(clientID)'\(user.map { ", user '\($0)'" } ?? "")\(peer.map { " at \($0)" } ?? "")"
     }
-    /// The same text as ``description``.
-    public var debugDescription: String { description }
 }
 
 /// A broker's decision about ``BrokerCredentials``. CONNACK carries it to the client (MQTT 3.1.1, section 3.2.2.3).

@@ -29,3 +29,8 @@ package final class Locked<Value: ~Copyable>: @unchecked Sendable {
         return try body(&value)
     }
 }
+
+extension Locked: CustomReflectable where Value: ~Copyable {
+    /// Nothing, because a dump would read the value without the lock.
+    package var customMirror: Mirror { Mirror(self, children: [:]) }
+}

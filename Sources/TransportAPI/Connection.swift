@@ -1,3 +1,4 @@
+@_exported import struct Primitives.Secret
 @_exported import struct Primitives.TLSCertificate
 @_exported import struct Primitives.TLSDescription
 @_exported import enum Primitives.TLSProblem

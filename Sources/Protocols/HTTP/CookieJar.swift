@@ -5,7 +5,7 @@ package struct CookieOrigin: Sendable, Hashable {
     /// The host in lower case, without a dot at its end.
     let host: String
     /// The path of the request, without its query.
-    let path: String
+    @Secret private(set) var path: String
     /// Whether the request is encrypted.
     let isSecure: Bool
 
@@ -41,9 +41,10 @@ package struct CookieJar: Sendable {
 
     private struct Cookie: Sendable {
         let host: String
-        let path: String
+        // The path of a request can be as secret as a token.
+        @Secret var path: String
         let name: String
-        let value: String
+        @Secret var value: String
         let isSecure: Bool
         /// `nil` as long as the jar.
         let end: Instant?
@@ -109,12 +110,4 @@ package struct CookieJar: Sendable {
     package mutating func removeAll() {
         cookies = []
     }
-}
-
-extension CookieJar: CustomStringConvertible, CustomReflectable {
-    /// The number of cookies.
-    package var description: String { "\(cookies.count) cookies" }
-
-    /// Debuggers and failed tests show the same as ``description``.
-    package var customMirror: Mirror { Mirror(self, children: ["cookies": description]) }
 }

@@ -4,8 +4,8 @@ import TransportAPI
 public struct HTTPHeader: Sendable, Hashable {
     /// The name. Its case has no meaning.
     public let name: String
-    /// The value, without surrounding white space.
-    public let value: String
+    /// The value, without surrounding white space. It is never printed, because it may be a secret.
+    @Secret public private(set) var value: String
 
     /// Creates a header that was read from a head and is therefore well-formed.
     init(parsed name: String, _ value: String) {

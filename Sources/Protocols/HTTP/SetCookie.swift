@@ -9,7 +9,7 @@ package struct SetCookie: Sendable, Hashable {
     /// The name, which is not empty.
     package var name: String
     /// The value, with its quotes if it has some.
-    package var value: String
+    @Secret package var value: String
     /// The path, which begins with a slash; `nil` for the folder of the request.
     package var path: String?
     /// Whether the cookie is for encrypted connections only.
@@ -29,7 +29,8 @@ package struct SetCookie: Sendable, Hashable {
         guard let first = parts.popFirst() else { return nil }
         let (name, value) = Self.split(first)
         guard let value, !name.isEmpty, name.utf8.count + value.utf8.count <= Self.maximumBytes else { return nil }
-        (self.name, self.value) = (name, value)
+        self.name = name
+        self.value = value
         var (expires, maximumAge) = (Duration?.none, Duration?.none)
         for part in parts {
             let (attribute, value) = Self.split(part)
@@ -70,26 +71,10 @@ package struct SetCookie: Sendable, Hashable {
     }
 }
 
-extension SetCookie: CustomStringConvertible, CustomReflectable {
-    /// The name. The value can be a secret.
-    package var description: String { "cookie \(name)" }
-
-    /// Debuggers and failed tests show the same as ``description``.
-    package var customMirror: Mirror { Mirror(self, children: ["cookie": description]) }
-}
-
-/// The value of a Cookie header (RFC 6265, section 4.2), which is never printed.
+/// The value of a Cookie header (RFC 6265, section 4.2).
 package struct CookieHeader: Sendable, Hashable {
     /// The names and values.
-    package let value: String
-}
-
-extension CookieHeader: CustomStringConvertible, CustomReflectable {
-    /// The number of bytes.
-    package var description: String { "cookies of \(value.utf8.count) bytes" }
-
-    /// Debuggers and failed tests show the same as ``description``.
-    package var customMirror: Mirror { Mirror(self, children: ["cookies": description]) }
+    @Secret package var value: String
 }
 
 /// A core whose handshake sends cookies, and receives them.

@@ -29,7 +29,7 @@ package struct MQTTConfiguration: Sendable, Hashable {
     /// The user name, if the broker requires one; `nil` by default.
     package var user: String?
     /// The password; `nil` by default. It requires a ``user`` (MQTT-3.1.2-22) and has at most 65,535 bytes.
-    package var password: [UInt8]?
+    @Secret package var password: [UInt8]? = nil
     /// The message that the broker publishes if the connection ends without DISCONNECT; `nil` by default.
     package var will: MQTTWill?
     /// The topic of payloads that have no topic; `nil` by default.

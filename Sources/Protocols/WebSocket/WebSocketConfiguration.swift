@@ -43,7 +43,7 @@ package struct WebSocketConfiguration: Sendable {
     /// The value of the Host header. ``hostHeader(host:port:defaultPort:)`` computes it.
     package var hostHeader = "localhost"
     /// The path, with the query if there is one, as it is sent: percent-encoded, with its leading slash.
-    package var path = "/"
+    @Secret package var path = "/"
     /// Further headers, such as Authorization. The handshake's own headers cannot be set here.
     package var headers: [HTTPHeader] = []
     /// The Origin header (RFC 6454). Browsers send it, other clients need not. `nil` by default: no such header.
@@ -115,8 +115,9 @@ package struct WebSocketConfiguration: Sendable {
 public struct WebSocketRequest: Sendable, Hashable {
     /// The path as it was received: percent-encoded, without the query.
     public let path: String
-    /// The query as it was received, without its question mark. Empty if there was none.
-    public let query: String
+    /// The query as it was received, without its question mark. Empty if there was none. It is never printed, because it may
+    /// contain a token.
+    @Secret public private(set) var query: String
     /// The offered subprotocols, the preferred one first.
     public let subprotocols: [String]
     /// All headers, in their order.
@@ -131,7 +132,8 @@ public struct WebSocketRequest: Sendable, Hashable {
         headers: [HTTPHeader],
         clientCertificate: TLSCertificate? = nil
     ) {
-        (self.path, self.query) = (path, query)
+        self.path = path
+        self.query = query
         (self.subprotocols, self.headers) = (subprotocols, headers)
         self.clientCertificate = clientCertificate
     }
@@ -191,7 +193,8 @@ extension WebSocketConfiguration {
         try require(
             path.utf8.first == UInt8(ascii: "/") && HTTPSyntax.isVisible(path, except: "#"),
             "path",
-            "\(path.debugDescription) must begin with a slash and be percent-encoded, without a fragment"
+            "\(pathWithoutQuery.debugDescription) must begin with a slash and, like the query after it, be percent-encoded, "
+                + "without a fragment"
         )
         if let origin {
             try require(!origin.isEmpty && HTTPSyntax.isVisible(origin), "origin", "must be visible ASCII")
@@ -234,6 +237,12 @@ extension WebSocketConfiguration {
         for header in headers {
             try require(!isReserved(header.name), "headers", "may not set '\(header.name)', which the handshake sets")
         }
+    }
+
+    /// The path for errors. The query may contain a token.
+    private var pathWithoutQuery: String {
+        guard let question = path.utf8.firstIndex(of: UInt8(ascii: "?")) else { return path }
+        return String(path[..<question])
     }
 
     private func require(_ condition: Bool, _ key: String, _ problem: String) throws(TransportError) {

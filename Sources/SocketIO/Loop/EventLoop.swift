@@ -318,3 +318,8 @@ extension EventLoop {
         }
     }()
 }
+
+extension EventLoop: CustomReflectable {
+    /// A mirror without children, because a dump on another thread would read the loop's state while it changes.
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

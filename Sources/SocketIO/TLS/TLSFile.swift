@@ -6,8 +6,8 @@ package struct TLSFile: Sendable, Hashable, CustomStringConvertible {
     /// The kinds of files.
     enum Kind { case file, directory }
 
-    /// The path, or the text itself.
-    package let text: String
+    /// The path, or the text itself, which may be a private key.
+    @Secret package private(set) var text: String
 
     /// Creates the description of a file from a path or a text.
     package init(_ text: String) {
@@ -38,11 +38,6 @@ package struct TLSFile: Sendable, Hashable, CustomStringConvertible {
         default: throw .setting(setting, "has \(self), which is not a file")
         }
     }
-}
-
-extension TLSFile: CustomReflectable {
-    /// Debuggers and failed tests show the same as ``description``.
-    package var customMirror: Mirror { Mirror(self, children: ["file": description]) }
 }
 
 /// The properties of a file that change with its content.

@@ -10,8 +10,9 @@ public struct Endpoint: Sendable, Hashable {
     public struct Option: Sendable, Hashable {
         /// The option's name.
         public var name: String
-        /// Its value; empty for `?flag` and `?flag=` alike.
-        public var value: String
+        /// Its value; empty for `?flag` and `?flag=` alike. It may be a secret, and only ``description`` knows which part of it
+        /// is none.
+        @Secret public var value: String
 
         /// Creates an option of this name and value.
         public init(name: String, value: String) {
@@ -31,10 +32,10 @@ public struct Endpoint: Sendable, Hashable {
     public var path: String
     /// The options of the query, decoded, in their order.
     public var options: [Option]
-    /// The user name, decoded.
-    public var user: String?
-    /// The password, decoded. Never printed by ``description``.
-    public var password: String?
+    /// The user name, decoded. It is never printed, because it may be a token.
+    @Secret public var user: String?
+    /// The password, decoded. It is never printed.
+    @Secret public var password: String?
 
     /// Creates an endpoint from its parts.
     public init(
@@ -75,12 +76,9 @@ extension Endpoint: CustomStringConvertible {
     }
 }
 
-extension Endpoint.Option: CustomStringConvertible, CustomReflectable {
+extension Endpoint.Option: CustomStringConvertible {
     /// The name and the value, without secrets as in the description of ``Endpoint``.
     public var description: String { "\(name)=\(valueWithoutSecrets)" }
-
-    /// Debuggers and failed tests show the same as ``description``.
-    public var customMirror: Mirror { Mirror(self, children: ["option": description]) }
 
     fileprivate var valueWithoutSecrets: String {
         switch name {
@@ -106,13 +104,6 @@ extension Endpoint.Option: CustomStringConvertible, CustomReflectable {
         default:
             return value
         }
-    }
-}
-
-extension Endpoint: CustomReflectable {
-    /// Debuggers and failed tests show the URL without user name and password.
-    public var customMirror: Mirror {
-        Mirror(self, children: ["url": description])
     }
 }
 

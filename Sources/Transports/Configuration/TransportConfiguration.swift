@@ -17,8 +17,9 @@ public struct TransportConfiguration: Sendable, Hashable {
     /// The headers of each WebSocket handshake, such as Authorization. Default none.
     public var headers: [HTTPHeader]
     /// The texts that a supervisor sends first on each connection, before all messages. At most 16, each of 1 to 65,536
-    /// bytes. In plain mode only. Default none. A greeting that also receives is ``/TransportAPI/Supervisor/Setup/greeting``.
-    public var greeting: [String]
+    /// bytes. In plain mode only. Default none. They are never printed, because a greeting may be a login. A greeting that also
+    /// receives is ``/TransportAPI/Supervisor/Setup/greeting``.
+    @Secret public var greeting: [String]
     /// The settings of the supervisor.
     public var supervisor: SupervisorConfiguration
 
@@ -128,18 +129,6 @@ public struct TransportConfiguration: Sendable, Hashable {
     /// The table of all keys of the file: allowed values, default and meaning.
     public static var keyReference: String {
         SettingRow.table(object.rows, name: "key")
-    }
-}
-
-extension TransportConfiguration: CustomReflectable {
-    /// Debuggers and failed tests show the configuration without the values of headers and the texts of the greeting,
-    /// which may be secrets.
-    public var customMirror: Mirror {
-        let children: KeyValuePairs<String, Any> = [
-            "endpoints": endpoints, "codec": codec, "headers": headers.map(\.name), "greeting": greeting.count,
-            "supervisor": supervisor,
-        ]
-        return Mirror(self, children: children, displayStyle: .struct)
     }
 }
 

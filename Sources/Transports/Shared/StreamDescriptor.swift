@@ -84,7 +84,8 @@ extension TransportDescriptor {
     ///   - server: Does the same for the core of each accepted connection, given the client.
     ///   - prepare: Sets what a context says before the options of a client's URL are read. By default, it sets nothing.
     ///   - keepsCookies: Whether a client keeps the cookies of its servers. By default, it does not.
-    ///   - redirect: Returns the endpoint to try next when the server redirects. By default redirects are not followed.
+    ///   - redirect: Returns where to try next when the server redirects, and changes the settings for it. By default,
+    ///     redirects are not followed.
     static func stream<Client, Server>(
         _ name: String,
         defaultPort: UInt16,
@@ -101,7 +102,7 @@ extension TransportDescriptor {
             @Sendable (AcceptedClient) -> any ProtocolCore,
         prepare: @escaping @Sendable (inout Client, ConnectionContext) -> Void = { _, _ in },
         keepsCookies: @escaping @Sendable (Client) -> Bool = { _ in false },
-        redirect: @escaping StreamVariant.Redirect = StreamVariant.nowhere
+        redirect: @escaping StreamRecipes<Client>.Redirect = StreamRecipes<Client>.nowhere
     ) -> TransportDescriptor {
         let listening = StreamServerSettings.settings(serverSettings, keepalive: keepalive, security)
         let recipes = StreamRecipes(
@@ -191,22 +192,22 @@ extension TransportDescriptor {
 
 /// The differences between the schemes of one protocol.
 struct StreamVariant: Sendable {
-    /// Returns the endpoint to which a server redirects.
-    typealias Redirect = @Sendable (Redirection, Endpoint) throws(TransportError) -> Endpoint
-
     /// The port of a URL without a port.
     var defaultPort: UInt16
     /// How its connections are encrypted; `nil` for a plain scheme.
     var security: StreamSecurity?
-
-    /// Follows no redirect.
-    static let nowhere: Redirect = { (redirection, _) throws(TransportError) in
-        throw .httpStatus(redirection.status)
-    }
 }
 
 /// Makes the recipes of one transport's connections.
 struct StreamRecipes<Own: Sendable>: Sendable {
+    /// Returns where a server redirects to, and changes the settings for it.
+    typealias Redirect = @Sendable (Redirection, Endpoint, inout Own) throws(TransportError) -> RedirectTarget
+
+    /// Follows no redirect.
+    static var nowhere: Redirect {
+        { (redirection, _, _) throws(TransportError) in throw .httpStatus(redirection.status) }
+    }
+
     let usual: StreamVariant
     /// The schemes to which a redirect can lead.
     let encrypted: [String: StreamVariant]
@@ -218,28 +219,33 @@ struct StreamRecipes<Own: Sendable>: Sendable {
         @Sendable (Endpoint, StreamClientSettings<Own>) throws(TransportError) -> @Sendable () -> any ProtocolCore
     let prepare: @Sendable (inout Own, ConnectionContext) -> Void
     let keepsCookies: @Sendable (Own) -> Bool
-    let redirect: StreamVariant.Redirect
+    let redirect: Redirect
     /// The variables that `proxy=environment` reads.
     var environment = ProxyEnvironment.process
 
-    /// - Parameter cookies: The cookies of the endpoint that redirects to this one; `nil` for a new jar.
-    func make(
-        _ endpoint: Endpoint,
-        _ context: ConnectionContext,
-        cookies: CookieStore? = nil
-    ) throws(TransportError) -> StreamTransport {
+    /// Returns the transport to an endpoint. All strings of its URL are read here, once: a redirect changes the settings.
+    func make(_ endpoint: Endpoint, _ context: ConnectionContext) throws(TransportError) -> StreamTransport {
         // An endpoint that was not read from a URL can contain any bytes, and the resolver would stop at a NUL.
         guard endpoint.host.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7f }) else {
             throw .configuration("host", "contains a space or a control character")
         }
-        let variant = encrypted[endpoint.scheme] ?? usual
         let settings = try settings.read(endpoint, ignoring: serverSettings) { prepare(&$0.own, context) }
+        let cookies = keepsCookies(settings.own) ? CookieStore() : nil
+        return try transport(to: endpoint, settings, cookies, on: context.loop)
+    }
+
+    private func transport(
+        to endpoint: Endpoint,
+        _ settings: StreamClientSettings<Own>,
+        _ cookies: CookieStore?,
+        on loop: EventLoop
+    ) throws(TransportError) -> StreamTransport {
+        let variant = encrypted[endpoint.scheme] ?? usual
         let port = endpoint.port ?? variant.defaultPort
-        let cookies = keepsCookies(settings.own) ? cookies ?? CookieStore() : nil
         return StreamTransport(
             endpoint,
             port: port,
-            on: context.loop,
+            on: loop,
             limits: settings.limits,
             proxy: try .to(endpoint.host, port: port, settings.proxy, security: variant.security, environment),
             tls: try variant.security.map { (security) throws(TransportError) in
@@ -250,7 +256,7 @@ struct StreamRecipes<Own: Sendable>: Sendable {
             cookies: cookies,
             makeCore: try client(endpoint, settings),
             follow: { (redirection) throws(TransportError) in
-                try follow(redirection, from: endpoint, context, cookies)
+                try follow(redirection, from: endpoint, settings, cookies, on: loop)
             }
         )
     }
@@ -258,15 +264,15 @@ struct StreamRecipes<Own: Sendable>: Sendable {
     private func follow(
         _ redirection: Redirection,
         from endpoint: Endpoint,
-        _ context: ConnectionContext,
-        _ cookies: CookieStore?
+        _ settings: StreamClientSettings<Own>,
+        _ cookies: CookieStore?,
+        on loop: EventLoop
     ) throws(TransportError) -> StreamTransport {
-        let target = try redirect(redirection, endpoint)
-        var context = context
-        // Headers may be secrets, as those of the URL, which do not go to another origin either.
-        if target.origin != endpoint.origin { context.headers = [] }
+        var settings = settings
+        let target = try redirect(redirection, endpoint, &settings.own)
+        if !target.isSameOrigin { settings.tls = settings.tls.forOtherServer }
         do throws(TransportError) {
-            return try make(target, context, cookies: cookies)
+            return try transport(to: target.endpoint, settings, cookies, on: loop)
         } catch {
             // The peer chose this endpoint.
             let reason = "the server redirects to an address that can't be used: \(error.reason)"

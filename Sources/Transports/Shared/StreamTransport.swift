@@ -3,19 +3,8 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// A transport of which only the endpoint is printed. Its other fields can contain the password of a proxy, or a key.
-protocol DiscreetlyPrinted: Transport, CustomStringConvertible, CustomReflectable {}
-
-extension DiscreetlyPrinted {
-    /// The endpoint, without secrets.
-    var description: String { "transport to \(endpoint)" }
-
-    /// Debuggers and failed tests show the endpoint only.
-    var customMirror: Mirror { Mirror(self, children: ["endpoint": endpoint]) }
-}
-
 /// The transport of every protocol core over TCP.
-struct StreamTransport: DiscreetlyPrinted {
+struct StreamTransport: Transport {
     let endpoint: Endpoint
     let port: UInt16
     let loop: EventLoop
@@ -29,7 +18,7 @@ struct StreamTransport: DiscreetlyPrinted {
     let cookies: CookieStore?
     /// Makes a new core for each attempt.
     let makeCore: @Sendable () -> any ProtocolCore
-    /// Makes the transport for the target of a redirect.
+    /// Makes the transport to the target of a redirect.
     let follow: @Sendable (Redirection) throws(TransportError) -> StreamTransport
 
     init(
@@ -132,10 +121,9 @@ struct StreamTransport: DiscreetlyPrinted {
                 deadline: deadline
             )
         }
-        let (host, port) = (proxy.proxy.host, proxy.proxy.port)
         return try await .resolve(
-            host,
-            port: port,
+            proxy.host,
+            port: proxy.port,
             tls: proxy.tls,
             isProxy: true,
             unanswered,

@@ -126,7 +126,7 @@ extension TransportDescriptor {
 }
 
 /// The transport of a client's session over UDP.
-struct UDPTransport: DiscreetlyPrinted {
+struct UDPTransport: Transport {
     let endpoint: Endpoint
     let port: UInt16
     let loop: EventLoop

@@ -8,8 +8,8 @@ struct HandshakeSettings: Sendable {
     var headers: [HTTPHeader] = []
     /// Further headers, which are not from the URL.
     var contextHeaders: [HTTPHeader] = []
-    /// The query; `nil` for none.
-    var query: String?
+    /// The query, which may contain a token; `nil` for none.
+    @Secret var query: String? = nil
     /// Whether cookies that a handshake sets are sent in the next one.
     var keepsCookies = true
 
@@ -47,6 +47,12 @@ struct HandshakeSettings: Sendable {
     func path(for endpoint: Endpoint) -> String {
         let path = endpoint.path.isEmpty ? "/" : endpoint.path
         return query.map { "\(path)?\($0)" } ?? path
+    }
+
+    /// Takes over the query of a redirect's target. Another origin does not get the headers, which may be secrets.
+    mutating func follow(_ target: RedirectTarget) {
+        query = target.query
+        if !target.isSameOrigin { (headers, contextHeaders) = ([], []) }
     }
 
     /// All headers, without credentials of a user.

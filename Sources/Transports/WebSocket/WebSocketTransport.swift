@@ -59,8 +59,12 @@ extension TransportDescriptor {
             },
             prepare: { $0.handshake.contextHeaders = $1.headers },
             keepsCookies: { $0.handshake.keepsCookies },
-            redirect: { (redirection, endpoint) throws(TransportError) in
-                try redirection.target(from: endpoint, speaking: ["ws", "wss"])
+            redirect: { (redirection, endpoint, settings) throws(TransportError) in
+                let query = settings.handshake.query
+                let target = try redirection.target(from: endpoint, query: query, speaking: ["ws", "wss"])
+                settings.handshake.follow(target)
+                settings.shared.configuration.redirects -= 1
+                return target
             }
         )
         descriptor.decidesHandshakes = true

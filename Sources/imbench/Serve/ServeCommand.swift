@@ -99,7 +99,7 @@ struct ServeCommand: RunnableCommand {
 /// A user of the broker of `serve`.
 struct ServedUser: Sendable, Equatable {
     var name: String
-    var password: String
+    @Secret var password: String
 
     /// Reads `NAME:PASSWORD`; a password may have colons.
     init(_ text: String) throws(UsageError) {
@@ -108,7 +108,8 @@ struct ServedUser: Sendable, Equatable {
         guard parts.count == 2, !parts[0].isEmpty else {
             throw UsageError("--user needs NAME:PASSWORD, but the value has no \(parts.count == 2 ? "name" : "colon")")
         }
-        (name, password) = (String(parts[0]), String(parts[1]))
+        name = String(parts[0])
+        password = String(parts[1])
     }
 
     /// Reports do not contain it.

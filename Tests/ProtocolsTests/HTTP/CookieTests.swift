@@ -116,16 +116,20 @@ struct CookieTests {
         #expect(value.hasPrefix("big2=x") && value.utf8.count < CookieJar.maximumBytes)
     }
 
-    @Test("No value is printed")
+    @Test("No value of a cookie, of a header or of a query is printed")
     func secrets() throws {
         var jar = CookieJar()
         keep("a=hunter2; Path=/hunter2", in: &jar, from: Self.origin("a", "/hunter2"))
         let sent = jar.header(for: Self.origin("a", "/hunter2"), at: .zero)
         let header = try #require(sent)
         let cookie = try #require(SetCookie("a=hunter2", date: nil))
-        var core = try WebSocketCore(.client, WebSocketConfiguration())
+        var configuration = WebSocketConfiguration()
+        configuration.path = "/p?token=hunter2"
+        configuration.headers = [try HTTPHeader("Authorization", "Bearer hunter2")]
+        var core = try WebSocketCore(.client, configuration)
         core.cookies = header
-        for value in [jar, header, cookie, core] as [Any] {
+        let request = WebSocketRequest(path: "/p", query: "hunter2", subprotocols: [], headers: configuration.headers)
+        for value in [jar, header, cookie, core, request] as [Any] {
             var text = "\(value) \(String(reflecting: value))"
             dump(value, to: &text)
             #expect(!text.contains("hunter2"))

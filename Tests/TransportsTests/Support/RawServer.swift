@@ -19,6 +19,7 @@ final class RawServer: Sendable {
     }
 
     private let listener: RawListener
+    private let answers: Locked<[Answer]>
     private let held = Locked<[Int32]>([])
     private let accepted = Locked(0)
     private let silences = AsyncStream<Void>.makeStream()
@@ -41,8 +42,16 @@ final class RawServer: Sendable {
     var port: UInt16 { listener.port }
 
     init(port: UInt16 = 0, host: UInt8 = 1, _ answers: Answer...) throws {
+        self.answers = Locked(answers)
         listener = try RawListener(port: port, host: host)
-        listener.serve { [self] in answer(answers[min($0, answers.count - 1)], $1) }
+        listener.serve { [self] index, connection in
+            answer(self.answers.withLock { $0[min(index, $0.count - 1)] }, connection)
+        }
+    }
+
+    /// Adds an answer behind the others, for one that contains the port of another server.
+    func add(_ answer: Answer) {
+        answers.withLock { $0.append(answer) }
     }
 
     private func answer(_ answer: Answer, _ connection: Int32) {

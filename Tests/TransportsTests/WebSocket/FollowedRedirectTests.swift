@@ -35,6 +35,28 @@ struct FollowedRedirectTests {
         server.stop()
     }
 
+    @Test("The headers of a configuration go to the same origin only, and do not return with a redirect back")
+    func contextHeaders() async throws {
+        let other = try RawServer()
+        let server = try RawServer(
+            redirect("/same"),
+            redirect("//127.0.0.1:\(other.port)/"),
+            .http("HTTP/1.1 404 X\r\n\r\n")
+        )
+        other.add(redirect("//127.0.0.1:\(server.port)/back"))
+        let endpoint = try Endpoint("ws://127.0.0.1:\(server.port)/?redirects=3")
+        let headers = [try HTTPHeader("Authorization", "Bearer t0ken")]
+        let transport = try registry.transport(for: endpoint, in: ConnectionContext(headers: headers))
+        let error = await #expect(throws: TransportError.self) {
+            _ = try await transport.connect(timeout: .seconds(60))
+        }
+        #expect(error?.code == .notFound)
+        #expect(server.heads.map { $0.contains("Bearer t0ken") } == [true, true, false])
+        #expect(other.heads.map { $0.contains("Authorization") } == [false])
+        other.stop()
+        server.stop()
+    }
+
     @Test("Another origin does not receive the credentials")
     func otherOrigin() async throws {
         let other = try RawServer(.http("HTTP/1.1 404 X\r\n\r\n"))

@@ -27,6 +27,18 @@ struct WebSocketOptionsTests {
         #expect(refusedKey { try TransportRegistry.standard.transport(for: endpoint) } == key)
     }
 
+    @Test("The error of a query that cannot be sent does not show it")
+    func secretQuery() {
+        let endpoint = Endpoint(
+            scheme: "ws",
+            host: "h",
+            path: "/p",
+            options: [.init(name: "query", value: "t=hunter2 ")]
+        )
+        let error = #expect(throws: TransportError.self) { try TransportRegistry.standard.transport(for: endpoint) }
+        #expect(error?.reason.contains("/p") == true && error?.description.contains("hunter2") == false)
+    }
+
     @Test("The options of a URL reach the core, and user and password become Basic credentials")
     func options() throws {
         let url = "ws://Aladdin:open%20sesame@h:81/p?query=a%3Db&max-head=300&max-headers=10&header=X:y&subprotocol=s"

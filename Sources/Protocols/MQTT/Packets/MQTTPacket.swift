@@ -53,7 +53,7 @@ package struct MQTTConnect: Sendable, Hashable {
     /// The user name.
     package var user: String?
     /// The password, which requires a user name.
-    package var password: [UInt8]?
+    @Secret package var password: [UInt8]? = nil
 
     /// Creates the CONNECT of a clean session without keep alive, will and credentials.
     package init(clientID: String) {

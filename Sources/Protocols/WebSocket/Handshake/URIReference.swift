@@ -105,18 +105,20 @@ extension URIReference {
 
 // Redirects (RFC 9110, section 15.4; RFC 6455, section 4.1 allows them).
 extension Redirection {
-    /// Returns the endpoint to try after `endpoint` has answered with this redirection. It has the same options and one
-    /// redirect fewer. At another origin (scheme, host, port), it has no user, password, configured headers or
-    /// certificate, because they may be secret.
+    /// Returns where to try next after `endpoint` has answered with this redirection.
     ///
     /// - Parameters:
     ///   - endpoint: the endpoint that has answered.
+    ///   - query: the query of the request to it; `nil` for none.
     ///   - schemes: the schemes that the transport supports. In a redirection, `http` and `https` mean `ws` and
     ///     `wss`.
     /// - Throws: `.handshakeFailed` if the Location is not a URI reference, or if it leads from wss to ws or to an
     ///   unsupported scheme.
-    package func target(from endpoint: Endpoint, speaking schemes: [String]) throws(TransportError) -> Endpoint {
-        let query = endpoint.options.first { $0.name == "query" }?.value
+    package func target(
+        from endpoint: Endpoint,
+        query: String?,
+        speaking schemes: [String]
+    ) throws(TransportError) -> RedirectTarget {
         let base = URIReference(
             scheme: endpoint.scheme,
             authority: WebSocketConfiguration.hostHeader(
@@ -148,17 +150,7 @@ extension Redirection {
         if authority == base.authority { (target.host, target.port) = (endpoint.host, endpoint.port) }
         let isSameOrigin = target.origin == endpoint.origin
         if isSameOrigin { (target.user, target.password) = (endpoint.user, endpoint.password) }
-        target.options = endpoint.options.filter { option in
-            switch option.name {
-            case "query", "redirects": false
-            case "header", "certificate", "key", "server-name": isSameOrigin
-            default: true
-            }
-        }
-        let left = endpoint.options.first { $0.name == "redirects" }.flatMap { Int($0.value) } ?? 0
-        target.options.append(.init(name: "redirects", value: String(max(left - 1, 0))))
-        if let query = reference.query { target.options.append(.init(name: "query", value: query)) }
-        return target
+        return RedirectTarget(endpoint: target, query: reference.query, isSameOrigin: isSameOrigin)
     }
 
     private func failed(_ reason: String) -> TransportError {
@@ -168,7 +160,7 @@ extension Redirection {
 
 extension Endpoint {
     /// The origin of the endpoint (RFC 6454, section 4).
-    package var origin: String {
+    fileprivate var origin: String {
         let port = port ?? (scheme == "wss" ? 443 : 80)
         return "\(scheme)://\(host.lowercased()):\(port)"
     }

@@ -6,8 +6,8 @@ struct ConnectHandshake: ProxyHandshake {
     /// How many bytes a proxy may send before the tunnel begins.
     static let maximumBytes = 16 << 10
 
-    /// The request for the tunnel.
-    let request: String
+    /// The request for the tunnel, with the credentials.
+    @Secret private(set) var request: String
     private let hasCredentials: Bool
     private var reader = HTTPHeadReader(maximumBytes: maximumBytes)
     private var unixTime: Int64?

@@ -31,9 +31,9 @@ struct Proxy: Sendable, Hashable {
     let host: String
     let port: UInt16
     /// The user, decoded; `nil` to send no credentials.
-    let user: String?
+    @Secret private(set) var user: String?
     /// The password, decoded.
-    let password: String?
+    @Secret private(set) var password: String?
 
     /// Reads a proxy's URL, in which user and password are percent-encoded.
     ///
@@ -54,7 +54,8 @@ struct Proxy: Sendable, Hashable {
                 throw .configuration("host", "contains a space or a control character")
             }
             (host, port) = (endpoint.host, endpoint.port ?? kind.defaultPort)
-            (user, password) = (endpoint.user, endpoint.password)
+            user = endpoint.user
+            password = endpoint.password
             // Credentials that the kind cannot express are refused here, and not in the middle of an attempt.
             _ = try makeHandshake(to: "server", port: 1)
         } catch {

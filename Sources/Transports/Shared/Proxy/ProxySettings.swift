@@ -56,7 +56,9 @@ extension SettingFormat where Value == ProxySettings.Choice {
 
 /// The way of a client to one server through a proxy.
 struct ProxyRoute: Sendable {
-    let proxy: Proxy
+    /// The proxy's own host.
+    let host: String
+    let port: UInt16
     /// TLS to the proxy; `nil` for a proxy without it.
     let tls: ClientTLS?
     /// The handshake for the tunnel. Each attempt starts with a copy.
@@ -85,9 +87,11 @@ struct ProxyRoute: Sendable {
         }
         guard let proxy else { return nil }
         let handshake = try proxy.makeHandshake(to: host, port: port)
-        guard proxy.kind == .https else { return ProxyRoute(proxy: proxy, tls: nil, handshake: handshake) }
-        let contexts = security?.contexts ?? .shared
-        let tls = try ClientTLS(toProxy: proxy.host, port: proxy.port, authorities: settings.authorities, contexts)
-        return ProxyRoute(proxy: proxy, tls: tls, handshake: handshake)
+        var tls: ClientTLS?
+        if proxy.kind == .https {
+            let contexts = security?.contexts ?? .shared
+            tls = try ClientTLS(toProxy: proxy.host, port: proxy.port, authorities: settings.authorities, contexts)
+        }
+        return ProxyRoute(host: proxy.host, port: proxy.port, tls: tls, handshake: handshake)
     }
 }

@@ -36,7 +36,7 @@ struct SOCKSHandshake: ProxyHandshake {
 
     private var state = State.method
     /// The message with user and password; `nil` to offer only the method without credentials.
-    private let credentials: [UInt8]?
+    @Secret private var credentials: [UInt8]?
     /// The request for the tunnel.
     private let request: [UInt8]
 

@@ -8,6 +8,13 @@ struct TLSClientSettings: Sendable {
     /// The name that the server's certificate must have; `nil` for the host of the URL.
     var serverName: String?
 
+    /// The settings for another server than that of the URL. It does not get the client's certificate, and has another name.
+    var forOtherServer: TLSClientSettings {
+        var settings = self
+        (settings.tls.certificate, settings.tls.key, settings.serverName) = (nil, nil, nil)
+        return settings
+    }
+
     /// The settings of a client of an encrypted transport.
     static func settings(_ security: StreamSecurity, isDatagram: Bool = false) -> SettingList<TLSClientSettings> {
         let both = TLSSettings.settings(.client, security, isDatagram: isDatagram)

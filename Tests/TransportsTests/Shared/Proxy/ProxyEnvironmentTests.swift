@@ -92,10 +92,10 @@ struct ProxyEnvironmentTests {
     func onRequest() throws {
         let variables = ["ALL_PROXY": "socks5://p", "https_proxy": "https://q"]
         #expect(try Self.route("", variables) == nil)
-        #expect(try Self.route("proxy=http://r", variables)?.proxy.host == "r")
-        #expect(try Self.route("proxy=environment", variables)?.proxy.host == "p")
+        #expect(try Self.route("proxy=http://r", variables)?.host == "r")
+        #expect(try Self.route("proxy=environment", variables)?.host == "p")
         let route = try Self.route("proxy=environment", variables, security: .openSSL)
-        #expect(route?.proxy.host == "q" && route?.tls != nil)
+        #expect(route?.host == "q" && route?.tls != nil)
         #expect(try Self.route("proxy=environment") == nil)
     }
 
@@ -123,7 +123,7 @@ struct ProxyEnvironmentTests {
             },
             prepare: { _, _ in },
             keepsCookies: { false },
-            redirect: StreamVariant.nowhere,
+            redirect: StreamRecipes<Void>.nowhere,
             environment: ProxyEnvironment { ["ALL_PROXY": "socks5://ann:secret@127.0.0.1:\(proxy.port)"][$0] }
         )
         var endpoint = server.endpoint
