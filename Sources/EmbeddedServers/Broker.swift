@@ -22,7 +22,7 @@ final class Broker: ConnectionHandler {
     var sessions: [UInt64: MQTTSession] = [:]
     var clients: [UInt64: Client] = [:]
     var identifiers: [ObjectIdentifier: UInt64] = [:]
-    var retained: RetainedMessages
+    var retained: RetainedMessages<MQTTTopic, MQTTPublish>
     /// The retained messages that subscribers have not received yet.
     var retainedDeliveries: [UInt64: RetainedDelivery] = [:]
     let limits: BrokerLimits
@@ -50,7 +50,7 @@ final class Broker: ConnectionHandler {
         self.limits = limits
         self.tap = tap
         self.loop = loop
-        retained = RetainedMessages(maximumCount: limits.retainedMessages, maximumBytes: limits.retainedBytes)
+        retained = .init(maximumCount: limits.retainedMessages, maximumBytes: limits.retainedBytes)
     }
 
     /// Starts a broker at `endpoint`. `authenticate` decides about each client. By default, all are accepted.

@@ -28,7 +28,7 @@ final class RetainedDelivery: ScheduledHandler {
     private weak var broker: Broker?
     /// By filter. If a filter is requested twice, the search starts again.
     private var requests: [[UInt8]: Request] = [:]
-    private var current: (cursor: RetainedCursor, request: Request)?
+    private var current: (cursor: RetainedCursor<MQTTTopic>, request: Request)?
     private var topicsWithoutMatch = 0
 
     init(_ session: UInt64, _ broker: Broker) {
@@ -100,7 +100,7 @@ final class RetainedDelivery: ScheduledHandler {
         current = (cursor, request)
         switch step {
         case .found(let entry) where entry.number <= request.newest:
-            var publish = entry.publish
+            var publish = entry.message
             publish.qos = min(publish.qos, request.qos)
             publish.isDuplicate = false
             if broker.sessions[session]?.outbox.append(publish, mayPass: true) != true { broker.dropped += 1 }

@@ -14,6 +14,13 @@ package struct BrokerCore: Sendable {
         package var qos: MQTTQoS
     }
 
+    /// A subscriber on a node of the trie.
+    struct Subscriber: Sendable {
+        /// The index of its session.
+        var session: Int32
+        var qos: MQTTQoS
+    }
+
     /// A group of shared subscriptions on a node of the trie.
     struct Share: Sendable, Hashable {
         var node: Int32
@@ -41,7 +48,7 @@ package struct BrokerCore: Sendable {
     }
 
     let limits: Limits
-    var trie = TopicTrie()
+    var trie = TopicTrie<MQTTTopic, Subscriber>()
     var sessions: [Session] = []
     private var freeSessions: [Int32] = []
     /// The ended sessions whose filters are still in the trie.
@@ -165,7 +172,7 @@ package struct BrokerCore: Sendable {
         let node = known ?? trie.insert(filter)
         sessions[session].places[node] = trie.nodes[Int(node)].subscribers.count
         sessions[session].levels += shape.levels
-        trie.nodes[Int(node)].subscribers.append(TopicTrie.Subscriber(session: Int32(session), qos: qos))
+        trie.nodes[Int(node)].subscribers.append(Subscriber(session: Int32(session), qos: qos))
         subscriptionCount += 1
         return qos
     }
@@ -199,7 +206,7 @@ package struct BrokerCore: Sendable {
         let share = Share(node: node, group: trie.nodes[Int(node)].groups[place].name)
         sessions[session].shares[share] = trie.nodes[Int(node)].groups[place].members.count
         sessions[session].levels += shape.levels
-        let member = TopicTrie.Subscriber(session: Int32(session), qos: qos)
+        let member = Subscriber(session: Int32(session), qos: qos)
         trie.nodes[Int(node)].groups[place].members.append(member)
         subscriptionCount += 1
         return qos
@@ -216,14 +223,14 @@ package struct BrokerCore: Sendable {
         }
         if let share {
             guard let share, let place = sessions[Int(index)].shares.removeValue(forKey: share) else { return false }
-            sessions[Int(index)].levels -= filter.withContiguousUTF8 { FilterCost($0).levels }
+            sessions[Int(index)].levels -= filter.withContiguousUTF8 { FilterCost<MQTTTopic>($0).levels }
             remove(from: share, at: place)
             return true
         }
         guard let node = filter.withContiguousUTF8({ trie.find($0) }),
             let place = sessions[Int(index)].places.removeValue(forKey: node)
         else { return false }
-        sessions[Int(index)].levels -= filter.withContiguousUTF8 { FilterCost($0).levels }
+        sessions[Int(index)].levels -= filter.withContiguousUTF8 { FilterCost<MQTTTopic>($0).levels }
         remove(from: node, at: place)
         return true
     }
@@ -281,7 +288,7 @@ package struct BrokerCore: Sendable {
 
     /// Returns the member of a group that gets the next message: the members with a connection take turns. If a search of
     /// limited length finds none of them, it is the next one whose session has not ended, which stores the message.
-    private mutating func nextMember(of group: Int, on node: Int) -> TopicTrie.Subscriber? {
+    private mutating func nextMember(of group: Int, on node: Int) -> Subscriber? {
         let (count, turn) = (trie.nodes[node].groups[group].members.count, trie.nodes[node].groups[group].turn)
         var absent: Int?
         for step in 0..<count {
@@ -304,8 +311,7 @@ package struct BrokerCore: Sendable {
     private static let longestSearch = 256
 
     @inline(__always)
-    private mutating func deliver(_ subscriber: TopicTrie.Subscriber, _ qos: MQTTQoS, into deliveries: inout [Delivery])
-    {
+    private mutating func deliver(_ subscriber: Subscriber, _ qos: MQTTQoS, into deliveries: inout [Delivery]) {
         let index = Int(subscriber.session)
         guard !sessions[index].isGone else { return }
         let granted = min(qos, subscriber.qos)
@@ -357,13 +363,13 @@ extension BrokerCore {
 // The checks for room, and the removal of filters of ended sessions, which makes room bit by bit.
 extension BrokerCore {
     /// The cost of a filter; `nil` if the limits allow it to no session.
-    func shape(of filter: UnsafeRawBufferPointer) -> FilterCost? {
+    func shape(of filter: UnsafeRawBufferPointer) -> FilterCost<MQTTTopic>? {
         guard filter.count <= limits.maximumFilterLength, MQTTTopic.isFilter(filter) else { return nil }
-        let shape = FilterCost(filter)
+        let shape = FilterCost<MQTTTopic>(filter)
         return shape.levels <= limits.maximumFilterLevels ? shape : nil
     }
 
-    func mayHaveMore(_ session: Int, _ shape: FilterCost) -> Bool {
+    func mayHaveMore(_ session: Int, _ shape: FilterCost<MQTTTopic>) -> Bool {
         sessions[session].filterCount < limits.maximumSubscriptionsPerSession
             && sessions[session].levels + shape.levels <= limits.maximumNodesPerSession
     }
@@ -384,7 +390,7 @@ extension BrokerCore {
     }
 
     /// Whether the trie may grow by a filter. The check assumes that the filter shares no node with others.
-    func hasRoom(for shape: FilterCost, _ filter: UnsafeRawBufferPointer) -> Bool {
+    func hasRoom(for shape: FilterCost<MQTTTopic>, _ filter: UnsafeRawBufferPointer) -> Bool {
         trie.nodeCount + shape.levels <= limits.maximumNodes
             && (shape.wildLevels == 0 || trie.wildCount + shape.wildLevels <= limits.maximumWildNodes)
             && trie.nameBytes + filter.count <= limits.maximumNameBytes

@@ -21,11 +21,11 @@ struct PointToPointFilters: Sendable {
     /// to each, or `nil` for a refused one. Filters are found by a hash of their bytes instead of pairwise comparisons,
     /// because there may be very many.
     mutating func store(_ asked: [MQTTSubscription]) -> [MQTTQoS?] {
-        var places: [MQTTFilterKey: Int] = [:]
-        for (place, subscription) in subscriptions.enumerated() { places[MQTTFilterKey(subscription.filter)] = place }
+        var places: [FilterKey: Int] = [:]
+        for (place, subscription) in subscriptions.enumerated() { places[FilterKey(subscription.filter)] = place }
         defer { changed() }
         return asked.map { subscription in
-            let filter = MQTTFilterKey(subscription.filter)
+            let filter = FilterKey(subscription.filter)
             if let place = places[filter] {
                 subscriptions[place] = subscription
             } else {
@@ -38,8 +38,8 @@ struct PointToPointFilters: Sendable {
     }
 
     mutating func remove(_ filters: [String]) {
-        let ended = Set(filters.map(MQTTFilterKey.init))
-        subscriptions.removeAll { ended.contains(MQTTFilterKey($0.filter)) }
+        let ended = Set(filters.map(FilterKey.init))
+        subscriptions.removeAll { ended.contains(FilterKey($0.filter)) }
         changed()
     }
 

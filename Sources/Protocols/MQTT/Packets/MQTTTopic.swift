@@ -1,12 +1,15 @@
 import TransportAPI
 
-/// Topic names and topic filters (MQTT 3.1.1, section 4.7). They are compared byte by byte, because the specification
-/// forbids normalization, and Swift's comparison of strings normalizes.
-package enum MQTTTopic {
-    static let separator = UInt8(ascii: "/")
-    static let singleLevel = UInt8(ascii: "+")
-    static let multiLevel = UInt8(ascii: "#")
-    static let system = UInt8(ascii: "$")
+/// Topic names and topic filters (MQTT 3.1.1, section 4.7). The specification forbids normalization.
+package enum MQTTTopic: TopicSyntax {
+    @inlinable package static var separator: UInt8 { UInt8(ascii: "/") }
+    @inlinable package static var singleLevel: UInt8 { UInt8(ascii: "+") }
+    @inlinable package static var multiLevel: UInt8 { UInt8(ascii: "#") }
+    /// `sport/#` matches `sport` too (section 4.7.1.2).
+    @inlinable package static var multiLevelMatchesNone: Bool { true }
+    /// Only filters that begin with their literal name match the server's own topics (MQTT-4.7.2-1).
+    @inlinable package static var hidden: UInt8? { system }
+    @inlinable static var system: UInt8 { UInt8(ascii: "$") }
 
     /// The longest topic or filter, in bytes. Its length has 16 bits on the wire.
     static let maximumLength = 65_535
@@ -60,8 +63,8 @@ package enum MQTTTopic {
         text.withContiguousUTF8 { isFilter($0) }
     }
 
-    /// Whether a message to `topic` goes to a subscriber of `filter`. Both must be well-formed. Use it for a few
-    /// filters, and ``TopicTrie`` for many.
+    /// Whether a message to `topic` goes to a subscriber of `filter`, which may be that of a shared subscription. Both must be
+    /// well-formed.
     package static func matches(filter: String, topic: String) -> Bool {
         filter.withContiguousUTF8 { filter in
             topic.withContiguousUTF8 { matches(filter: SharedFilter(filter)?.filter ?? filter, topic: $0) }
@@ -101,36 +104,6 @@ package enum MQTTTopic {
         }
         let isSystem = topic.utf8.first == system
         return filters.prefix(count).filter { !isSystem || $0.utf8.first == system }
-    }
-
-    private static func matches(filter: UnsafeRawBufferPointer, topic: UnsafeRawBufferPointer) -> Bool {
-        guard let first = filter.first else { return false }
-        // A filter that begins with a wildcard does not match the server's own topics (MQTT-4.7.2-1).
-        if topic.first == system && (first == singleLevel || first == multiLevel) { return false }
-        var (inFilter, inTopic) = (0, 0)
-        while inFilter <= filter.count {
-            let filterEnd = levelEnd(filter, from: inFilter)
-            let isWild = filterEnd - inFilter == 1
-            if isWild && filter[inFilter] == multiLevel { return true }
-            guard inTopic <= topic.count else { return false }
-            let topicEnd = levelEnd(topic, from: inTopic)
-            if !(isWild && filter[inFilter] == singleLevel) {
-                let expected = UnsafeRawBufferPointer(rebasing: filter[inFilter..<filterEnd])
-                guard expected.hasSameBytes(as: UnsafeRawBufferPointer(rebasing: topic[inTopic..<topicEnd])) else {
-                    return false
-                }
-            }
-            inFilter = filterEnd + 1
-            inTopic = topicEnd + 1
-        }
-        return inTopic > topic.count
-    }
-
-    /// The end of the level that begins at `start`: the next separator or the end of the bytes.
-    static func levelEnd(_ bytes: UnsafeRawBufferPointer, from start: Int) -> Int {
-        var end = start
-        while end < bytes.count && bytes[end] != separator { end += 1 }
-        return end
     }
 }
 
@@ -178,28 +151,4 @@ extension MQTTPublish {
     }
 }
 
-extension String {
-    /// Calls `body` with the text's UTF-8. Native strings are not copied, and all strings on Linux are native.
-    @inline(__always)
-    func withContiguousUTF8<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
-        if let result = utf8.withContiguousStorageIfAvailable({ body(UnsafeRawBufferPointer($0)) }) { return result }
-        return Array(utf8).withUnsafeBytes(body)
-    }
-}
-
-/// A filter as a key. It is compared by its bytes, because filters that Swift considers equal can differ on the wire.
-package struct MQTTFilterKey: Hashable {
-    /// The filter.
-    package let text: String
-
-    /// Creates the key of a filter.
-    package init(_ text: String) { self.text = text }
-
-    package static func == (left: MQTTFilterKey, right: MQTTFilterKey) -> Bool {
-        left.text.withContiguousUTF8 { left in right.text.withContiguousUTF8 { left.hasSameBytes(as: $0) } }
-    }
-
-    package func hash(into hasher: inout Hasher) {
-        text.withContiguousUTF8 { hasher.combine(bytes: $0) }
-    }
-}
+extension MQTTPublish: TopicMessage {}

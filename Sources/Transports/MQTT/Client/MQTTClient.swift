@@ -267,7 +267,9 @@ public final class MQTTClient: Sendable {
         await subscriber.value.routes.deliver(payload, routes(of: subscriber))
     }
 
-    private static func routes(of subscriber: RuntimeBound<MQTTSubscriber>) -> RuntimeBound<SubscriptionRouter> {
+    private static func routes(
+        of subscriber: RuntimeBound<MQTTSubscriber>
+    ) -> RuntimeBound<SubscriptionRouter<MQTTTopic>> {
         RuntimeBound(subscriber.value.routes, to: subscriber.runtime)
     }
 

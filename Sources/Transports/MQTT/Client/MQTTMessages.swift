@@ -8,7 +8,7 @@ import TransportAPI
 /// there was one.
 public struct MQTTMessages: AsyncSequence, Sendable {
     let client: MQTTClient
-    let elements: Subscription<SubscriptionRouter.Element>
+    let elements: Subscription<SubscriptionRouter<MQTTTopic>.Element>
 
     /// Makes an iterator. All iterators of one sequence share its place, so each message goes to one of them.
     public func makeAsyncIterator() -> Iterator {
@@ -18,7 +18,7 @@ public struct MQTTMessages: AsyncSequence, Sendable {
     /// Iterates over the messages.
     public struct Iterator: AsyncIteratorProtocol {
         let client: MQTTClient
-        var elements: Subscription<SubscriptionRouter.Element>.Iterator
+        var elements: Subscription<SubscriptionRouter<MQTTTopic>.Element>.Iterator
 
         /// Returns the next message, or `nil` at the end or when the task is cancelled.
         ///

@@ -19,13 +19,14 @@ final class MQTTSubscriber {
         let continuation: UnsafeContinuation<Answer, Never>
     }
 
-    let routes: SubscriptionRouter
+    let routes: SubscriptionRouter<MQTTTopic>
     let grants = MulticastBuffer<MQTTGrant>(limit: 1024, .dropOldest, keepsBacklog: false)
     private let runtime: any SupervisorRuntime
     /// Whether there is a next connection after this one.
     private let isSupervised: Bool
-    private var reconciler = SubscriptionReconciler()
-    private var waiting: [MQTTFilterKey: [Waiter]] = [:]
+    private typealias Reconciler = SubscriptionReconciler<MQTTSubscription>
+    private var reconciler = Reconciler()
+    private var waiting: [FilterKey: [Waiter]] = [:]
     private var driver: ConnectionDriver?
     /// The number of the packet that was written last.
     private var lastID: UInt64 = 0
@@ -35,9 +36,9 @@ final class MQTTSubscriber {
     /// Its messages that are not acknowledged.
     private var unconfirmed = UnprocessedMessages()
     /// The filters of the URL.
-    private var configured: Set<MQTTFilterKey> = []
+    private var configured: Set<FilterKey> = []
     /// The filters from which the client has unsubscribed only because an earlier process may have used them.
-    private var guessed: Set<MQTTFilterKey> = []
+    private var guessed: Set<FilterKey> = []
     /// Reports a message that was dropped, because the app had no listener for it.
     private let report: (DiscardedMessage) -> Void
     /// The most filters in ``guessed``.
@@ -52,7 +53,7 @@ final class MQTTSubscriber {
         on runtime: any SupervisorRuntime,
         report: @escaping (DiscardedMessage) -> Void
     ) {
-        routes = SubscriptionRouter(limit: limit, on: runtime)
+        routes = .init(limit: limit, on: runtime)
         self.isSupervised = isSupervised
         self.runtime = runtime
         self.report = report
@@ -72,7 +73,7 @@ final class MQTTSubscriber {
         driver.onSignal = { [self] in take($0) }
         driver.holdMessages(alsoLater: isSupervised)
         routes.wait = client.unclaimedWait
-        configured = Set(client.filters.map(MQTTFilterKey.init))
+        configured = Set(client.filters.map(FilterKey.init))
         if !isSupervised, driver.confirmsReceipt {
             driver.confirmByHand()
             confirming = driver
@@ -121,14 +122,14 @@ final class MQTTSubscriber {
             number = reconciler.drop(filter)
         }
         let waiter = Waiter(id: id, number: number, isSubscribing: qos != nil, isNew: isNew, continuation: continuation)
-        waiting[MQTTFilterKey(filter), default: []].append(waiter)
+        waiting[FilterKey(filter), default: []].append(waiter)
         if let ending { return settle(filter, .max, .failure(ending), .failure(ending)) }
         ask()
         if isSupervised, driver == nil, !waiter.isSubscribing { giveUp(filter) }
     }
 
     func cancel(_ id: UInt64, for filter: String) {
-        let key = MQTTFilterKey(filter)
+        let key = FilterKey(filter)
         guard let index = waiting[key]?.firstIndex(where: { $0.id == id }),
             let waiter = waiting[key]?.remove(at: index)
         else { return }
@@ -220,9 +221,9 @@ final class MQTTSubscriber {
         guard let topic = payload.topic, let driver, guessed.count < Self.maximumGuessed,
             driver.subscribingCore?.facts.hasSession == true
         else { return }
-        let filters = MQTTTopic.filters(matching: topic, atMost: SubscriptionReconciler.maximumFilters)
+        let filters = MQTTTopic.filters(matching: topic, atMost: Reconciler.maximumFilters)
             .filter { filter in
-                let key = MQTTFilterKey(filter)
+                let key = FilterKey(filter)
                 return !reconciler.wants(filter) && !configured.contains(key) && guessed.insert(key).inserted
             }
         guard !filters.isEmpty else { return }
@@ -275,7 +276,7 @@ final class MQTTSubscriber {
     /// Resumes the callers that wait for a request up to number `through`.
     private func settle(_ filter: String, _ through: UInt64, _ subscribed: Answer, _ unsubscribed: Answer? = nil) {
         routes.answered(filter)
-        let key = MQTTFilterKey(filter)
+        let key = FilterKey(filter)
         guard let waiters = waiting.removeValue(forKey: key) else { return }
         let later = waiters.filter { $0.number > through }
         if !later.isEmpty { waiting[key] = later }
@@ -283,6 +284,10 @@ final class MQTTSubscriber {
             waiter.continuation.resume(returning: waiter.isSubscribing ? subscribed : unsubscribed ?? .success(()))
         }
     }
+}
+
+extension MQTTSubscription: TopicSubscription {
+    typealias Grant = MQTTQoS
 }
 
 extension TransportError {

@@ -4,16 +4,9 @@ import Primitives
 /// the levels of its topic and the wildcards beside them, not with the number of filters.
 ///
 /// A node is identified by its index. An edge is found by hashing its parent and its level name, without creating a
-/// key. No node moves when another is added, so adding a filter takes no longer in a tree of a million nodes. Levels
-/// are compared as bytes, because the specification forbids normalization (MQTT 3.1.1, section 4.7.3). A subscriber is
-/// at most once on a node. The owner of the trie gives subscribers their numbers.
-struct TopicTrie: Sendable {
-    /// A subscriber on a node.
-    struct Subscriber: Sendable {
-        var session: Int32
-        var qos: MQTTQoS
-    }
-
+/// key. No node moves when another is added, so adding a filter takes no longer in a tree of a million nodes. The owner of
+/// the trie adds and removes subscribers, of which the trie knows nothing. One is at most once on a node.
+struct TopicTrie<Syntax: TopicSyntax, Subscriber: Sendable>: Sendable {
     /// The subscribers of a shared subscription. One of them gets each message.
     struct Group: Sendable {
         var name: [UInt8]
@@ -30,11 +23,11 @@ struct TopicTrie: Sendable {
         var name: [UInt8]
         var hash = 0
         var kind: Kind
-        /// The children `+` and `#`; -1 if there is none.
+        /// The children that are wildcards; -1 if there is none.
         var single: Int32 = -1
         var multi: Int32 = -1
         var childCount = 0
-        /// How many levels are `+`, down to this one.
+        /// How many levels are single-level wildcards, down to this one.
         var wildcards: UInt16 = 0
         var subscribers: [Subscriber] = []
         /// The groups of shared subscriptions to the filter that ends here.
@@ -42,7 +35,7 @@ struct TopicTrie: Sendable {
 
         var hasSubscribers: Bool { !subscribers.isEmpty || !groups.isEmpty }
 
-        /// Whether there is a child with a name, in addition to `+` and `#`.
+        /// Whether there is a child with a name, in addition to the wildcards.
         var hasNamedChildren: Bool { childCount > (single >= 0 ? 1 : 0) + (multi >= 0 ? 1 : 0) }
     }
 
@@ -83,22 +76,20 @@ struct TopicTrie: Sendable {
 
     /// How many nodes are in use, including the root.
     var nodeCount: Int { nodes.count - freeCount }
-    /// How many nodes are the third `+` of their filters or below it.
+    /// How many nodes are the third single-level wildcard of their filters or below it.
     private(set) var wildCount = 0
     /// How many bytes the names of all nodes have together.
     private(set) var nameBytes = 0
     /// The longest name that any node has had, in bytes. A longer level of a topic matches only wildcards.
     private(set) var longestName = 0
-    /// A node is wild if its path has at least this many `+`.
-    static let wildFrom = 3
 
     /// Finds the nodes whose filters match `topic`. Allocates nothing once the trie has matched a topic with as many
     /// nodes.
     ///
-    /// A level of the topic leads from a node to at most two others: its `+`, and the child with the level's name. So a
-    /// subscriber with many filters of `a` and `+` could make a topic `a/a/a/…` visit nearly all nodes. The limits of
-    /// subscriptions limit these visits. Nodes below at most two `+` that one topic can reach at depth d differ only in
-    /// the places of these `+`. There are 1 + d + d(d - 1)/2 of them, in total 6,017 over the 32 levels that a filter
+    /// A level of the topic leads from a node to at most two others: its single-level wildcard, written `+` here, and the child
+    /// with the level's name. So a subscriber with many filters of `a` and `+` could make a topic `a/a/a/…` visit nearly all
+    /// nodes. The limits of subscriptions limit these visits. Nodes below at most two `+` that one topic can reach at depth d
+    /// differ only in the places of these `+`. There are 1 + d + d(d - 1)/2 of them, in total 6,017 over the 32 levels that a filter
     /// has by default. All other nodes are wild, and the whole trie has at most 10,000 wild nodes by default. So one
     /// message visits at most 16,017 nodes, however many filters there are.
     ///
@@ -108,15 +99,14 @@ struct TopicTrie: Sendable {
         matched.removeAll(keepingCapacity: true)
         steps.removeAll(keepingCapacity: true)
         levels.removeAll(keepingCapacity: true)
-        // Only filters that begin with their literal name match the server's own topics (MQTT-4.7.2-1).
-        let isSystem = topic.first == MQTTTopic.system
+        let isHidden = Syntax.isHidden(topic)
         steps.append(Step(node: 0, depth: 0))
         while let step = steps.popLast() {
             let index = Int(step.node)
-            let takesWildcards = !(isSystem && index == 0)
-            // `#` matches its parent level too: sport/# matches sport (section 4.7.1.2).
-            if takesWildcards { found(nodes[index].multi) }
-            guard hasLevel(step.depth, topic) else {
+            let takesWildcards = !(isHidden && index == 0)
+            let hasLevel = hasLevel(step.depth, topic)
+            if takesWildcards, hasLevel || Syntax.multiLevelMatchesNone { found(nodes[index].multi) }
+            guard hasLevel else {
                 found(step.node)
                 continue
             }
@@ -135,7 +125,7 @@ struct TopicTrie: Sendable {
         if depth < levels.count { return true }
         let start = levels.last.map { $0.range.upperBound + 1 } ?? 0
         guard start <= topic.count else { return false }
-        let end = MQTTTopic.levelEnd(topic, from: start)
+        let end = Syntax.levelEnd(topic, from: start)
         examined &+= end - start
         levels.append(Level(range: start..<end))
         return true
@@ -169,7 +159,7 @@ struct TopicTrie: Sendable {
         var node: Int32 = 0
         var offset = 0
         while offset <= filter.count {
-            let end = MQTTTopic.levelEnd(filter, from: offset)
+            let end = Syntax.levelEnd(filter, from: offset)
             guard let next = next(node, UnsafeRawBufferPointer(rebasing: filter[offset..<end])) else { return nil }
             node = next
             offset = end + 1
@@ -183,7 +173,7 @@ struct TopicTrie: Sendable {
         var node: Int32 = 0
         var offset = 0
         while offset <= filter.count {
-            let end = MQTTTopic.levelEnd(filter, from: offset)
+            let end = Syntax.levelEnd(filter, from: offset)
             let name = UnsafeRawBufferPointer(rebasing: filter[offset..<end])
             node = next(node, name) ?? add(to: node, name)
             offset = end + 1
@@ -214,7 +204,7 @@ struct TopicTrie: Sendable {
             case .literal: removeEdge(to: node)
             }
             nodes[Int(parent)].childCount -= 1
-            if nodes[Int(node)].wildcards >= Self.wildFrom { wildCount -= 1 }
+            if nodes[Int(node)].wildcards >= FilterCost<Syntax>.wildFrom { wildCount -= 1 }
             nameBytes -= nodes[Int(node)].name.count
             nodes[Int(node)] = Node(parent: -1, next: firstFree, name: [], kind: .literal)
             firstFree = node
@@ -241,7 +231,7 @@ struct TopicTrie: Sendable {
         fresh.wildcards = nodes[Int(parent)].wildcards + (kind == .single ? 1 : 0)
         if kind == .literal { fresh.hash = Self.hash(parent, Self.hasher(name)) }
         longestName = max(longestName, fresh.name.count)
-        if fresh.wildcards >= Self.wildFrom { wildCount += 1 }
+        if fresh.wildcards >= FilterCost<Syntax>.wildFrom { wildCount += 1 }
         nameBytes += fresh.name.count
         let node = firstFree >= 0 ? firstFree : Int32(nodes.count)
         if firstFree >= 0 {
@@ -263,8 +253,8 @@ struct TopicTrie: Sendable {
     private static func kind(_ name: UnsafeRawBufferPointer) -> Kind {
         guard name.count == 1 else { return .literal }
         switch name[0] {
-        case MQTTTopic.singleLevel: return .single
-        case MQTTTopic.multiLevel: return .multi
+        case Syntax.singleLevel: return .single
+        case Syntax.multiLevel: return .multi
         default: return .literal
         }
     }
@@ -358,20 +348,23 @@ extension TopicTrie {
 }
 
 /// The cost of a well-formed filter in a trie.
-struct FilterCost {
+struct FilterCost<Syntax: TopicSyntax> {
+    /// A level is wild if it is at least this single-level wildcard of its filter, or comes after it.
+    static var wildFrom: Int { 3 }
+
     private(set) var levels = 1
-    /// How many of its levels are the third `+` or come after it.
+    /// How many of its levels are wild.
     private(set) var wildLevels = 0
 
     init(_ filter: UnsafeRawBufferPointer) {
         var wildcards = 0
         for byte in filter {
-            if byte == MQTTTopic.separator {
+            if byte == Syntax.separator {
                 levels += 1
-                if wildcards >= TopicTrie.wildFrom { wildLevels += 1 }
-            } else if byte == MQTTTopic.singleLevel {
+                if wildcards >= Self.wildFrom { wildLevels += 1 }
+            } else if byte == Syntax.singleLevel {
                 wildcards += 1
-                if wildcards == TopicTrie.wildFrom { wildLevels += 1 }
+                if wildcards == Self.wildFrom { wildLevels += 1 }
             }
         }
     }

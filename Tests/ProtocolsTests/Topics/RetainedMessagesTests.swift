@@ -5,18 +5,20 @@ import TransportAPI
 
 @Suite("Retained messages")
 struct RetainedMessagesTests {
+    private typealias Messages = RetainedMessages<MQTTTopic, MQTTPublish>
+
     private func message(_ topic: String, _ size: Int = 1) -> MQTTPublish {
         MQTTPublish(topic: topic, payload: [UInt8](repeating: 1, count: size))
     }
 
     /// The topics that a filter finds, and the number of steps.
-    private func found(_ filter: String, in messages: RetainedMessages) -> (topics: [String], steps: Int) {
-        var cursor = RetainedCursor(Array(filter.utf8))
+    private func found(_ filter: String, in messages: Messages) -> (topics: [String], steps: Int) {
+        var cursor = RetainedCursor<MQTTTopic>(Array(filter.utf8))
         var (topics, steps) = ([String](), 0)
         while true {
             steps += 1
             switch messages.step(&cursor) {
-            case .found(let entry): topics.append(entry.publish.topic)
+            case .found(let entry): topics.append(entry.message.topic)
             case .passed: continue
             case .over: return (topics, steps)
             }
@@ -37,7 +39,7 @@ struct RetainedMessagesTests {
             let text = parts.joined(separator: "/")
             return text.isEmpty ? "a" : text
         }
-        var messages = RetainedMessages()
+        var messages = Messages()
         var model: Set<String> = []
         for round in 0..<6000 {
             let topic = draw(wild: false)
@@ -58,12 +60,12 @@ struct RetainedMessagesTests {
 
     @Test("A paused search finds the remaining topics and the new ones ahead of it, and skips deleted ones")
     func changes() {
-        var messages = RetainedMessages()
+        var messages = Messages()
         for number in 100..<900 { #expect(messages.keep(message("t/\(number)")) == true) }
-        var cursor = RetainedCursor(Array("t/+".utf8))
+        var cursor = RetainedCursor<MQTTTopic>(Array("t/+".utf8))
         var seen: [String] = []
         while case .found(let entry) = messages.step(&cursor) {
-            seen.append(entry.publish.topic)
+            seen.append(entry.message.topic)
             guard seen.count == 400 else { continue }
             for gone in ["t/100", "t/499", "t/500", "t/700"] { #expect(messages.keep(message(gone, 0)) == true) }
             for new in ["t/1", "t/5000", "t/x", "t/x/y"] { #expect(messages.keep(message(new)) == true) }
@@ -75,7 +77,7 @@ struct RetainedMessagesTests {
 
     @Test("A search skips topics that cannot match")
     func skips() {
-        var messages = RetainedMessages()
+        var messages = Messages()
         for room in 0..<50 {
             for thing in 0..<100 { #expect(messages.keep(message("rooms/\(room)/things/\(thing)")) == true) }
         }
@@ -90,7 +92,7 @@ struct RetainedMessagesTests {
 
     @Test("Topics and bytes are limited, and a topic whose new message does not fit has none")
     func bounds() {
-        var messages = RetainedMessages(maximumCount: 2, maximumBytes: 20)
+        var messages = Messages(maximumCount: 2, maximumBytes: 20)
         #expect(messages.keep(message("a", 5)) && messages.keep(message("b", 5)))
         #expect(messages.keep(message("c", 1)) == false)
         #expect(messages.keep(message("b", 12)) && messages.bytes == 19)

@@ -1,4 +1,5 @@
 import Primitives
+import Protocols
 import SocketIO
 import TestSupport
 import Testing
@@ -12,7 +13,7 @@ struct SubscriptionRouterTests {
     func early() async throws {
         let loop = try EventLoop(name: "routes")
         let messages = await Task(executorPreference: loop) {
-            let routes = RuntimeBound(SubscriptionRouter(limit: 1, on: loop), to: loop)
+            let routes = RuntimeBound(SubscriptionRouter<MQTTTopic>(limit: 1, on: loop), to: loop)
             let messages = routes.value.listen("t")
             routes.value.ask("t")
             for number in 0..<20 as Range<UInt8> { await routes.value.deliver(Payload([number], topic: "t"), routes) }
@@ -29,7 +30,7 @@ struct SubscriptionRouterTests {
     func filledWhileFull() async throws {
         let loop = try EventLoop(name: "routes")
         try await Task(executorPreference: loop) { () async throws in
-            let routes = RuntimeBound(SubscriptionRouter(limit: 2, on: loop), to: loop)
+            let routes = RuntimeBound(SubscriptionRouter<MQTTTopic>(limit: 2, on: loop), to: loop)
             let first = routes.value.listen("a")
             for number in 0..<3 as Range<UInt8> { routes.value.hold(Payload([number], topic: "b"), .key(1)) }
             let delivering = Task(executorPreference: loop) {
@@ -45,6 +46,21 @@ struct SubscriptionRouterTests {
             for number in 0..<3 as Range<UInt8> { #expect(try await others.next()?.get().bytes == [number]) }
             for number in 1..<3 as Range<UInt8> { #expect(try await ones.next()?.get().bytes == [number]) }
             await delivering.value
+        }.value
+    }
+
+    @Test("Messages reach the filters of another syntax, and those that no filter matches wait for one")
+    func otherSyntax() async throws {
+        let loop = try EventLoop(name: "routes")
+        try await Task(executorPreference: loop) { () async throws in
+            let routes = RuntimeBound(SubscriptionRouter<Subjects>(limit: 4, on: loop), to: loop)
+            let rooms = routes.value.listen("rooms.*")
+            for topic in ["rooms.1", "rooms.1.x", "rooms/2", "rooms.2"] {
+                await routes.value.deliver(Payload(text: topic, topic: topic), routes)
+            }
+            var (ones, others) = (rooms.makeAsyncIterator(), routes.value.listen("rooms.1.>").makeAsyncIterator())
+            for topic in ["rooms.1", "rooms.2"] { #expect(try await ones.next()?.get().topic == topic) }
+            #expect(try await others.next()?.get().topic == "rooms.1.x")
         }.value
     }
 }

@@ -1,20 +1,28 @@
 import Protocols
 import TransportAPI
 
+/// A subscription as an app wants it: a filter, and what the protocol says beside it, such as the QoS of MQTT.
+protocol TopicSubscription: Hashable, Sendable {
+    /// The answer of a broker that accepts the subscription.
+    associatedtype Grant: Hashable, Sendable
+    /// The topic filter.
+    var filter: String { get }
+}
+
 /// Compares the subscriptions that an app wants with those in the session at each broker, and returns the packets for
-/// the difference. It only decides, and ``MQTTSubscriber`` sends the packets.
+/// the difference. It only decides, and its owner, such as ``MQTTSubscriber``, sends the packets.
 ///
 /// One packet is in flight at a time, with as many filters as fit. So a new connection requests a thousand filters in a
 /// few packets, and no faster than the broker answers.
-struct SubscriptionReconciler {
+struct SubscriptionReconciler<Item: TopicSubscription> {
     enum Packet: Hashable {
-        case subscribe([MQTTSubscription])
+        case subscribe([Item])
         case unsubscribe([String])
     }
 
     /// The result for one filter of a packet.
     struct Outcome: Hashable {
-        enum Verdict: Hashable { case granted(MQTTQoS), refused, unsubscribed }
+        enum Verdict: Hashable { case granted(Item.Grant), refused, unsubscribed }
 
         var filter: String
         var verdict: Verdict
@@ -25,7 +33,7 @@ struct SubscriptionReconciler {
     }
 
     private struct Request {
-        var qos: MQTTQoS
+        var item: Item
         var number: UInt64
     }
 
@@ -35,21 +43,21 @@ struct SubscriptionReconciler {
         var name: String
         /// The number of the session at the broker. `nil` for one that ends with its connection.
         var number: UInt64?
-        var filters: [MQTTFilterKey: UInt64] = [:]
+        var filters: [FilterKey: UInt64] = [:]
     }
 
     private struct InFlight {
-        var filters: [MQTTFilterKey]
+        var filters: [FilterKey]
         var isSubscribing: Bool
         var through: UInt64
     }
 
     /// The maximum number of filters in a packet.
-    static let maximumFilters = 64
+    static var maximumFilters: Int { 64 }
     /// The maximum number of bytes of filters in a packet, unless there is only one filter.
-    static let maximumBytes = 16 << 10
+    static var maximumBytes: Int { 16 << 10 }
 
-    private var wanted: [MQTTFilterKey: Request] = [:]
+    private var wanted: [FilterKey: Request] = [:]
     private var lastNumber: UInt64 = 0
     /// The sessions by the endpoints of a supervisor.
     private var sessions: [Endpoint?: Session] = [:]
@@ -58,20 +66,20 @@ struct SubscriptionReconciler {
     private var inFlight: InFlight?
     /// Filters after whose SUBSCRIBE the broker has closed a connection. Each is alone in its packet from then on, after
     /// all others, and has the number of connections in a row that the broker has closed while it was.
-    private var suspects: [MQTTFilterKey: Int] = [:]
+    private var suspects: [FilterKey: Int] = [:]
     /// How many connections in a row a broker closes before a filter is set aside.
-    private static let closesBeforeSetAside = 2
+    private static var closesBeforeSetAside: Int { 2 }
     /// The filters that may need a packet, in order.
-    private var todo: [MQTTFilterKey] = []
-    private var queued: Set<MQTTFilterKey> = []
+    private var todo: [FilterKey] = []
+    private var queued: Set<FilterKey> = []
 
     // MARK: The app
 
     /// Adds a filter, or requests it again. Returns the number of the request.
-    mutating func want(_ subscription: MQTTSubscription) -> UInt64 {
-        let key = MQTTFilterKey(subscription.filter)
+    mutating func want(_ item: Item) -> UInt64 {
+        let key = FilterKey(item.filter)
         lastNumber += 1
-        wanted[key] = Request(qos: subscription.qos, number: lastNumber)
+        wanted[key] = Request(item: item, number: lastNumber)
         enqueue(key)
         return lastNumber
     }
@@ -82,7 +90,7 @@ struct SubscriptionReconciler {
     ///   - filter: The filter.
     ///   - always: Whether to send UNSUBSCRIBE even if no subscription is known. An earlier process may have left one.
     mutating func drop(_ filter: String, always: Bool = true) -> UInt64 {
-        let key = MQTTFilterKey(filter)
+        let key = FilterKey(filter)
         lastNumber += 1
         wanted[key] = nil
         suspects[key] = nil
@@ -98,12 +106,12 @@ struct SubscriptionReconciler {
     /// Whether there may be another packet after the one in flight.
     var hasMore: Bool { !todo.isEmpty }
 
-    func wants(_ filter: String) -> Bool { wanted[MQTTFilterKey(filter)] != nil }
+    func wants(_ filter: String) -> Bool { wanted[FilterKey(filter)] != nil }
 
     /// Returns whether there is no later request for this filter.
-    func isNewest(_ number: UInt64, of filter: String) -> Bool { wanted[MQTTFilterKey(filter)]?.number == number }
+    func isNewest(_ number: UInt64, of filter: String) -> Bool { wanted[FilterKey(filter)]?.number == number }
 
-    private mutating func enqueue(_ key: MQTTFilterKey) {
+    private mutating func enqueue(_ key: FilterKey) {
         if current != nil, queued.insert(key).inserted { todo.append(key) }
     }
 
@@ -127,7 +135,7 @@ struct SubscriptionReconciler {
         let gone = session.filters.keys.filter { wanted[$0] == nil }
         let missing = wanted.filter { session.filters[$0.key] != $0.value.number }
         // The broker may close the connection after a suspect, so the others come first.
-        let suspicion = { [suspects] (key: MQTTFilterKey) in suspects[key] ?? -1 }
+        let suspicion = { [suspects] (key: FilterKey) in suspects[key] ?? -1 }
         let asked = missing.sorted {
             (suspicion($0.key), $0.value.number) < (suspicion($1.key), $1.value.number)
         }
@@ -168,7 +176,7 @@ struct SubscriptionReconciler {
     /// Returns the packet to write now, or `nil` if there is none or while an answer is missing.
     mutating func next() -> Packet? {
         guard current != nil, inFlight == nil else { return nil }
-        var (filters, bytes, taken, isSubscribing) = ([MQTTFilterKey](), 0, 0, false)
+        var (filters, bytes, taken, isSubscribing) = ([FilterKey](), 0, 0, false)
         for key in todo {
             if let asks = isToBeSubscribed(key) {
                 bytes += key.text.utf8.count
@@ -191,20 +199,20 @@ struct SubscriptionReconciler {
         for key in filters { current?.session.filters[key] = 0 }
         inFlight = InFlight(filters: filters, isSubscribing: isSubscribing, through: lastNumber)
         guard isSubscribing else { return .unsubscribe(filters.map(\.text)) }
-        return .subscribe(filters.map { MQTTSubscription($0.text, qos: wanted[$0]?.qos ?? .atMostOnce) })
+        return .subscribe(filters.compactMap { wanted[$0]?.item })
     }
 
     /// Returns whether to subscribe to a filter (`true`) or to unsubscribe from it (`false`), or `nil` if the broker
     /// has the wanted state.
-    private func isToBeSubscribed(_ key: MQTTFilterKey) -> Bool? {
+    private func isToBeSubscribed(_ key: FilterKey) -> Bool? {
         let held = current?.session.filters[key]
         guard let request = wanted[key] else { return held == nil ? nil : false }
         return held == request.number ? nil : true
     }
 
-    /// Handles the answer to the packet in flight. `granted` has the QoS of each filter, or `nil` if the broker refused
-    /// it. It is empty for UNSUBSCRIBE. A packet that could not be written counts as refused.
-    mutating func answered(_ granted: [MQTTQoS?], wasWritten: Bool = true) -> [Outcome] {
+    /// Handles the answer to the packet in flight. `granted` has what the broker grants for each filter, or `nil` if it
+    /// refused it. It is empty for UNSUBSCRIBE. A packet that could not be written counts as refused.
+    mutating func answered(_ granted: [Item.Grant?], wasWritten: Bool = true) -> [Outcome] {
         guard let packet = inFlight.take() else { return [] }
         var outcomes: [Outcome] = []
         for (index, key) in packet.filters.enumerated() {
@@ -214,8 +222,8 @@ struct SubscriptionReconciler {
             if !packet.isSubscribing {
                 if wasWritten { current?.session.filters[key] = nil }
                 outcome.isOver = request == nil
-            } else if index < granted.count, let qos = granted[index] {
-                outcome.verdict = .granted(qos)
+            } else if index < granted.count, let grant = granted[index] {
+                outcome.verdict = .granted(grant)
                 if let request, request.number <= packet.through { current?.session.filters[key] = request.number }
             } else {
                 outcome.verdict = .refused

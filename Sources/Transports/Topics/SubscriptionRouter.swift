@@ -4,7 +4,7 @@ import TransportAPI
 
 /// Passes each message to the listeners whose filters match. Lives on the loop of the connections that bring the
 /// messages.
-final class SubscriptionRouter {
+final class SubscriptionRouter<Syntax: TopicSyntax> {
     typealias Element = Result<Payload, TransportError>
 
     /// The listeners of one filter.
@@ -19,14 +19,14 @@ final class SubscriptionRouter {
     }
 
     /// The number of messages of a filter that may arrive before the answer to its SUBSCRIBE.
-    private static let early = 4096
+    private static var early: Int { 4096 }
 
     /// The most bytes of messages that wait for a filter over a single connection. One message may exceed it.
-    private static let maximumWaitingBytes = 4 << 20
+    private static var maximumWaitingBytes: Int { 4 << 20 }
 
     private let runtime: any SupervisorRuntime
     private let limit: Int
-    private var routes: [MQTTFilterKey: Route] = [:]
+    private var routes: [FilterKey: Route] = [:]
     private var room: UnsafeContinuation<Void, Never>?
     /// The messages that wait for a filter.
     private var waiting = UnclaimedMessages()
@@ -55,7 +55,7 @@ final class SubscriptionRouter {
 
     // MARK: Filters
 
-    func has(_ filter: String) -> Bool { routes[MQTTFilterKey(filter)] != nil }
+    func has(_ filter: String) -> Bool { routes[FilterKey(filter)] != nil }
 
     /// Adds a listener of a filter, which first gets the messages that wait for the filter.
     func listen(_ filter: String) -> Subscription<Element> {
@@ -69,22 +69,22 @@ final class SubscriptionRouter {
     func call(_ filter: String, _ callback: @escaping @Sendable (Payload) -> Void) {
         var route = route(filter)
         route.callbacks.append(callback)
-        routes[MQTTFilterKey(filter)] = route
+        routes[FilterKey(filter)] = route
         claim(filter, callback)
     }
 
     /// Starts the first subscription to a filter. ``answered(_:)`` ends it.
     func ask(_ filter: String) {
-        routes[MQTTFilterKey(filter)]?.credit = Self.early
+        routes[FilterKey(filter)]?.credit = Self.early
         makeRoom()
     }
 
     func answered(_ filter: String) {
-        routes[MQTTFilterKey(filter)]?.credit = 0
+        routes[FilterKey(filter)]?.credit = 0
     }
 
     private func route(_ filter: String) -> Route {
-        let key = MQTTFilterKey(filter)
+        let key = FilterKey(filter)
         if let route = routes[key] { return route }
         let broadcast = MulticastBuffer<Element>(limit: limit, .pause, keepsBacklog: false)
         // Messages that have waited for this filter may fill it while another one is full.
@@ -96,7 +96,7 @@ final class SubscriptionRouter {
 
     /// Ends the listeners of a filter after their buffered messages, with `error` if there is one.
     func remove(_ filter: String, _ error: TransportError? = nil) {
-        if let route = routes.removeValue(forKey: MQTTFilterKey(filter)) { Self.finish(route, error) }
+        if let route = routes.removeValue(forKey: FilterKey(filter)) { Self.finish(route, error) }
         makeRoom()
     }
 
@@ -123,9 +123,9 @@ final class SubscriptionRouter {
         await withUnsafeContinuation { confined.value.room = $0 }
     }
 
-    private func matching(_ payload: Payload) -> [MQTTFilterKey] {
+    private func matching(_ payload: Payload) -> [FilterKey] {
         let topic = payload.topic ?? ""
-        return routes.keys.filter { MQTTTopic.matches(filter: $0.text, topic: topic) }
+        return routes.keys.filter { Syntax.matches(filter: $0.text, topic: topic) }
     }
 
     // MARK: Messages that match no filter
@@ -181,7 +181,7 @@ final class SubscriptionRouter {
     /// the next connection shows whether it comes again.
     private func claim(_ filter: String, _ listener: (Payload) -> Void) {
         let claimed = waiting.take { message in
-            MQTTTopic.matches(filter: filter, topic: message.payload.topic ?? "") && !message.mayComeAgain
+            Syntax.matches(filter: filter, topic: message.payload.topic ?? "") && !message.mayComeAgain
         }
         for message in claimed {
             listener(message.payload)

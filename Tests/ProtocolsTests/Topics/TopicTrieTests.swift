@@ -4,11 +4,13 @@ import TransportAPI
 @testable import Protocols
 
 /// The cost of a message in a trie that was made to be expensive.
-@Suite("MQTT topic trie")
+@Suite("Topic trie")
 struct TopicTrieTests {
+    private typealias Trie = TopicTrie<MQTTTopic, BrokerCore.Subscriber>
+
     /// A trie in which the topic `a/a/…`, of 11 levels, leads to 2,048 nodes at the same depth, each with a child `x…`.
-    private func wide(_ name: String) -> TopicTrie {
-        var trie = TopicTrie()
+    private func wide(_ name: String) -> Trie {
+        var trie = Trie()
         for bits in 0..<2048 {
             let levels = (0..<11).map { bits >> $0 & 1 == 0 ? "a" : "+" } + [name]
             let node = levels.joined(separator: "/").withContiguousUTF8 { trie.insert($0) }
@@ -17,7 +19,7 @@ struct TopicTrieTests {
         return trie
     }
 
-    private func match(_ trie: inout TopicTrie, _ topic: String) -> (found: Int, examined: Int) {
+    private func match(_ trie: inout Trie, _ topic: String) -> (found: Int, examined: Int) {
         let before = trie.examined
         topic.withContiguousUTF8 { trie.match($0) }
         return (trie.matched.count, trie.examined - before)
@@ -49,7 +51,7 @@ struct TopicTrieTests {
 
     @Test("Empty levels, and topics that end above or below all filters, match correctly")
     func edges() {
-        var trie = TopicTrie()
+        var trie = Trie()
         for filter in ["a//b", "a/+/b", "/", "+/+", "a/#"] {
             let node = filter.withContiguousUTF8 { trie.insert($0) }
             trie.nodes[Int(node)].subscribers.append(.init(session: 1, qos: .atMostOnce))
@@ -61,7 +63,7 @@ struct TopicTrieTests {
 
     @Test("A trie whose filters are removed loses their nodes and edges")
     func pruning() {
-        var trie = TopicTrie()
+        var trie = Trie()
         let filters = (0..<500).map { "root/\($0 % 20)/+/\($0)/#" }
         for filter in filters { _ = filter.withContiguousUTF8 { trie.insert($0) } }
         #expect(trie.nodeCount > 1000)
@@ -76,7 +78,7 @@ struct TopicTrieTests {
 
     @Test("Filters are found while others are added and removed, and reuse the nodes of removed ones")
     func reuse() {
-        var trie = TopicTrie()
+        var trie = Trie()
         var generator = RandomSource.seeded(11)
         var present: Set<Int> = []
         for _ in 0..<20_000 {

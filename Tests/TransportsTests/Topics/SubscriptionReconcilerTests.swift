@@ -7,6 +7,8 @@ import TransportAPI
 /// Tests the packets of a client's subscriptions. A broker of the test answers them.
 @Suite("Subscriptions of a client")
 struct SubscriptionReconcilerTests {
+    fileprivate typealias Reconciler = SubscriptionReconciler<MQTTSubscription>
+
     /// The subscriptions of a broker.
     private struct Broker {
         var filters: [String: MQTTQoS] = [:]
@@ -15,7 +17,7 @@ struct SubscriptionReconcilerTests {
         var requested = 0
 
         /// Handles a packet and returns the answer.
-        mutating func take(_ packet: SubscriptionReconciler.Packet) -> [MQTTQoS?] {
+        mutating func take(_ packet: Reconciler.Packet) -> [MQTTQoS?] {
             switch packet {
             case .subscribe(let subscriptions):
                 requested += subscriptions.count
@@ -31,14 +33,14 @@ struct SubscriptionReconcilerTests {
         }
 
         /// Answers until no request is left.
-        mutating func serve(_ reconciler: inout SubscriptionReconciler) {
+        mutating func serve(_ reconciler: inout Reconciler) {
             while let packet = reconciler.next() { _ = reconciler.answered(take(packet)) }
         }
     }
 
     @Test("A client subscribes to everything in a new session, and only to the changes in a present one")
     func reconnecting() throws {
-        var (reconciler, broker) = (SubscriptionReconciler(), Broker())
+        var (reconciler, broker) = (Reconciler(), Broker())
         reconciler.want("a")
         reconciler.want("b")
         #expect(reconciler.next() == nil)
@@ -71,7 +73,7 @@ struct SubscriptionReconcilerTests {
 
     @Test("Each broker has its own list of subscriptions")
     func brokers() throws {
-        var (reconciler, here, there) = (SubscriptionReconciler(), Broker(), Broker())
+        var (reconciler, here, there) = (Reconciler(), Broker(), Broker())
         let endpoints = (try Endpoint("mqtt://here"), try Endpoint("mqtt://there"))
         reconciler.want("a")
         reconciler.linked(to: endpoints.0, as: "ann", session: 1)
@@ -89,7 +91,7 @@ struct SubscriptionReconcilerTests {
         "A request whose answer was lost is sent again, also a request to unsubscribe"
     )
     func lost() {
-        var (reconciler, broker) = (SubscriptionReconciler(), Broker())
+        var (reconciler, broker) = (Reconciler(), Broker())
         reconciler.linked(to: nil, as: "ann", session: 1)
         reconciler.want("a")
         #expect(reconciler.next() == .subscribe([MQTTSubscription("a", qos: .atLeastOnce)]))
@@ -108,7 +110,7 @@ struct SubscriptionReconcilerTests {
 
     @Test("A refused filter is dropped unless it was requested again in between")
     func refused() {
-        var reconciler = SubscriptionReconciler()
+        var reconciler = Reconciler()
         reconciler.linked(to: nil, as: "ann", session: 1)
         reconciler.want("a")
         reconciler.want("b")
@@ -124,8 +126,8 @@ struct SubscriptionReconcilerTests {
 
     @Test("Packets carry the filters in order, as many as fit, and each packet waits for the answer to the last one")
     func packets() {
-        var reconciler = SubscriptionReconciler()
-        let long = String(repeating: "x", count: SubscriptionReconciler.maximumBytes)
+        var reconciler = Reconciler()
+        let long = String(repeating: "x", count: Reconciler.maximumBytes)
         let filters = (0..<100).map { "t/\($0)" } + [long, "t"]
         for filter in filters { reconciler.want(filter) }
         reconciler.linked(to: nil, as: "ann", session: 1)
@@ -141,10 +143,10 @@ struct SubscriptionReconcilerTests {
 
     @Test("A filter is set aside if the broker closes two connections in a row after it, alone, and before its answer")
     func closing() {
-        var (reconciler, broker) = (SubscriptionReconciler(), Broker())
+        var (reconciler, broker) = (Reconciler(), Broker())
         for filter in ["a", "forbidden", "b"] { reconciler.want(filter) }
         /// Answers until the forbidden filter is requested, and then closes.
-        func connection(byPeer: Bool = true) -> [SubscriptionReconciler.Outcome] {
+        func connection(byPeer: Bool = true) -> [Reconciler.Outcome] {
             reconciler.linked(to: nil, as: "ann", session: nil)
             broker.filters = [:]
             while let packet = reconciler.next() {
@@ -180,8 +182,8 @@ struct SubscriptionReconcilerTests {
     )
     func randomised(seed: UInt64) {
         var random = RandomSource.seeded(seed)
-        var (reconciler, broker, wanted) = (SubscriptionReconciler(), Broker(), [String: MQTTQoS]())
-        var inFlight: SubscriptionReconciler.Packet?
+        var (reconciler, broker, wanted) = (Reconciler(), Broker(), [String: MQTTQoS]())
+        var inFlight: Reconciler.Packet?
         var number: UInt64 = 1
         let filters = ["a", "b", "c", "d"]
         broker.refused = ["d"]
@@ -241,7 +243,31 @@ struct SubscriptionReconcilerTests {
     }
 }
 
-extension SubscriptionReconciler {
+extension SubscriptionReconcilerTests {
+    /// A subscription of STOMP, which a broker confirms without a QoS.
+    private struct Destination: TopicSubscription {
+        enum Grant { case subscribed }
+
+        var filter: String
+        var acknowledges = false
+    }
+
+    @Test("The subscriptions of another protocol are requested with what belongs to them")
+    func otherProtocol() {
+        var reconciler = SubscriptionReconciler<Destination>()
+        let (first, second) = (Destination(filter: "/queue/a"), Destination(filter: "/queue/b", acknowledges: true))
+        _ = reconciler.want(first)
+        _ = reconciler.want(second)
+        reconciler.linked(to: nil, as: "ann", session: nil)
+        #expect(reconciler.next() == .subscribe([first, second]))
+        #expect(reconciler.answered([.subscribed, nil]).map(\.verdict) == [.granted(.subscribed), .refused])
+        // A session that ends with its connection has no subscriptions on the next one.
+        reconciler.linked(to: nil, as: "ann", session: nil)
+        #expect(reconciler.next() == .subscribe([first]))
+    }
+}
+
+extension SubscriptionReconciler<MQTTSubscription> {
     fileprivate mutating func want(_ filter: String, _ qos: MQTTQoS = .atLeastOnce) {
         _ = want(MQTTSubscription(filter, qos: qos))
     }
