@@ -200,9 +200,9 @@ final class SubscriptionRouter<Syntax: TopicSyntax> {
 
     /// A broker has accepted a connection. Messages that it does not send again are passed to the filters that have been
     /// made since.
-    func linked(to broker: Endpoint?, isPresent: Bool) {
+    func linked(to source: UnclaimedMessages.Source, isPresent: Bool) {
         cancelTimer()
-        waiting.linked(to: broker, isPresent: isPresent)
+        waiting.linked(to: source, isPresent: isPresent)
         for (key, route) in routes {
             claim(key.text) { payload in
                 for callback in route.callbacks { callback(payload) }

@@ -8,11 +8,19 @@ struct UnclaimedMessages {
     enum Acknowledgement {
         /// It was, or need not be.
         case made
-        /// By its receipt, over a supervisor. If the connection ends before, `broker` sends the message again to the
+        /// By its receipt, over a supervisor. If the connection ends before, the broker sends the message again to the
         /// continued session.
-        case receipt(ReceivedMessage, from: Endpoint?)
+        case receipt(ReceivedMessage, from: Source)
         /// Under this key, over a single connection.
         case key(UInt64)
+    }
+
+    /// Where a message came from.
+    struct Source {
+        /// The endpoint of the broker.
+        var broker: Endpoint?
+        /// The session there; `nil` for one that ends with its connection.
+        var session: BrokerSession?
     }
 
     struct Message {
@@ -50,17 +58,23 @@ struct UnclaimedMessages {
         return taken
     }
 
-    /// A broker has accepted a connection, after the one before has ended. If it has continued the session, it sends the
-    /// messages again that were not acknowledged, so they are dropped here. If it has lost the session, these are the
-    /// only copies, and need no acknowledgement.
-    mutating func linked(to broker: Endpoint?, isPresent: Bool) {
+    /// A broker has accepted a connection, after the one before has ended. If it has continued the session of a message that was
+    /// not acknowledged, it sends the message again, so it is dropped here. If it has lost that session, this is the only
+    /// copy, and needs no acknowledgement. An attempt that failed after its CONNACK may have begun the session that is
+    /// continued now. If only an unanswered attempt can have done so, the message is dropped here, because it must not arrive
+    /// twice at QoS 2.
+    mutating func linked(to source: Source, isPresent: Bool) {
         let late = take { message in
-            guard case .receipt(_, broker) = message.acknowledgement else { return false }
-            return message.mayComeAgain
+            guard case .receipt(_, let former) = message.acknowledgement else { return false }
+            return message.mayComeAgain && former.broker == source.broker
         }
-        guard !isPresent else { return }
-        messages.insert(contentsOf: late.map { Message(payload: $0.payload, acknowledgement: .made) }, at: 0)
-        for message in messages.prefix(late.count) { count(message, 1) }
+        let only = late.filter { message in
+            guard isPresent, case .receipt(_, let former) = message.acknowledgement else { return true }
+            guard let session = source.session, let earlier = former.session else { return false }
+            return session.isSurelyNew(after: earlier)
+        }
+        messages.insert(contentsOf: only.map { Message(payload: $0.payload, acknowledgement: .made) }, at: 0)
+        for message in messages.prefix(only.count) { count(message, 1) }
     }
 
     private mutating func count(_ message: Message, _ change: Int) {

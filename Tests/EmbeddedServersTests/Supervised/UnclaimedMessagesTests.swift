@@ -161,6 +161,59 @@ struct UnclaimedMessagesTests {
         await server.stop()
     }
 
+    /// The broker restarts without its sessions. An attempt that fails after CONNACK begins a new one, which the next attempt
+    /// continues.
+    @Test(
+        "Messages that wait for a filter stay if the broker has lost them, also after an attempt that failed",
+        arguments: 1...2
+    )
+    func lostByBroker(qos: Int) async throws {
+        let quality = try #require(Payload.QoS(rawValue: UInt8(qos)))
+        let first = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        let rig = try await Rig("mqtt://127.0.0.1:\(try #require(first.endpoint.port))/")
+        try await rig.subscribe("a", qos: quality)
+        for number in 0..<3 { await rig.publish("\(number)", to: "a", qos: quality) }
+        let recorder = Recorder()
+        let attempts = Locked(0)
+        let file = """
+            {
+              "endpoints": ["\(rig.base)?\(Self.kept)"],
+              "backoff": {"policy": "exponential", "initial": "20ms", "maximum": "200ms", "jitter": "equal"}
+            }
+            """
+        let supervisor = try Supervisor(TransportConfiguration(json: file.utf8)) {
+            $0.observer = recorder
+            $0.greeting = { _, _ in
+                let number = attempts.withLock {
+                    $0 += 1
+                    return $0
+                }
+                if number == 2 { throw TransportError(.serverUnavailable, .handshake, "not now") }
+            }
+        }
+        var states = supervisor.states.makeAsyncIterator()
+        let client = MQTTClient(supervisor)
+        supervisor.connect()
+        while let state = await states.next(), !state.isOpen {}
+        await recorder.waitForMessages(3)
+        await first.stop()
+        let second = try await EmbeddedServer.start("\(rig.base)")
+        while let state = await states.next(), !state.isOpen {}
+        #expect(attempts.withLock { $0 } == 3)
+        let messages = try await client.subscribe("a", qos: quality)
+        let publisher = try await TransportRegistry.standard.connect("\(rig.base)?qos=1")
+        #expect(await publisher.send(Payload(Array("end".utf8), topic: "a")).isSuccess)
+        var seen: [String?] = []
+        for try await message in messages {
+            seen.append(text(message))
+            if seen.last == "end" { break }
+        }
+        #expect(seen == ["0", "1", "2", "end"])
+        await client.close()
+        await publisher.close()
+        await second.stop()
+    }
+
     @Test(
         "A filter that the app has forgotten holds up another one until the wait is over, and is unsubscribed",
         .enabled(if: Peers.mosquitto != nil),

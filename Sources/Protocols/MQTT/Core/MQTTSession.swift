@@ -50,9 +50,10 @@ package final class MQTTSession: @unchecked Sendable {
     private var turn: UInt64 = 0
     /// Whether a CONNECT is not answered yet.
     private var isAsked = false
-    /// At a client: a number for the session at the broker. It changes whenever the broker has begun a new one, or may
-    /// have. Filters that were granted under another number may not be there any more. `nil` before the first CONNACK.
-    private(set) var brokerSession: UInt64?
+    /// A number for the last session that the broker has begun in an answer.
+    private var beginning: UInt64 = 0
+    /// At a client: the session at the broker. `nil` before the first CONNACK.
+    private(set) var brokerSession: BrokerSession?
 
     /// Creates an empty session.
     package init(id: UInt64 = 0, isClean: Bool = false, name: [UInt8] = [], outbox: MQTTOutbox = MQTTOutbox()) {
@@ -71,7 +72,10 @@ package final class MQTTSession: @unchecked Sendable {
 
     /// At a client: records that CONNACK has come.
     func answered(isPresent: Bool, using random: inout RandomSource) {
-        if !isPresent || brokerSession == nil { brokerSession = random.next() }
+        if !isPresent { beginning = random.next() }
+        if !isPresent || brokerSession == nil {
+            brokerSession = BrokerSession(number: random.next(), beginning: beginning)
+        }
     }
 
     /// Hands the session to a connection. The number returned is that connection's right to use it, until the next

@@ -26,9 +26,8 @@ package struct MQTTClientFacts: Sendable, Hashable {
     package var name = ""
     /// Whether the broker has continued the session.
     package var hasSession = false
-    /// The number of the session at the broker (``MQTTSession/brokerSession``). `nil` for one that ends with the
-    /// connection.
-    package var brokerSession: UInt64?
+    /// The session at the broker. `nil` for one that ends with the connection.
+    package var brokerSession: BrokerSession?
     /// The configured filters, to which the connection itself subscribes.
     package var filters: [String] = []
     /// How long messages wait for a filter that matches them; see ``MQTTConfiguration/unclaimedWait``.

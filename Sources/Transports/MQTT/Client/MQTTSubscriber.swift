@@ -28,6 +28,8 @@ final class MQTTSubscriber {
     private var reconciler = Reconciler()
     private var waiting: [FilterKey: [Waiter]] = [:]
     private var driver: ConnectionDriver?
+    /// Where the messages of its connection come from.
+    private var source = UnclaimedMessages.Source()
     /// The number of the packet that was written last.
     private var lastID: UInt64 = 0
     private var ending: TransportError?
@@ -78,8 +80,9 @@ final class MQTTSubscriber {
             driver.confirmByHand()
             confirming = driver
         }
-        routes.linked(to: broker, isPresent: client.hasSession)
-        reconciler.linked(to: broker, as: client.name, session: client.brokerSession)
+        source = UnclaimedMessages.Source(broker: broker, session: client.brokerSession)
+        routes.linked(to: source, isPresent: client.hasSession)
+        reconciler.linked(to: broker, as: client.name, session: client.brokerSession?.number)
         let confined = RuntimeBound(self, to: runtime)
         Task(executorPreference: runtime.taskExecutor) {
             _ = await connection.closed()
@@ -185,7 +188,7 @@ final class MQTTSubscriber {
         let payload = message.payload
         guard !appGetsAll, !routes.isClaimed(payload), let driver, driver.confirmsReceipt, payload.qos != .atMostOnce
         else { return true }
-        routes.hold(payload, .receipt(message, from: reconciler.broker))
+        routes.hold(payload, .receipt(message, from: source))
         return false
     }
 
