@@ -5,7 +5,8 @@ import TransportAPI
 
 /// An event of a core that can be compared.
 enum SeenEvent: Equatable {
-    case opened, pong
+    case opened
+    case pong(UInt64)
     case message(Payload)
     case acknowledged(UInt64)
     case written(UInt64)
@@ -139,7 +140,7 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
         case .message(let payload):
             events.append(.message(payload))
             messageCount += 1
-        case .pong: events.append(.pong)
+        case .pong(let number): events.append(.pong(number))
         case .acknowledged(let id): events.append(.acknowledged(id))
         case .written(let id): events.append(.written(id))
         case .refused(let id, let error): events.append(.refused(id, error))
@@ -165,7 +166,8 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
                 guard id != .max else { continue }
                 try ensure(1...lastID ~= id, "an answer to message \(id), which was never sent")
                 try ensure(answered.insert(id).inserted, "message \(id) is answered twice")
-            case .message, .pong, .signal, .discarded: try ensure(events.first == .opened, "an event before opened")
+            case .pong(let number): try ensure(number > 0, "the answer to a ping without a number")
+            case .message, .signal, .discarded: try ensure(events.first == .opened, "an event before opened")
             }
         }
         checked = events.count

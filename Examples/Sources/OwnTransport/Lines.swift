@@ -96,7 +96,7 @@ struct LinesCore: ProtocolCore {
         return .written
     }
 
-    mutating func ping(_ context: inout CoreContext) throws(TransportError) {
+    mutating func ping(_ context: inout CoreContext) throws(TransportError) -> UInt64 {
         throw TransportError(.unsupported, .open, "lines have no ping")
     }
 

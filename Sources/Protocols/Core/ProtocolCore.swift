@@ -128,11 +128,13 @@ public protocol ProtocolCore: Sendable {
     /// - Parameter context: takes the output.
     mutating func confirmReceipt(_ context: inout CoreContext)
 
-    /// Writes a ping, which ``CoreEvent/pong`` answers.
+    /// Writes a ping, which ``CoreEvent/pong(_:)`` answers.
     ///
     /// - Parameter context: takes the output.
+    /// - Returns: the number of the ping, which is greater than those of all earlier pings.
     /// - Throws: `.unsupported` if the protocol has no ping.
-    mutating func ping(_ context: inout CoreContext) throws(TransportError)
+    @discardableResult
+    mutating func ping(_ context: inout CoreContext) throws(TransportError) -> UInt64
 
     /// Begins the close handshake. ``CoreEvent/closed(_:)`` follows at once if the protocol has none.
     ///
@@ -272,8 +274,9 @@ public enum CoreEvent: Sendable {
     case opened
     /// A message has arrived.
     case message(Payload)
-    /// The peer has answered the oldest ping that was not answered yet.
-    case pong
+    /// The peer has answered the ping with this number, and with it all earlier ones. It may have answered them before,
+    /// and the core may have sent the ping by itself.
+    case pong(UInt64)
     /// The peer has acknowledged the message with this id.
     case acknowledged(UInt64)
     /// The peer has accepted the connection over which the message with this id was sent, and acknowledges no message of

@@ -65,11 +65,10 @@ extension FramedTCPCore {
             if phase == .open { write(.pong(token), &context) }
             return nil
         case .pong(let token):
-            guard token == pongsReceived &+ 1, token <= pingsSent else {
+            guard token > 0, token <= lastPing else {
                 throw violation("a pong without a ping", &context)
             }
-            pongsReceived = token
-            return .pong
+            return .pong(token)
         case .close(let theirs):
             if phase == .open {
                 reason = theirs

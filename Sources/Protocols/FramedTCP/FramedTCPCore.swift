@@ -40,8 +40,8 @@ package struct FramedTCPCore: NamedCore {
     private var hasPartOfLength = false
     /// Whether a frame or a message has begun to arrive. Before that, a mistake can be of another protocol.
     var hasReceived = false
-    var pingsSent: UInt64 = 0
-    var pongsReceived: UInt64 = 0
+    /// The token of the last ping. Tokens count up from 1.
+    var lastPing: UInt64 = 0
     /// When to stop waiting for the peer's close frame.
     package private(set) var deadline: Instant?
 
@@ -169,11 +169,13 @@ package struct FramedTCPCore: NamedCore {
     ///
     /// - Throws: `.unsupported` in plain framing, and the errors of a connection that is not open, as
     ///   ``send(_:id:_:)`` does.
-    package mutating func ping(_ context: inout CoreContext) throws(TransportError) {
+    @discardableResult
+    package mutating func ping(_ context: inout CoreContext) throws(TransportError) -> UInt64 {
         guard isFramed else { throw TransportError(.unsupported, .open, "plain framing has no ping") }
         guard phase == .open else { throw notOpen }
-        pingsSent &+= 1
-        write(.ping(pingsSent), &context)
+        lastPing &+= 1
+        write(.ping(lastPing), &context)
+        return lastPing
     }
 
     /// Writes a close frame and waits for the peer's. In plain framing, the connection ends at once.

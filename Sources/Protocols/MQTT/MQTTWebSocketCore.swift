@@ -177,7 +177,8 @@ package struct MQTTWebSocketCore<Inner: MQTTCore>: CookieCore, NamedCore, Explai
         inside(&context) { $0.sendEncoded(bytes, &$1) }
     }
 
-    package mutating func ping(_ context: inout CoreContext) throws(TransportError) {
+    @discardableResult
+    package mutating func ping(_ context: inout CoreContext) throws(TransportError) -> UInt64 {
         try inside(&context) { (core, context) throws(TransportError) in try core.ping(&context) }
     }
 

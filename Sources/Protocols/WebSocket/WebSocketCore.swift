@@ -348,7 +348,6 @@ extension WebSocketCore {
         _ context: inout CoreContext
     ) throws(TransportError) -> CoreEvent? {
         if liveness.pongDue != nil { writeDelayedPong(&context) }
-        if liveness.takeAnswer() { return .pong }
         let incoming: FrameReader.Incoming?
         do throws(TransportError) {
             incoming = try reader.next(&input)
@@ -366,10 +365,12 @@ extension WebSocketCore {
             case .ping:
                 context.counters.controlWork &+= 1
                 answerPing(payload, &context)
-            case .pong: if !liveness.noteAnswer(payload) { context.counters.controlWork &+= 1 }
+            case .pong:
+                if let number = liveness.ping(answeredBy: payload) { return .pong(number) }
+                context.counters.controlWork &+= 1
             default: return try readClose(payload, &input, &context)
             }
-            return liveness.takeAnswer() ? .pong : .progress
+            return .progress
         }
     }
 
@@ -481,9 +482,11 @@ extension WebSocketCore {
     }
 
     /// Writes a ping. Its payload is its number, which distinguishes its pong from others.
-    package mutating func ping(_ context: inout CoreContext) throws(TransportError) {
+    @discardableResult
+    package mutating func ping(_ context: inout CoreContext) throws(TransportError) -> UInt64 {
         guard phase == .open else { throw notOpen }
         writeControl(.ping, liveness.nextPing(), &context)
+        return liveness.lastPing
     }
 
     /// Begins the closing handshake (section 7.1.2). Messages that arrive afterwards are dropped.

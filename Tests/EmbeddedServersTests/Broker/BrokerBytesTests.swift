@@ -38,7 +38,7 @@ private struct BytesCore: ProtocolCore {
         return .written
     }
 
-    mutating func ping(_ context: inout CoreContext) throws(TransportError) {}
+    mutating func ping(_ context: inout CoreContext) throws(TransportError) -> UInt64 { 0 }
     mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {}
     mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {}
 }

@@ -109,7 +109,8 @@ package struct CoreHarness<Core: ProtocolCore>: ~Copyable {
     }
 
     /// The number of pings that were answered.
-    package var pongs: Int { events.count { if case .pong = $0 { true } else { false } } }
+    /// The numbers of the pings that were answered.
+    package var pongs: [UInt64] { events.compactMap { if case .pong(let number) = $0 { number } else { nil } } }
 
     package var isOpen: Bool {
         events.contains { if case .opened = $0 { true } else { false } }

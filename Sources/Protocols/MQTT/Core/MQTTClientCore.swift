@@ -412,24 +412,23 @@ extension MQTTClientCore {
         TransportError(.acknowledgementTimeout, .open, "a packet was not acknowledged in time")
     }
 
-    package mutating func ping(_ context: inout CoreContext) throws(TransportError) {
+    @discardableResult
+    package mutating func ping(_ context: inout CoreContext) throws(TransportError) -> UInt64 {
         try checkOpen()
-        pings.userPings()
         flow.write(.pingreq, &context)
+        return pings.next()
     }
 
     private mutating func receivePong() throws(TransportError) -> CoreEvent? {
-        switch pings.answered() {
-        case .user: return .pong
-        case .keepAlive: return nil
-        case .check(let since):
+        guard let answer = pings.answered() else { throw violation("PINGRESP answers no PINGREQ (MQTT-3.12.4-1)") }
+        if let since = answer.packetSentAt {
             flow.inFlight.clearDeadline()
-            guard let oldest = flow.inFlight.oldest else { return nil }
-            guard oldest > since else { throw Self.unacknowledged }
-            flow.inFlight.expect(since: oldest)
-            return nil
-        case .unexpected: throw violation("PINGRESP answers no PINGREQ (MQTT-3.12.4-1)")
+            if let oldest = flow.inFlight.oldest {
+                guard oldest > since else { throw Self.unacknowledged }
+                flow.inFlight.expect(since: oldest)
+            }
         }
+        return .pong(answer.number)
     }
 }
 

@@ -4,33 +4,18 @@ import TransportAPI
 ///
 /// PINGREQ has no identifier, but the answers arrive in the order of the packets.
 struct MQTTClientPings: Sendable {
-    private enum Ping: Sendable {
-        /// The user's, whose answer is reported.
-        case user
-        /// The keep alive's.
-        case keepAlive
-        /// A packet that was sent at this time was not acknowledged in time. The acknowledgement must arrive before the
-        /// answer to this ping.
-        case check(Instant)
-    }
-
-    enum Answer: Sendable {
-        case user
-        case keepAlive
-        case check(Instant)
-        /// No ping was sent.
-        case unexpected
-    }
-
     /// The time without output or input until PINGREQ, in nanoseconds; 0 while the keep alive is off.
     let interval: Int64
     /// The time without input after a PINGREQ of the keep alive until the connection ends, in nanoseconds.
     private let timeout: Int64
-    /// There is more than one of the keep alive only if an answer may stay unread for long, because the broker must
-    /// receive something meanwhile.
-    private var unanswered: [Ping] = []
-    /// When the last PINGREQ of the keep alive was sent; `nil` if all of them are answered.
-    private var sent: Instant?
+    /// The numbers of the last PINGREQ and of the last one that is answered.
+    private var lastPing: UInt64 = 0
+    private var lastAnswered: UInt64 = 0
+    /// The last PINGREQ of the keep alive; `nil` if it is answered.
+    private var own: (number: UInt64, sent: Instant)?
+    /// A PINGREQ that was sent because a packet was not acknowledged in time, and when that packet was sent. The
+    /// acknowledgement must arrive before the answer.
+    private var check: (number: UInt64, packetSentAt: Instant)?
 
     init(_ configuration: MQTTConfiguration) {
         interval = configuration.pingInterval
@@ -45,42 +30,45 @@ struct MQTTClientPings: Sendable {
     func due(_ times: MQTTTimes) -> Instant? {
         guard interval > 0 else { return nil }
         let unheard = max(times.lastSent, times.outputMoved)
-        guard sent == nil else { return unheard.advanced(byNanoseconds: interval) }
+        guard own == nil else { return unheard.advanced(byNanoseconds: interval) }
         let unread = max(times.lastReceived, times.unreadUntil, times.outputMoved)
         return min(unheard, unread).advanced(byNanoseconds: interval)
     }
 
     /// When the answer to the last PINGREQ is overdue; `nil` if none is expected.
     func answerDue(_ times: MQTTTimes) -> Instant? {
-        guard interval > 0, let sent else { return nil }
+        guard interval > 0, let sent = own?.sent else { return nil }
         return max(sent, times.lastReceived, times.unreadUntil, times.outputMoved).advanced(byNanoseconds: timeout)
     }
 
     /// Whether an acknowledgement must arrive before the answer to a ping.
-    var isChecking: Bool { unanswered.contains { if case .check = $0 { true } else { false } } }
+    var isChecking: Bool { check != nil }
 
-    mutating func userPings() { unanswered.append(.user) }
+    /// PINGREQ is written. Returns its number.
+    mutating func next() -> UInt64 {
+        lastPing += 1
+        return lastPing
+    }
 
+    /// The keep alive has written PINGREQ.
     mutating func keepsAlive(_ now: Instant) {
-        unanswered.append(.keepAlive)
-        sent = now
+        own = (next(), now)
     }
 
+    /// PINGREQ is written because the packet that was sent at this time is not acknowledged.
     mutating func checks(packetSentAt since: Instant, _ now: Instant) {
-        unanswered.append(.check(since))
-        sent = now
+        keepsAlive(now)
+        check = (lastPing, since)
     }
 
-    /// PINGRESP has arrived. Returns what it answers.
-    mutating func answered() -> Answer {
-        guard !unanswered.isEmpty else { return .unexpected }
-        let answer: Answer
-        switch unanswered.removeFirst() {
-        case .user: return .user
-        case .keepAlive: answer = .keepAlive
-        case .check(let since): answer = .check(since)
-        }
-        if !unanswered.contains(where: { if case .user = $0 { false } else { true } }) { sent = nil }
-        return answer
+    /// PINGRESP has arrived. Returns the number of the ping that it answers, and the time of the packet whose
+    /// acknowledgement should have come before it, if there is one. Returns `nil` if it answers no ping.
+    mutating func answered() -> (number: UInt64, packetSentAt: Instant?)? {
+        guard lastAnswered < lastPing else { return nil }
+        lastAnswered += 1
+        if let own, own.number <= lastAnswered { self.own = nil }
+        guard let check, check.number == lastAnswered else { return (lastAnswered, nil) }
+        self.check = nil
+        return (lastAnswered, check.packetSentAt)
     }
 }

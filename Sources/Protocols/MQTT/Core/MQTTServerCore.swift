@@ -287,7 +287,8 @@ package struct MQTTServerCore: MQTTCore, IdentifyingCore {
         throw TransportError(.keepaliveTimeout, .open, "no packet came in one and a half times the keep alive")
     }
 
-    package mutating func ping(_ context: inout CoreContext) throws(TransportError) {
+    @discardableResult
+    package mutating func ping(_ context: inout CoreContext) throws(TransportError) -> UInt64 {
         throw TransportError(.unsupported, .open, "an MQTT server has no ping (section 3.12)")
     }
 }

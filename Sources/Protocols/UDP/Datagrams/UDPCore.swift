@@ -41,11 +41,8 @@ package struct UDPCore: RoamingCore, ExplainingCore {
     var reliable: ReliableSession?
     var nextSequence: UInt32 = 0
     var window = SequenceWindow()
-    var pingsSent: UInt64 = 0
-    var pongsReceived: UInt64 = 0
-    /// The tokens of pings that no caller awaits and that are newer than the last pong.
-    var unaskedPings: [UInt64] = []
-    var pongsToReport: UInt64 = 0
+    /// The token of the last ping. Tokens count up from 1.
+    var lastPing: UInt64 = 0
     /// Client: how many datagrams came during the handshake that are not of this protocol, and how the first of them began.
     private var foreignDatagrams: (count: UInt32, start: UInt32) = (0, 0)
 
@@ -123,10 +120,6 @@ package struct UDPCore: RoamingCore, ExplainingCore {
                 return .closed(reason)
             }
         }
-        if pongsToReport > 0 {
-            pongsToReport -= 1
-            return .pong
-        }
         guard !input.isEmpty else { return phase == .open ? reliableEvent(&context) : nil }
         defer { input.removeAll() }
         switch phase {
@@ -194,24 +187,26 @@ package struct UDPCore: RoamingCore, ExplainingCore {
     ///
     /// - Throws: `.unsupported` in plain mode, `.wouldBlock` before the session is open, and `.closedByPeer` or
     ///   `.closedByUser` after its end.
-    package mutating func ping(_ context: inout CoreContext) throws(TransportError) {
+    @discardableResult
+    package mutating func ping(_ context: inout CoreContext) throws(TransportError) -> UInt64 {
         guard !configuration.isPlain else {
             throw TransportError(.unsupported, .open, "plain datagrams have no ping")
         }
         guard phase == .open else { throw notOpen }
-        pingsSent &+= 1
-        write(.ping, connectionID, pingsSent, &context)
+        writePing(&context)
+        return lastPing
+    }
+
+    private mutating func writePing(_ context: inout CoreContext) {
+        lastPing &+= 1
+        write(.ping, connectionID, lastPing, &context)
         reliable?.pinged(again: false, context.now)
     }
 
     /// Sends a ping at once, so that the peer learns the new address of this side.
     package mutating func moved(_ context: inout CoreContext) {
         guard phase == .open, role == .client, !configuration.isPlain else { return }
-        pingsSent &+= 1
-        unaskedPings.append(pingsSent)
-        if unaskedPings.count > 16 { unaskedPings.removeFirst() }
-        write(.ping, connectionID, pingsSent, &context)
-        reliable?.pinged(again: false, context.now)
+        writePing(&context)
     }
 
     /// Closes the session with a bye. It is sent once and has no answer. In the reliable mode, acknowledgements are
@@ -491,24 +486,13 @@ extension UDPCore {
         }
     }
 
-    /// Reports a pong. Pings may be lost, so it also answers the unanswered pings before it. Each of them gets a
-    /// `.pong`, except those that no caller awaits.
     private mutating func pong(_ token: UInt64, _ context: inout CoreContext) -> CoreEvent? {
-        guard token > pongsReceived, token <= pingsSent else {
+        guard token > 0, token <= lastPing else {
             context.counters.controlWork &+= 1
             return nil
         }
-        pongsToReport = token - pongsReceived
-        pongsReceived = token
-        if token == pingsSent { reliable?.ponged() }
-        if !unaskedPings.isEmpty {
-            let known = unaskedPings.count
-            unaskedPings.removeAll { $0 <= token }
-            pongsToReport -= UInt64(known - unaskedPings.count)
-        }
-        guard pongsToReport > 0 else { return nil }
-        pongsToReport -= 1
-        return .pong
+        if token == lastPing { reliable?.ponged() }
+        return .pong(token)
     }
 
     private mutating func heard(_ context: inout CoreContext) {
@@ -666,7 +650,7 @@ extension UDPCore {
             throw ended(by: error, code: ClosePayload.timedOut, &context)
         }
         if let pingAt = reliable?.pingAt, pingAt <= context.now {
-            write(.ping, connectionID, pingsSent, &context)
+            write(.ping, connectionID, lastPing, &context)
             reliable?.pinged(again: true, context.now)
             // The token is an old one, which moves no session to another address. The number of a packet is new.
             reliable?.sender.probe()

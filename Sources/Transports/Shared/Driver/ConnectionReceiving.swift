@@ -22,7 +22,8 @@ extension ConnectionDriver {
             statistics.messagesReceived += 1
             guard handler == nil else { break }
             return received(payload)
-        case .pong: waiting.pings.answered(now: MonotonicClock.now())
+        case .pong(let number):
+            if !waiting.pings.answered(number, now: MonotonicClock.now()) { charge(1) }
         case .acknowledged(let id):
             waiting.unacknowledged.removeValue(forKey: id)?.continuation?.resume(returning: .acknowledged)
         case .written(let id): waiting.unacknowledged.removeValue(forKey: id)?.continuation?.resume(returning: .written)

@@ -175,8 +175,8 @@ extension ConnectionDriver {
         }
         enterCore()
         defer { leaveCore() }
-        try core.ping(&context)
-        waiting.pings.append(id, now: now, continuation)
+        let number = try core.ping(&context)
+        waiting.pings.append(number, of: id, now: now, continuation)
     }
 
     func cancelPing(_ id: UInt64) {

@@ -1,13 +1,13 @@
 import TransportAPI
 
-/// The pings of users that wait for their answers.
-///
-/// A core reports answers in the order of the pings, and does not say which ping each belongs to. So a ping that is given up,
-/// or whose task was cancelled, keeps its place among the answers.
+/// The pings of users that wait for their answers. An answer completes the ping with its number, and all before it.
 struct PendingPings {
     typealias Continuation = UnsafeContinuation<Result<Duration, TransportError>, Never>
 
     struct Ping {
+        /// Its number in the core (``ProtocolCore/ping(_:)``).
+        var number: UInt64
+        /// The caller that waits for it.
         var id: UInt64
         var sentAt: Int64
         /// `nil` if no caller waits for the answer, or its task was cancelled.
@@ -21,8 +21,8 @@ struct PendingPings {
 
     /// The pings in the order in which they were sent.
     var all: [Ping] = []
-    /// How many answers to pings that were given up come before the answer to the first of ``all``.
-    private var givenUp: UInt64 = 0
+    /// The greatest number that was answered, also of a ping that the core has sent by itself.
+    private var lastAnswered: UInt64 = 0
 
     /// Returns whether another ping may be sent.
     ///
@@ -33,9 +33,8 @@ struct PendingPings {
     }
 
     /// Adds a ping that was sent. Beyond the limit, the oldest one is given up.
-    mutating func append(_ id: UInt64, now: Int64, _ continuation: Continuation?) {
+    mutating func append(_ number: UInt64, of id: UInt64, now: Int64, _ continuation: Continuation?) {
         if all.count >= Self.limit {
-            givenUp += 1
             let error = TransportError(
                 .timedOut,
                 .open,
@@ -43,18 +42,18 @@ struct PendingPings {
             )
             all.removeFirst().continuation?.resume(returning: .failure(error))
         }
-        all.append(Ping(id: id, sentAt: now, continuation: continuation))
+        all.append(Ping(number: number, id: id, sentAt: now, continuation: continuation))
     }
 
-    /// Handles an answer, which completes the oldest ping without one.
-    mutating func answered(now: @autoclosure () -> Int64) {
-        guard givenUp == 0 else {
-            givenUp -= 1
-            return
+    /// Handles an answer. Returns `false` if it was answered before.
+    mutating func answered(_ number: UInt64, now: @autoclosure () -> Int64) -> Bool {
+        guard number > lastAnswered else { return false }
+        lastAnswered = number
+        while let ping = all.first, ping.number <= number {
+            all.removeFirst()
+            ping.continuation?.resume(returning: .success(.nanoseconds(now() - ping.sentAt)))
         }
-        guard !all.isEmpty else { return }
-        let ping = all.removeFirst()
-        ping.continuation?.resume(returning: .success(.nanoseconds(now() - ping.sentAt)))
+        return true
     }
 
     /// Stops the wait of a caller.

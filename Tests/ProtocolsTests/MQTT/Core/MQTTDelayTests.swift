@@ -27,7 +27,7 @@ struct MQTTDelayTests {
         #expect(client.takeOutput() == (1...13).flatMap { _ in [0xc0, 0] as [UInt8] })
         // All packets were answered, and now the answers are read.
         client.feed([0x40, 2, 0, 1] + (1...13).flatMap { _ in [0xd0, 0] as [UInt8] })
-        #expect(client.acknowledged == [1] && client.pongs == 0 && client.failure == nil)
+        #expect(client.acknowledged == [1] && client.pongs == Array(1...13) && client.failure == nil)
         client.feed([0xd0, 0])
         #expect(client.failure?.code == .protocolViolation)
     }
@@ -36,11 +36,11 @@ struct MQTTDelayTests {
     func userPing() throws {
         var client = try publisher(keepAlive: 60)
         client.advanceUnread(by: .seconds(100))
-        try client.core.ping(&client.context)
+        let number = try client.core.ping(&client.context)
         client.advanceUnread(by: .seconds(100))
         #expect(client.takeOutput().count == 2 * 5)
         client.feed((1...5).flatMap { _ in [0xd0, 0] as [UInt8] })
-        #expect(client.pongs == 1 && client.failure == nil)
+        #expect(client.pongs.contains(number) && client.failure == nil)
         // No answer is pending any more.
         client.advance(by: .seconds(44))
         #expect(client.failure == nil)

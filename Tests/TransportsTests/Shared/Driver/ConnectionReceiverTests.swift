@@ -191,7 +191,7 @@ private struct ByteCore: ProtocolCore {
         return .written
     }
 
-    mutating func ping(_: inout CoreContext) throws(TransportError) {}
+    mutating func ping(_: inout CoreContext) throws(TransportError) -> UInt64 { 0 }
     mutating func close(_: CloseReason, _: inout CoreContext) {}
     mutating func deadlineReached(_: inout CoreContext) throws(TransportError) {}
 }
