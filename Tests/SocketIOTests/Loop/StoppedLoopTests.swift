@@ -50,6 +50,14 @@ struct StoppedLoopTests {
         var former = sigaction()
         #expect(sigaction(SIGUSR2, &action, &former) == 0)
         defer { _ = sigaction(SIGUSR2, &former, nil) }
+        var events: [String]?
+        repeat { events = try await stopped(kind) } while events == nil && !Task.isCancelled
+        #expect(events == ["bytes", "timer"])
+    }
+
+    /// Stops a loop before its timer is due, until bytes have come. Returns the order in which it handled both, or `nil` if
+    /// a busy machine has stopped it too late.
+    private func stopped(_ kind: PollerKind) async throws -> [String]? {
         stop.store(0, ordering: .sequentiallyConsistent)
 
         let loop = try EventLoop(poller: kind, name: "stopped")
@@ -73,12 +81,13 @@ struct StoppedLoopTests {
         // The wait begins after this job. A signal that comes before it stops the thread there, which is no less a stop.
         #expect(pthread_kill(target, SIGUSR2) == 0)
         while stop.load(ordering: .sequentiallyConsistent) == 0, !Task.isCancelled { await Task.yield() }
+        let isInTime = MonotonicClock.now() < due
         #expect(write(writing, "x", 1) == 1)
         while MonotonicClock.now() < due + 5_000_000 { await Task.yield() }
         stop.store(2, ordering: .sequentiallyConsistent)
         var events: [String] = []
         while events.count < 2, !Task.isCancelled { events = await onLoop(loop) { record.events } }
-        #expect(events == ["bytes", "timer"])
         close(writing)
+        return isInTime ? events : nil
     }
 }

@@ -61,6 +61,19 @@ struct PingTests {
         #expect(refusal == .busy)
     }
 
+    @Test("A peer that repeats an answer without end is ended for too much control work")
+    func repeatedAnswers() async throws {
+        let code = try await DrivenConnection.onLoop { loop in
+            let connection = DrivenConnection(try FramedTCPCore(), on: loop)
+            let driver = connection.driver
+            _ = Self.refusal(driver)
+            for _ in 0..<2 * driver.limits.controlRate { connection.arrive(.bytes(Self.pong(1))) }
+            defer { driver.close(abort: true) }
+            return driver.reason?.error?.code
+        }
+        #expect(code == .tooManyRequests)
+    }
+
     /// Pings without waiting for the answer. Returns the error code if the ping is refused.
     private static func refusal(_ driver: ConnectionDriver) -> TransportError.Code? {
         do throws(TransportError) { try driver.beginPing(WaitID.next()) } catch { return error.code }
