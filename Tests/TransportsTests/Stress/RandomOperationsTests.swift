@@ -9,7 +9,7 @@ import TrialCertificates
 @testable import Transports
 
 /// Many tasks on the global pool send, receive, ping, close, connect and cancel at random. They use real sockets of
-/// every transport, over a path that stalls, drips, resets and vanishes. CONTRIBUTING.md says how to run many
+/// every transport, over a path that stalls, drips, resets and vanishes. scripts/README.md says how to run many
 /// operations.
 @Suite("Random operations", .serialized, .timeLimit(OperationPlan.timeLimit), .ownThread)
 struct RandomOperationsTests {
