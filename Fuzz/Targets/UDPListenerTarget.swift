@@ -16,7 +16,7 @@ private struct FuzzedListener: ~Copyable {
     private struct Session {
         var network: Int
         var heardAt: Instant
-        var hasSpoken = false
+        var hasReceivedBytes = false
     }
 
     private let configuration: UDPConfiguration
@@ -89,7 +89,7 @@ private struct FuzzedListener: ~Copyable {
             try ensure(sessions[session] != nil, "the session is unknown")
             if configuration.isPlain || Datagram.kind(of: datagram) != .confirm {
                 sessions[session]?.heardAt = now
-                sessions[session]?.hasSpoken = true
+                sessions[session]?.hasReceivedBytes = true
             }
         case .drop(let why): reason = why
         }
@@ -111,14 +111,21 @@ private struct FuzzedListener: ~Copyable {
         func silence(_ session: Session) -> Int64 { now.nanoseconds - session.heardAt.nanoseconds }
         let silent = sessions.values.filter { silence($0) >= SessionTable.minimumSilence }
         guard let id = listener.mostSilent(now) else {
-            let mayAllStay = silent.count < sessions.count || configuration.isPlain && silent.allSatisfy(\.hasSpoken)
+            let mayAllStay =
+                silent.count < sessions.count || configuration.isPlain && silent.allSatisfy(\.hasReceivedBytes)
             try ensure(mayAllStay, "no session can be closed")
             return nil
         }
         guard let session = sessions[id] else { throw FuzzFailure(description: "the session to close is unknown") }
         try ensure(silence(session) >= 900_000_000, "it is closed after \(silence(session)) ns")
-        try ensure(!session.hasSpoken || silent.allSatisfy(\.hasSpoken), "another session has sent nothing")
-        try ensure(!session.hasSpoken || !configuration.isPlain, "a plain session that has sent something is closed")
+        try ensure(
+            !session.hasReceivedBytes || silent.allSatisfy(\.hasReceivedBytes),
+            "another session has sent nothing"
+        )
+        try ensure(
+            !session.hasReceivedBytes || !configuration.isPlain,
+            "a plain session that has sent something is closed"
+        )
         return id
     }
 

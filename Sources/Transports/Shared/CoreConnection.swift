@@ -94,7 +94,7 @@ package final class CoreConnection: SameLoopConnection, LocatedConnection {
 
     // MARK: The same loop
 
-    package var here: (any InlineConnection)? { driver.here }
+    package var localDriver: (any InlineConnection)? { driver.here }
 
     package func confirmByHand() {
         if let here = driver.here {

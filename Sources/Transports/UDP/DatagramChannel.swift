@@ -132,11 +132,11 @@ extension ConnectionDriver {
         guard phase == .open, channel.renew(Instant(nanoseconds: loop.now)) else { return }
         // The new socket has room, and does not report that.
         setStuck(since: 0)
-        tellMove()
+        reportPathChange()
     }
 
     /// Notifies the peer of this side's new address.
-    func tellMove() {
+    func reportPathChange() {
         context.hasMoved = false
         guard phase == .open, var roaming = core as? any RoamingCore else { return }
         enterCore()

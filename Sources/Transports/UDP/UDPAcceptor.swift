@@ -387,7 +387,7 @@ extension UDPAcceptor {
             driver.close(abort: true)
         } else {
             driver.abandon(CloseReason(.user, code: ClosePayload.tryAgainLater, text: error.reason, error: error))
-            driver.tellMemory()
+            driver.reportBufferedBytes()
         }
     }
 

@@ -113,6 +113,6 @@ extension ConnectionDriver {
         pump()
         swap(&reading.input, &datagram)
         share.isRunning = false
-        if flushesNow { flushIfRequested() } else { tellMemory() }
+        if flushesNow { flushIfRequested() } else { reportBufferedBytes() }
     }
 }

@@ -183,7 +183,7 @@ package final class ScriptedConnection: LocatedConnection {
 }
 
 extension ScriptedConnection: SameLoopConnection, InlineConnection {
-    package var here: (any InlineConnection)? { home == nil ? nil : self }
+    package var localDriver: (any InlineConnection)? { home == nil ? nil : self }
     package func readSignsOfLife() -> SignsOfLife { SignsOfLife() }
 
     package func receiveNow(orTell receiver: any ConnectionReceiver) -> Result<Payload?, TransportError>? {

@@ -18,12 +18,12 @@ struct SessionTable: Sendable {
         case mute, crowd, others
     }
 
-    private var lines: ClientLines<UInt64, Int>
+    private var lines: EvictionQueue<UInt64, Int>
     private var attempts: [UInt64: UInt64] = [:]
 
     /// Creates an empty table for at most `limit` sessions.
     init(limit: Int) {
-        lines = ClientLines(lines: Line.allCases.count, limit: limit)
+        lines = EvictionQueue(lines: Line.allCases.count, limit: limit)
     }
 
     var count: Int { lines.count }

@@ -4,7 +4,7 @@ import Primitives
 protocol ConnectionDelegate: AnyObject {
     var runtime: any SupervisorRuntime { get }
     /// The messages that have been received and not taken.
-    var intake: Intake { get }
+    var inbound: InboundBuffer { get }
     var delivery: DeliveryConfiguration { get }
     /// The app has processed the message of this key, or has released it unprocessed.
     func processed(_ key: UInt64, isAbandoned: Bool)
@@ -62,13 +62,13 @@ final class ConnectionHandle {
         self.number = number
         self.owner = owner
         let near = connection as? any SameLoopConnection
-        inline = near?.here
+        inline = near?.localDriver
         let style = Delivery.style(owner.delivery, connection.capabilities)
         let acknowledges = connection.capabilities.acknowledgesMessages || connection.capabilities.routesByTopic
         confirming = style != .session && acknowledges ? near : nil
         settlesAtOnce = !connection.capabilities.acknowledgesMessages
         overflow = style != .session ? .unread : connection.capabilities.isReliable ? .window : .dropped
-        if owner.intake.isAcknowledgedByApp { confirmByHand(isRead: false) }
+        if owner.inbound.isAcknowledgedByApp { confirmByHand(isRead: false) }
         inline?.reportDiscarded { [owner] in owner.handle(.discarded($0)) }
     }
 
@@ -205,15 +205,15 @@ final class ConnectionHandle {
     /// Whether no message is taken any more, not even beyond the limit.
     private var isOverfull: Bool {
         switch overflow {
-        case .unread: owner.intake.isFull(beyond: owner.intake.limit)
+        case .unread: owner.inbound.isFull(beyond: owner.inbound.limit)
         // The first message beyond the window shows a peer that does not respect it.
-        case .window: owner.intake.isFull(beyond: Int(SessionReceiver.window) + 1)
+        case .window: owner.inbound.isFull(beyond: Int(SessionReceiver.window) + 1)
         case .dropped: false
         }
     }
 
     private func mustPauseAtStart(isWelcomed: Bool) -> Bool {
-        guard !isClosed, !owner.intake.hasRoom else { return false }
+        guard !isClosed, !owner.inbound.hasRoom else { return false }
         // Even one message for each of many connections would fill the memory of an app that acknowledges nothing.
         guard overflow != .unread else { return true }
         note(.withoutRoom)
@@ -222,7 +222,7 @@ final class ConnectionHandle {
 
     private func mustPause(after payload: Payload) -> Bool {
         report(.received(number, payload))
-        guard !isClosed, !owner.intake.hasRoom else { return false }
+        guard !isClosed, !owner.inbound.hasRoom else { return false }
         if overflow != .unread {
             note(.withoutRoom)
             guard isOverfull else { return false }
@@ -240,7 +240,7 @@ final class ConnectionHandle {
     private func note(_ reading: Reading) {
         guard reading != self.reading else { return }
         self.reading = reading
-        owner.intake.onRoom = reading == .all ? nil : { [self] in resumeReading() }
+        owner.inbound.onRoom = reading == .all ? nil : { [self] in resumeReading() }
         owner.handle(.reading(reading))
     }
 
@@ -254,7 +254,7 @@ final class ConnectionHandle {
     }
 
     private func waitForRoom(_ goOn: @escaping () -> Void) {
-        guard !owner.intake.hasRoom, !isClosed, !isOver else { return goOn() }
+        guard !owner.inbound.hasRoom, !isClosed, !isOver else { return goOn() }
         reader = goOn
         note(.nothing)
         watch()
@@ -311,7 +311,7 @@ extension ConnectionHandle: ConnectionReceiver {
     /// The requested message has come. The connection accepts sends and its close during this call, as it does from a
     /// server's handler.
     func receive(_ arrival: Result<Payload?, TransportError>) {
-        if goesOn(after: arrival) { readHere() }
+        if handleArrival(arrival) { readHere() }
     }
 
     /// Takes the messages that have come, and requests a call for the next one.
@@ -319,12 +319,12 @@ extension ConnectionHandle: ConnectionReceiver {
         guard let inline else { return }
         while !isClosed {
             guard !mustStop else { return endHere(nil) }
-            guard let arrival = inline.receiveNow(orTell: self), goesOn(after: arrival) else { return }
+            guard let arrival = inline.receiveNow(orTell: self), handleArrival(arrival) else { return }
         }
     }
 
     /// Reports a message or the end. Returns whether to request the next message now.
-    private func goesOn(after arrival: Result<Payload?, TransportError>) -> Bool {
+    private func handleArrival(_ arrival: Result<Payload?, TransportError>) -> Bool {
         switch arrival {
         case .success(let payload?):
             guard mustPause(after: payload) else { return true }

@@ -4,7 +4,7 @@
 /// The driver passes an event to its machine, which appends to ``actions``, and then calls ``performAll(for:_:)``.
 final class MachineRunner {
     let runtime: any SupervisorRuntime
-    let intake: Intake
+    let inbound: InboundBuffer
     let outgoing: PendingSends
     // Exclusivity is unchecked, here and below, because no other code runs while these change.
     @exclusivity(unchecked) private(set) var handles: [Int: ConnectionHandle] = [:]
@@ -16,7 +16,7 @@ final class MachineRunner {
     init(_ configuration: SupervisorConfiguration, _ outgoing: PendingSends, on runtime: any SupervisorRuntime) {
         self.runtime = runtime
         self.outgoing = outgoing
-        intake = Intake(configuration, on: runtime)
+        inbound = InboundBuffer(configuration, on: runtime)
         timer = DeadlineTimer(on: runtime)
     }
 
@@ -45,8 +45,8 @@ final class MachineRunner {
         case .complete(let connection, let id, let payload, let orSend):
             if let handle = handles[connection] { return handle.complete(id, payload, orSend: orSend) }
             owner.handle(.settled(connection, id, .rejected(.connectionGone)))
-        case .deliver(let payload): intake.give(payload)
-        case .deliverUnprocessed(let key, let payload): intake.give(payload, key)
+        case .deliver(let payload): inbound.give(payload)
+        case .deliverUnprocessed(let key, let payload): inbound.give(payload, key)
         case .confirm(let connection, let count): handles[connection]?.confirm(count)
         case .accepted(let id): outgoing.accepted(id)
         case .finish(let id, let outcome): outgoing.finished(id, outcome)

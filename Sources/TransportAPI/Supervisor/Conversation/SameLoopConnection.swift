@@ -7,7 +7,7 @@ package protocol ConnectionReceiver: AnyObject {
 /// A connection that code on the same loop can call directly.
 package protocol SameLoopConnection: Connection {
     /// The object to call, if the caller runs on the connection's loop; otherwise `nil`.
-    var here: (any InlineConnection)? { get }
+    var localDriver: (any InlineConnection)? { get }
     /// From now on messages are acknowledged to the peer by ``confirm(_:)``, and not when the next one is requested.
     /// Can be called from any thread.
     func confirmByHand()
@@ -38,7 +38,7 @@ package protocol InlineConnection: AnyObject {
 
 extension Connection {
     /// The object to call, if the caller runs on the connection's loop and the connection allows that.
-    var here: (any InlineConnection)? { (self as? any SameLoopConnection)?.here }
+    var localDriver: (any InlineConnection)? { (self as? any SameLoopConnection)?.localDriver }
 }
 
 extension InlineConnection {

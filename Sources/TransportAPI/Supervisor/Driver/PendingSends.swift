@@ -70,10 +70,10 @@ final class PendingSends {
     }
 
     /// Submits the messages that the store kept from an earlier process, under their identifiers.
-    func restore(_ submit: (MessageID, Payload) -> Void) {
+    func restore(_ pass: (MessageID, Payload) -> Void) {
         for (id, payload) in store?.load() ?? [] where id.number > lastID && id.number < .max {
             lastID = id.number
-            if let outcome = handIn(id, payload, isStored: true, submit) {
+            if let outcome = submit(id, payload, isStored: true, pass) {
                 giveBack(id, payload, outcome)
             } else {
                 messages[id]?.isOnItsOwn = true
@@ -81,24 +81,24 @@ final class PendingSends {
         }
     }
 
-    /// Gives a message its identifier and submits it. Returns the outcome if it is known when `submit` returns.
-    func handIn(_ payload: Payload, _ submit: (MessageID, Payload) -> Void) -> (MessageID, SendOutcome?) {
+    /// Gives a message its identifier and submits it with `pass`. Returns the outcome if it is known when `pass` returns.
+    func submit(_ payload: Payload, _ pass: (MessageID, Payload) -> Void) -> (MessageID, SendOutcome?) {
         lastID += 1
         let id = MessageID(lastID)
-        return (id, handIn(id, payload, isStored: false, submit))
+        return (id, submit(id, payload, isStored: false, pass))
     }
 
-    private func handIn(
+    private func submit(
         _ id: MessageID,
         _ payload: Payload,
         isStored: Bool,
-        _ submit: (MessageID, Payload) -> Void
+        _ pass: (MessageID, Payload) -> Void
     ) -> SendOutcome? {
         // A message can be submitted during another submission: by an observer, or by a caller for which the other one
         // makes room.
         let outer = current
         current = Current(id: id)
-        submit(id, payload)
+        pass(id, payload)
         let inner = current
         current = outer
         if let outcome = inner?.outcome {

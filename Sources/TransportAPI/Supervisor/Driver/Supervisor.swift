@@ -77,8 +77,8 @@ public final class Supervisor: Sendable {
         isStored = setup.store != nil
         isObserved = setup.observer != nil
         stateChanges = RuntimeBound(driver.states, to: runtime)
-        received = RuntimeBound(driver.intake.messages, to: runtime)
-        delivered = RuntimeBound(driver.intake.deliveries, to: runtime)
+        received = RuntimeBound(driver.inbound.messages, to: runtime)
+        delivered = RuntimeBound(driver.inbound.deliveries, to: runtime)
         returned = RuntimeBound(driver.outgoing.undelivered, to: runtime)
         let confined = RuntimeBound(driver, to: runtime)
         self.driver = confined

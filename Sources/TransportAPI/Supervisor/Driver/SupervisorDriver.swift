@@ -15,7 +15,7 @@ final class SupervisorDriver: ConnectionDelegate {
             case .greeting(let task, let connection):
                 task.cancel()
                 // A greeting that ignores its cancellation cannot use the connection any more.
-                guard let here = connection.here else {
+                guard let here = connection.localDriver else {
                     Task(executorPreference: runtime.taskExecutor) { await connection.close(reason) }
                     return
                 }
@@ -55,7 +55,7 @@ final class SupervisorDriver: ConnectionDelegate {
     /// Whether the supervisor has ended, and messages that a connection has not settled have not.
     private var isEnding = false
 
-    var intake: Intake { runner.intake }
+    var inbound: InboundBuffer { runner.inbound }
     var outgoing: PendingSends { runner.outgoing }
 
     init(_ setup: Supervisor.Setup, on runtime: any SupervisorRuntime) {
@@ -103,7 +103,7 @@ final class SupervisorDriver: ConnectionDelegate {
             confined.runtime.execute { confined.value.changed(to: path) }
         }
         isBeginning = false
-        outgoing.restore { handIn($0, $1) }
+        outgoing.restore { submit($0, $1) }
     }
 
     /// Moves the connection to its new address before the machine checks whether it is alive.
@@ -111,7 +111,7 @@ final class SupervisorDriver: ConnectionDelegate {
         // The first report says where the machine is, and not that it has moved.
         if !machine.path.network.isEmpty, machine.path.network != path.network { runtime.networkChanged() }
         runner.handles[machine.connection]?.networkChanged()
-        if case .greeting(_, let connection) = attempts[machine.connection] { connection.here?.networkChanged() }
+        if case .greeting(_, let connection) = attempts[machine.connection] { connection.localDriver?.networkChanged() }
         handle(.path(path))
     }
 
@@ -134,7 +134,7 @@ final class SupervisorDriver: ConnectionDelegate {
             isEnding = false
             outgoing.undelivered.finish()
         }
-        if intake.isAcknowledgedByApp { intake.unprocessedCount = machine.link.unprocessedCount }
+        if inbound.isAcknowledgedByApp { inbound.unprocessedCount = machine.link.unprocessedCount }
         // Most messages have ended by then, and their deadlines with them.
         if isOutermost { runner.timer.arm(machine.deadline) { [self] in deadlineReached() } }
     }
@@ -191,7 +191,7 @@ final class SupervisorDriver: ConnectionDelegate {
         transports = [:]
         isEnding = true
         states.finish()
-        intake.finish()
+        inbound.finish()
         pathWatch = nil
         closers.resumeAll(returning: ())
     }
@@ -312,29 +312,29 @@ final class SupervisorDriver: ConnectionDelegate {
 
     /// From now on the app acknowledges each message once it has processed it.
     func acknowledgeAfterProcessing() {
-        guard !intake.isRequestedByApp else { return }
-        intake.acknowledgeByApp(reportingTo: self)
+        guard !inbound.isRequestedByApp else { return }
+        inbound.acknowledgeByApp(reportingTo: self)
         useReceipts()
     }
 
-    /// Shows each message to `interceptor` before the listeners get it; see ``Intake/interceptor``.
+    /// Shows each message to `interceptor` before the listeners get it; see ``InboundBuffer/interceptor``.
     func intercept(_ interceptor: @escaping (ReceivedMessage, Bool) -> Bool) {
-        intake.interceptor = interceptor
-        guard !intake.isAcknowledgedByApp else { return }
-        intake.makeReceipts(reportingTo: self)
+        inbound.interceptor = interceptor
+        guard !inbound.isAcknowledgedByApp else { return }
+        inbound.makeReceipts(reportingTo: self)
         useReceipts()
     }
 
     private func useReceipts() {
         runner.confirmByHand()
         handle(.acknowledgesAfterProcessing)
-        intake.offerRoom()
+        inbound.offerRoom()
     }
 
     func processed(_ key: UInt64, isAbandoned: Bool) {
-        intake.settled(key)
+        inbound.settled(key)
         handle(.processed(key, isAbandoned: isAbandoned))
-        intake.offerRoom()
+        inbound.offerRoom()
     }
 
     func isUnprocessed(_ key: UInt64) -> Bool { machine.link.isUnprocessed(key) }
@@ -346,7 +346,7 @@ final class SupervisorDriver: ConnectionDelegate {
 
     /// Puts a message into the outbox. Returns the outcome if it is known already.
     func submit(_ payload: Payload) -> (MessageID, SendOutcome?) {
-        outgoing.handIn(payload) { handIn($0, $1) }
+        outgoing.submit(payload) { submit($0, $1) }
     }
 
     /// Like ``submit(_:)``, for a caller that does not wait for the outcome. ``PendingSends/undelivered`` reports it.
@@ -356,7 +356,7 @@ final class SupervisorDriver: ConnectionDelegate {
         outgoing.submitAlone(submit(payload), payload)
     }
 
-    private func handIn(_ id: MessageID, _ payload: Payload) {
+    private func submit(_ id: MessageID, _ payload: Payload) {
         if isObserved { note(.submitted(id, bytes: payload.bytes.count)) }
         handle(.submit(id, payload))
     }

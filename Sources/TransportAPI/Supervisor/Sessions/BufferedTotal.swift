@@ -59,14 +59,14 @@ package final class BufferedTotal {
 /// which can be longer than the session lives. Lives on the server's runtime.
 final class SessionBuffer {
     private let total: RuntimeBound<BufferedTotal>
-    private weak var intake: Intake?
+    private weak var inbound: InboundBuffer?
     private var messageBytes = 0
     private var otherBytes = 0
 
-    init(_ intake: Intake, counting total: RuntimeBound<BufferedTotal>) {
+    init(_ inbound: InboundBuffer, counting total: RuntimeBound<BufferedTotal>) {
         self.total = total
-        self.intake = intake
-        intake.messages.onTaken = { [self] in count($0, otherBytes) }
+        self.inbound = inbound
+        inbound.messages.onTaken = { [self] in count($0, otherBytes) }
     }
 
     deinit {
@@ -85,7 +85,7 @@ final class SessionBuffer {
 
     /// Discards the messages that the app has not taken, and ends their sequence.
     func discard() {
-        intake?.discard()
+        inbound?.discard()
     }
 }
 

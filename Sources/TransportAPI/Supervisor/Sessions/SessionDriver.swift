@@ -21,7 +21,7 @@ final class SessionDriver: ConnectionDelegate {
     @exclusivity(unchecked) private var machine: ServerSessionStateMachine
     private var reportedConnection = 0
 
-    var intake: Intake { runner.intake }
+    var inbound: InboundBuffer { runner.inbound }
     var outgoing: PendingSends { runner.outgoing }
 
     init(
@@ -35,7 +35,7 @@ final class SessionDriver: ConnectionDelegate {
         self.runtime = runtime
         let outgoing = PendingSends(nil, returnsUndelivered: false)
         runner = MachineRunner(machine.configuration, outgoing, on: runtime)
-        buffer = SessionBuffer(runner.intake, counting: RuntimeBound(total, to: runtime))
+        buffer = SessionBuffer(runner.inbound, counting: RuntimeBound(total, to: runtime))
     }
 
     var delivery: DeliveryConfiguration { machine.configuration.delivery }
@@ -60,7 +60,7 @@ final class SessionDriver: ConnectionDelegate {
                 handle(.deadlineReached(runner.readSignsOfLife(of: machine.connection)))
             }
         }
-        if intake.isAcknowledgedByApp { intake.unprocessedCount = machine.link.unprocessedCount }
+        if inbound.isAcknowledgedByApp { inbound.unprocessedCount = machine.link.unprocessedCount }
         bufferChanged()
         let hasConnection = machine.connection != 0
         if hasConnection != self.hasConnection || !isUsed && machine.isUsed {
@@ -76,7 +76,7 @@ final class SessionDriver: ConnectionDelegate {
         switch action {
         case .state(let state):
             guard state.isFinal else { return true }
-            intake.finish()
+            inbound.finish()
             events.finish()
             onOver?(self)
             (onOver, onUse) = (nil, nil)
@@ -107,25 +107,25 @@ final class SessionDriver: ConnectionDelegate {
 
     /// Counts the memory of the session, if it has changed.
     func bufferChanged() {
-        var others = intake.unprocessedBytes
+        var others = inbound.unprocessedBytes
         if !machine.isOver { others += machine.bufferedBytes }
         for handle in runner.handles.values { others += handle.bufferedBytes }
-        buffer.count(intake.messages.bytes, others)
+        buffer.count(inbound.messages.bytes, others)
     }
 
     /// From now on the app acknowledges each message once it has processed it.
     func acknowledgeAfterProcessing() {
-        guard !intake.isAcknowledgedByApp else { return }
-        intake.acknowledgeByApp(reportingTo: self)
+        guard !inbound.isAcknowledgedByApp else { return }
+        inbound.acknowledgeByApp(reportingTo: self)
         runner.confirmByHand()
         handle(.acknowledgesAfterProcessing)
-        intake.offerRoom()
+        inbound.offerRoom()
     }
 
     func processed(_ key: UInt64, isAbandoned: Bool) {
-        intake.settled(key)
+        inbound.settled(key)
         handle(.processed(key, isAbandoned: isAbandoned))
-        intake.offerRoom()
+        inbound.offerRoom()
     }
 
     func isUnprocessed(_ key: UInt64) -> Bool { machine.link.isUnprocessed(key) }
@@ -137,7 +137,7 @@ final class SessionDriver: ConnectionDelegate {
     }
 
     func submit(_ payload: Payload) -> (MessageID, SendOutcome?) {
-        outgoing.handIn(payload) { handle(.submit($0, $1)) }
+        outgoing.submit(payload) { handle(.submit($0, $1)) }
     }
 
     /// The session has this connection from now on.

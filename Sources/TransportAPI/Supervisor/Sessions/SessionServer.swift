@@ -122,8 +122,8 @@ public final class Session: Sendable {
         identity = driver.identity
         stateChanges = RuntimeBound(driver.states, to: runtime)
         self.driver = RuntimeBound(driver, to: runtime)
-        received = RuntimeBound(driver.intake.messages, to: runtime)
-        delivered = RuntimeBound(driver.intake.deliveries, to: runtime)
+        received = RuntimeBound(driver.inbound.messages, to: runtime)
+        delivered = RuntimeBound(driver.inbound.deliveries, to: runtime)
         noted = RuntimeBound(driver.events, to: runtime)
     }
 
@@ -211,7 +211,7 @@ public final class Session: Sendable {
     }
 
     /// Whether it buffers received messages that the app has not taken. Call this on the runtime.
-    package var hasMessages: Bool { driver.value.intake.messages.bytes > 0 }
+    package var hasMessages: Bool { driver.value.inbound.messages.bytes > 0 }
 
     /// Whether the session has a connection. Call this on the runtime.
     package var isConnected: Bool { driver.value.hasConnection }

@@ -12,10 +12,10 @@ final class SessionServerDriver {
     private var random: RandomSource
     private var lastConnection = 0
     /// All sessions, in the order in which they make room for others.
-    private var order: ClientLines<UInt64, UInt64>
+    private var order: EvictionQueue<UInt64, UInt64>
     /// Connections that have not identified their session.
     private var unidentified: [Int: any Connection] = [:]
-    private var unidentifiedOrder: ClientLines<Int, UInt64>
+    private var unidentifiedOrder: EvictionQueue<Int, UInt64>
     private var isClosed = false
     /// The memory of all sessions and of the connections of the listeners.
     private let total = BufferedTotal()
@@ -31,8 +31,8 @@ final class SessionServerDriver {
         self.configuration = configuration
         self.onSession = onSession
         registry = SessionRegistry(capacity: configuration.maximumSessions)
-        order = ClientLines(lines: Line.count, limit: configuration.maximumSessions)
-        unidentifiedOrder = ClientLines(lines: 2, limit: configuration.maximumUnidentifiedConnections)
+        order = EvictionQueue(lines: Line.count, limit: configuration.maximumSessions)
+        unidentifiedOrder = EvictionQueue(lines: 2, limit: configuration.maximumUnidentifiedConnections)
         random = runtime.makeRandomSource()
         total.add(self, keeping: 0, limit: configuration.maximumBuffered)
     }
@@ -166,7 +166,7 @@ final class SessionServerDriver {
 
     /// Ends a connection, if possible without waiting for an answer to the close frame.
     private func abandon(_ connection: any Connection, _ reason: CloseReason) {
-        if let near = (connection as? any SameLoopConnection)?.here {
+        if let near = (connection as? any SameLoopConnection)?.localDriver {
             near.abandon(reason)
         } else {
             hangUp(connection, reason)
@@ -182,7 +182,7 @@ final class SessionServerDriver {
 
     /// Ends a connection over which no hello was received. The client may have no sessions.
     private func turnAwayWithoutHello(_ connection: any Connection) {
-        guard let near = (connection as? any SameLoopConnection)?.here else {
+        guard let near = (connection as? any SameLoopConnection)?.localDriver else {
             return turnAway(connection, .helloExpected)
         }
         _ = near.sendUnlessWaiting(SessionFrame.refused(.helloExpected).payload)
@@ -249,7 +249,7 @@ private enum Line: Int, CaseIterable {
     }
 }
 
-extension ClientLines {
+extension EvictionQueue {
     /// The client that is ended first, if there are two lines and the first comes before the second.
     fileprivate var first: ID? { first(in: 0)?.id ?? first(in: 1)?.id }
 }

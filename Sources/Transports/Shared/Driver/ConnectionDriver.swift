@@ -136,7 +136,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         phase = .opening
         context.isEncrypted = channel.encryption != nil
         // The memory of the handshake is free again.
-        tellMemory()
+        reportBufferedBytes()
         if let certificate = channel.encryption?.peer, var identifying = core as? any IdentifyingCore {
             identifying.clientCertificate = certificate
             core = identifying
@@ -165,7 +165,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
             deadlines.phase = Instant(nanoseconds: started).advanced(by: limits.secureTimeout).nanoseconds
         }
         armTimer()
-        tellMemory()
+        reportBufferedBytes()
     }
 
     package func ready(_ readiness: Readiness) {
@@ -224,7 +224,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         if let deadline, deadline <= loop.now { readBeforeDeadline() }
         guard phase != .closed else { return }
         // Bytes that the peer has taken by now count for the core's deadline too.
-        lookAfterClose()
+        updateCloseProgress()
         let isCoreDue =
             isAlive && core.deadline.map { $0.nanoseconds <= loop.now } ?? false
         if !isCoreDue, let deadline = deadlines.phase, deadline <= loop.now { phaseDeadlineReached() }

@@ -59,7 +59,7 @@ extension ConnectionDriver {
         waiting.rejectBlocked(reason.sendError)
         enterCore()
         core.close(reason, &context)
-        lookAfterClose()
+        updateCloseProgress()
         leaveCore()
         pump()
         readWhilePossible()
@@ -117,7 +117,7 @@ extension ConnectionDriver {
     }
 
     /// Records whether the peer has taken bytes, and sets the time of the next check.
-    func lookAfterClose() {
+    func updateCloseProgress() {
         guard closing.progress != nil else { return }
         if closing.progress?.update(left: undelivered, now: loop.now) == true {
             context.outputMoved = Instant(nanoseconds: loop.now)
@@ -140,7 +140,7 @@ extension ConnectionDriver {
         guard closing.progress == nil else { return }
         let earliest = Instant(nanoseconds: loop.now).advanced(by: limits.linger).nanoseconds
         closing.progress = CloseProgress(now: loop.now, left: undelivered, earliest: earliest)
-        lookAfterClose()
+        updateCloseProgress()
         armTimer()
     }
 
@@ -184,7 +184,7 @@ extension ConnectionDriver {
         closing.undelivered = core.unacknowledgedBytes
         releaseInput()
         if isClosing {
-            lookAfterClose()
+            updateCloseProgress()
         } else {
             deadlines.phase = Instant(nanoseconds: loop.now).advanced(by: limits.linger).nanoseconds
         }
@@ -222,7 +222,7 @@ extension ConnectionDriver {
         channel.close(abort: abort)
         reading.input = ByteBuffer()
         context.output = ByteBuffer()
-        tellMemory()
+        reportBufferedBytes()
         waiting.closing.resumeAll(returning: closing.undelivered)
         owner.take()?.closed(self)
     }

@@ -37,7 +37,7 @@ struct ReadState: ~Copyable {
     /// How many bytes the channel had received by then. More of them are a part of a TLS record.
     var heardBytes: UInt64 = 0
     /// Whether bytes were received since the connection opened.
-    var hasSpoken = false
+    var hasReceivedBytes = false
     var pauses: Pauses = []
     /// Whether the connection is broken, so that this is the last input.
     var isLast = false
@@ -71,7 +71,7 @@ extension ConnectionDriver {
 
     /// Whether input is processed with the deferred handlers. This applies to busy connections, and to clients of a
     /// server that have not sent anything since they opened, or that have ended.
-    var mustDefer: Bool { isBusy || owner != nil && (!reading.hasSpoken || phase == .draining) }
+    var mustDefer: Bool { isBusy || owner != nil && (!reading.hasReceivedBytes || phase == .draining) }
 
     /// Whether the peer has not completed its handshake, or has sent nothing at all.
     var isNew: Bool { isOpening || phase == .open && reading.lastHeard == 0 }
@@ -144,7 +144,7 @@ extension ConnectionDriver {
             switch channel.read(into: &reading.input, atMost: reading.size) {
             case .bytes(let count):
                 (reading.lastHeard, reading.heardBytes) = (loop.now, channel.bytesReceived)
-                if phase == .opening { countRoundTrip() } else { reading.hasSpoken = true }
+                if phase == .opening { countRoundTrip() } else { reading.hasReceivedBytes = true }
                 if channel.isDrained(afterReading: count, of: room) {
                     reading.isReadable = false
                     if phase != .draining { pump() }
@@ -174,7 +174,7 @@ extension ConnectionDriver {
             }
         }
         reading.input.returnBlock(to: loop)
-        tellMemory()
+        reportBufferedBytes()
     }
 
     /// Reads and processes input whose turn has not come, because a deadline is about to be checked. After a process was
@@ -401,7 +401,7 @@ extension ConnectionDriver {
 
     /// Notifies the owner of the memory that this connection uses for partial input, for output, and for messages in
     /// the inbox.
-    func tellMemory() {
+    func reportBufferedBytes() {
         guard let owner else { return }
         let held =
             (isAlive ? core.bufferedBytes : 0) + reading.input.ownMemory + context.output.ownMemory

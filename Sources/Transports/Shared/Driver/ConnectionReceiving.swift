@@ -85,7 +85,7 @@ extension ConnectionDriver {
         if let payload = receiving.inbox.popFirst() {
             receiving.receipts.delivered()
             resumeReading()
-            if bufferedBytes > 0, receiving.inbox.count == 0 { tellMemory() }
+            if bufferedBytes > 0, receiving.inbox.count == 0 { reportBufferedBytes() }
             return .success(payload)
         }
         return reason?.receiveResult
@@ -93,7 +93,7 @@ extension ConnectionDriver {
 
     package func receiveNow(orTell receiver: any ConnectionReceiver) -> Result<Payload?, TransportError>? {
         if let message = takeMessage() { return message }
-        waiting.receiver = .neighbour(receiver)
+        waiting.receiver = .localReceiver(receiver)
         return nil
     }
 

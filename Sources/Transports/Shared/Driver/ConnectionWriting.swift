@@ -72,7 +72,7 @@ extension ConnectionDriver {
             writing.sentAhead = 0
             flush()
         }
-        tellMemory()
+        reportBufferedBytes()
     }
 
     func flush() {
@@ -82,7 +82,7 @@ extension ConnectionDriver {
         let result = channel.flush(&context)
         writing.flushed &+= UInt64(clamping: before - context.output.count)
         if result != .wouldBlock { setStuck(since: 0) }
-        if context.hasMoved { tellMove() }
+        if context.hasMoved { reportPathChange() }
         switch result {
         // TLS has ended, and takes no more bytes. A paused reader would never find out why.
         case .end where (phase == .opening || phase == .open) && !channel.isDatagram:
@@ -123,7 +123,7 @@ extension ConnectionDriver {
         else { return }
         flush()
         writing.sentAhead += waiting - context.output.count
-        tellMemory()
+        reportBufferedBytes()
     }
 
     /// Whether senders must wait: for the kernel to take the output, or for the next tick if much was flushed in this

@@ -15,12 +15,12 @@ struct PendingOperations {
         /// A task.
         case task(id: UInt64, UnsafeContinuation<Received, Never>)
         /// An object on the same loop.
-        case neighbour(any ConnectionReceiver)
+        case localReceiver(any ConnectionReceiver)
 
         func take(_ arrival: Received) {
             switch self {
             case .task(_, let continuation): continuation.resume(returning: arrival)
-            case .neighbour(let receiver): receiver.receive(arrival)
+            case .localReceiver(let receiver): receiver.receive(arrival)
             }
         }
     }

@@ -240,7 +240,7 @@ final class DTLSChannel: ByteChannel {
             case nil: break
             case .giveUp: fail(TLSFailure(.other, "the server does not know this encrypted connection any more"))
             case .ping(let next):
-                driver?.tellMove()
+                driver?.reportPathChange()
                 setDoubtTimer(next)
             }
         }

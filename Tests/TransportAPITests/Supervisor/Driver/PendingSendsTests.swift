@@ -2,14 +2,14 @@ import Testing
 
 @testable import TransportAPI
 
-/// Other tasks may run between `handIn` and the wait for the outcome. They may complete the message.
-@Suite("Messages that were handed in")
+/// Other tasks may run between `submit` and the wait for the outcome. They may complete the message.
+@Suite("Messages that were submitted")
 struct PendingSendsTests {
     private let outgoing = PendingSends(nil)
     private let unknown = SendOutcome.unknown(TransportError(.connectionLost, .open, "lost"))
 
-    private func handIn() throws -> MessageID {
-        let (id, outcome) = outgoing.handIn(Payload([1])) { _, _ in }
+    private func submit() throws -> MessageID {
+        let (id, outcome) = outgoing.submit(Payload([1])) { _, _ in }
         try #require(outcome == nil)
         return id
     }
@@ -25,7 +25,7 @@ struct PendingSendsTests {
     @Test("An outcome that comes before the caller waits for it is returned once")
     func early() async throws {
         let listener = outgoing.undelivered.add(first: nil)
-        let id = try handIn()
+        let id = try submit()
         #expect(outgoing.finished(id, .acknowledged) && !outgoing.finished(id, unknown))
         let outcome = await withUnsafeContinuation { outgoing.wait(sender: id, $0) }
         #expect(outcome == .acknowledged && !outgoing.finished(id, unknown))
@@ -35,7 +35,7 @@ struct PendingSendsTests {
     @Test("A message that ends after its admission is undelivered, even before its submitter waits")
     func place() async throws {
         let listener = outgoing.undelivered.add(first: nil)
-        let id = try handIn()
+        let id = try submit()
         #expect(!outgoing.stopsWaiting(id))
         outgoing.accepted(id)
         outgoing.finished(id, unknown)
@@ -47,7 +47,7 @@ struct PendingSendsTests {
     @Test("A submitter receives the reason of a refusal that came before it waited")
     func refused() async throws {
         let listener = outgoing.undelivered.add(first: nil)
-        let id = try handIn()
+        let id = try submit()
         #expect(!outgoing.stopsWaiting(id))
         let error = TransportError(.bufferFull, .open, "full")
         outgoing.finished(id, .rejected(error))

@@ -33,7 +33,7 @@ struct EndedMemoryTests {
             defer { driver.close(abort: true) }
             connection.arrive(.bytes(Self.arrived(kind)))
             driver.owner = connection
-            driver.tellMemory()
+            driver.reportBufferedBytes()
             let before = connection.reportedMemory
             driver.end(TransportError(.keepaliveTimeout, .open, "silent"))
             driver.flushIfRequested()

@@ -23,7 +23,7 @@ struct InputMemoryTests {
             let driver = connection.driver
             driver.owner = connection
             defer { driver.close(abort: true) }
-            driver.tellMemory()
+            driver.reportBufferedBytes()
             let before = connection.reportedMemory
             connection.arrive(.bytes(Self.packet([1, 2, 3]) + packet[..<(4 + cut)]))
             // The first message is in the inbox.

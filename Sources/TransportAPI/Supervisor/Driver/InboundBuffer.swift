@@ -69,7 +69,7 @@ private final class ReceiptTarget {
 
 /// Passes received messages to the listeners, and counts those that the app has not acknowledged. Lives on its owner's
 /// runtime.
-final class Intake {
+final class InboundBuffer {
     let messages: MulticastBuffer<Payload>
     let deliveries = MulticastBuffer<ReceivedMessage>(limit: .max, .pause, keepsBacklog: true, passesOn: true)
     /// Whether each message is acknowledged by a receipt, because the app has requested ``deliveries`` or there is an

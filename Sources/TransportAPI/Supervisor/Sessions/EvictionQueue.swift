@@ -1,7 +1,7 @@
 /// The clients of a server in several lines, so that the server finds the client that makes room for a new one at once.
 /// Each line is ordered by when its clients joined it. A client whose network already had many clients when it came
 /// belongs to a crowd. So a server can end clients of crowds before others.
-package struct ClientLines<ID: Hashable & Sendable, Network: Hashable & Sendable>: Sendable {
+package struct EvictionQueue<ID: Hashable & Sendable, Network: Hashable & Sendable>: Sendable {
     private struct Entry: Sendable {
         var id: ID
         var network: Network?
