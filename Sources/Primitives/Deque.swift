@@ -18,6 +18,11 @@ package struct Deque<Element> {
 
     @inlinable package init() {}
 
+    /// Creates a queue of these elements, the first one first.
+    @inlinable package init(_ elements: some Sequence<Element>) {
+        for element in elements { append(element) }
+    }
+
     @inlinable package var isEmpty: Bool { count == 0 }
     /// How many elements fit without more memory.
     @inlinable package var capacity: Int { ring.count }
@@ -28,7 +33,7 @@ package struct Deque<Element> {
         if count == ring.count { grow() }
         ring[(head &+ count) & (ring.count &- 1)] = element
         count &+= 1
-        most = max(most, count)
+        most = Swift.max(most, count)
     }
 
     /// Removes the first element and returns it; `nil` if there is none.
@@ -37,10 +42,21 @@ package struct Deque<Element> {
         let element = ring[head].take()
         head = (head &+ 1) & (ring.count &- 1)
         count &-= 1
-        if count == 0 {
-            if ring.count > Self.keptPlaces, most < ring.count / 4 { (ring, head) = ([], 0) }
-            most = 0
+        if count == 0 { becameEmpty() }
+        return element
+    }
+
+    /// Removes the element at a distance from the first, which must be less than ``count``. Those after it move up.
+    @inlinable package mutating func remove(at offset: Int) -> Element {
+        var free = place(offset)
+        let element = ring[free].take().unsafelyUnwrapped
+        for later in (offset &+ 1)..<count {
+            let next = place(later)
+            ring[free] = ring[next].take()
+            free = next
         }
+        count &-= 1
+        if count == 0 { becameEmpty() }
         return element
     }
 
@@ -55,13 +71,18 @@ package struct Deque<Element> {
         }
     }
 
+    @inlinable mutating func becameEmpty() {
+        if ring.count > Self.keptPlaces, most < ring.count / 4 { (ring, head) = ([], 0) }
+        most = 0
+    }
+
     @inlinable func place(_ offset: Int) -> Int {
         precondition(offset >= 0 && offset < count, "no element is there")
         return (head &+ offset) & (ring.count &- 1)
     }
 
     @inlinable mutating func grow() {
-        let places = max(8, ring.count * 2)
+        let places = Swift.max(8, ring.count * 2)
         var larger = [Element?]()
         larger.reserveCapacity(places)
         larger.append(contentsOf: ring[head...])
@@ -69,6 +90,11 @@ package struct Deque<Element> {
         for _ in larger.count..<places { larger.append(nil) }
         (ring, head) = (larger, 0)
     }
+}
+
+extension Deque: RandomAccessCollection {
+    @inlinable package var startIndex: Int { 0 }
+    @inlinable package var endIndex: Int { count }
 }
 
 extension Deque: Sendable where Element: Sendable {}

@@ -20,10 +20,14 @@ struct DequeTests {
                 queue[offset] += 7
                 model[offset] += 7
                 #expect(queue[offset] == model[offset])
+            case 3 where model.count > 1_000:
+                let offset = Int(random.next() % UInt64(model.count))
+                #expect(queue.remove(at: offset) == model.remove(at: offset))
             default:
                 #expect(queue.popFirst() == (model.isEmpty ? nil : model.removeFirst()))
             }
             #expect(queue.count == model.count && queue.first == model.first)
+            if step % 1_000 == 0 { #expect(Array(queue) == model && Array(Deque(model)) == model) }
         }
     }
 

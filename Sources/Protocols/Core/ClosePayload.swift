@@ -3,7 +3,8 @@ import TransportAPI
 /// The body of a close frame in this package's own formats (framed TCP, UDP): a 16-bit code in network byte order, then
 /// a text in UTF-8.
 ///
-/// The codes are those of RFC 6455, section 7.4.1, so that one table serves all transports.
+/// The codes are those of WebSocket (RFC 6455, section 7.4, and the IANA registry of close codes), so that one table
+/// serves all transports.
 package enum ClosePayload {
     /// The longest text, in bytes of UTF-8.
     static let maximumTextSize = 120

@@ -39,11 +39,6 @@ import TransportAPI
 /// An error is final, unless ``send(_:id:_:)`` or ``ping(_:)`` has thrown it. After a final error, the driver flushes
 /// the output, which may end with a close frame that carries the reason. Then it ends the connection. After
 /// ``CoreEvent/closed(_:)`` it does the same without an error.
-///
-/// # Refinements
-///
-/// Few protocols have the abilities that the refinements `EarlyCore`, `RedirectingCore`, `CompletingCore` and `RoamingCore`
-/// declare.
 public protocol ProtocolCore: Sendable {
     // MARK: Facts
 
@@ -155,7 +150,7 @@ public protocol ProtocolCore: Sendable {
     /// what the peer has declared about itself. The default is 0.
     var bufferedBytes: Int { mutating get }
 
-    /// How many bytes of messages the peer has not acknowledged, if the protocol repeats them itself over datagrams.
+    /// How many bytes of messages the peer has not acknowledged, if the protocol repeats them itself.
     /// The default is 0. Over byte streams, the driver reads this number from the stream.
     var unacknowledgedBytes: Int { mutating get }
 }
@@ -187,57 +182,6 @@ extension ProtocolCore {
     }
 }
 
-/// A core whose handshake shows the certificate of the client to the app.
-package protocol IdentifyingCore: ProtocolCore {
-    /// The verified certificate of the client; `nil` without TLS or without a certificate. It is set before
-    /// ``ProtocolCore/start(_:)``.
-    var clientCertificate: TLSCertificate? { get set }
-}
-
-/// A core whose server may redirect the client to another address.
-package protocol RedirectingCore: ProtocolCore {
-    /// The address to connect to instead, if the handshake has failed for that reason; `nil` otherwise.
-    var redirection: Redirection? { get }
-}
-
-/// A core that can open its connection before the peer has accepted it.
-package protocol EarlyCore: ProtocolCore {
-    /// Whether the peer has accepted the connection. An error before that is one of the handshake.
-    var isAccepted: Bool { get }
-}
-
-/// A core that can complete messages which the core of an earlier connection has sent.
-package protocol CompletingCore: ProtocolCore {
-    /// Returns the state of a message that an earlier core of the same transport sent under this id, and that was not
-    /// acknowledged when its connection ended. Returns `nil` if the core does not know the message. If the peer has to get
-    /// the message again, it is written now: the caller decides how many such messages are in flight.
-    ///
-    /// The driver calls it once for a message, if ``Capabilities/completesSends`` is `true`. Only ids with
-    /// ``SendID/named`` are the same for all connections.
-    mutating func completion(of id: UInt64, _ context: inout CoreContext) -> SendCompletion?
-
-    /// Drops the message that an earlier core of the same transport sent under this id. No later core completes it.
-    func forget(_ id: UInt64)
-}
-
-/// A core of a byte stream that names its protocol, for the error of a client whose server does not answer.
-package protocol NamedCore: ProtocolCore {
-    /// The protocol that this side speaks.
-    var expected: ForeignProtocol.Expected { get }
-}
-
-/// A core that explains a handshake that was not complete in time.
-package protocol ExplainingCore: ProtocolCore {
-    /// The sentence of the error: what did not come, and what the reason can be.
-    var lateHandshake: String { get }
-}
-
-/// A core over datagrams whose connections survive a change of this side's address.
-package protocol RoamingCore: ProtocolCore {
-    /// Notifies the peer that datagrams leave from another address from now on.
-    mutating func moved(_ context: inout CoreContext)
-}
-
 /// The state of a message after ``ProtocolCore/send(_:id:_:)``.
 public enum SendStatus: Sendable, Hashable {
     /// The message is in the output. The protocol has no acknowledgement.
@@ -249,28 +193,20 @@ public enum SendStatus: Sendable, Hashable {
     case blocked
 }
 
-/// The state of a message that an earlier connection has sent.
-package enum SendCompletion: Sendable, Hashable {
-    /// ``CoreEvent/acknowledged(_:)`` will follow under the same id.
-    case pending
-    /// The peer has already acknowledged the message over this connection.
-    case acknowledged
-}
-
 /// The ids of messages that are sent.
 package enum SendID {
     /// The bit that distinguishes ids which all connections of a transport share from ids which a driver assigns for
     /// one connection.
     package static let named: UInt64 = 1 << 63
 
-    /// Returns whether a later connection may query the state of the message (``CompletingCore/completion(of:)``).
+    /// Returns whether a later connection may query the state of the message (``PackageCore/completion(of:_:)``).
     package static func isNamed(_ id: UInt64) -> Bool { id & named != 0 && id != .max }
 }
 
 /// An event that a core reports to its driver. It is small enough to be passed in registers, because each message is
 /// one event. Large and rare payloads are therefore indirect.
 public enum CoreEvent: Sendable {
-    /// Messages may flow. The handshake is complete, except in an `EarlyCore`. This event comes exactly once, before all others.
+    /// Messages may flow. The handshake is complete, unless MQTT publishes early. This event comes exactly once, before all others.
     case opened
     /// A message has arrived.
     case message(Payload)
@@ -323,8 +259,6 @@ public struct CoreContext: ~Copyable, Sendable {
     /// The size in bytes of the smallest datagram that the system has refused as too long. The core resets it to `nil`
     /// after reading it.
     public var refusedDatagram: Int?
-    /// Whether datagrams leave from another address since the driver last called `RoamingCore.moved(_:)`.
-    public var hasMoved = false
     /// The last time when received bytes may have been left unread, because the application did not consume messages or
     /// because the process was stopped. A missing answer may have been among them. The value is up to date when
     /// ``ProtocolCore/deadlineReached(_:)`` is called.

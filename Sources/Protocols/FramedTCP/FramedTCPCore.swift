@@ -8,7 +8,7 @@ import TransportAPI
 ///
 /// A message that is complete in the input becomes one array. The parts of any other message are moved into the array
 /// under assembly as they arrive. That array grows with the bytes that have arrived, not with the announced length.
-package struct FramedTCPCore: NamedCore {
+package struct FramedTCPCore: PackageCore {
     enum Phase {
         /// `.opened` must still be reported.
         case opening
@@ -57,7 +57,7 @@ package struct FramedTCPCore: NamedCore {
     /// The memory of the message under assembly.
     package var bufferedBytes: Int { assembly.capacity }
 
-    package var expected: ForeignProtocol.Expected { .framedTCP }
+    package var expected: ForeignProtocol.Expected? { .framedTCP }
 
     var isFramed: Bool { configuration.framing == .framed }
 
@@ -265,7 +265,7 @@ extension FramedTCPCore {
         input.withUnsafeReadableBytes { assembly.append(contentsOf: UnsafeRawBufferPointer(rebasing: $0[..<arrived])) }
         input.consume(arrived)
         missing -= arrived
-        guard missing == 0, !hasPartOfLength else { return nil }
+        guard missing == 0 else { return nil }
         defer { assembly = [] }
         return .message(Payload(assembly))
     }

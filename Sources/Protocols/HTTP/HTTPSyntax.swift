@@ -46,7 +46,7 @@ package enum HTTPSyntax {
     }
 
     /// Parses the status in a status line (RFC 9112, section 4). Returns `nil` if the line is malformed or has another
-    /// major version. A higher minor version is treated as the highest known one, 1 (RFC 9110, section 2.5).
+    /// major version. A higher minor version is treated as the highest known one, 1 (RFC 9110, section 6.2).
     ///
     /// - Parameter minor: the lowest minor version that is accepted.
     package static func status(_ line: String, atLeast minor: UInt8 = 1) -> Int? {

@@ -76,12 +76,3 @@ package struct CookieHeader: Sendable, Hashable {
     /// The names and values.
     @Secret package var value: String
 }
-
-/// A core whose handshake sends cookies, and receives them.
-package protocol CookieCore: ProtocolCore {
-    /// The cookies to send; `nil` for none. They are set before ``ProtocolCore/start(_:)``. A Cookie header of the app's
-    /// own replaces them.
-    var cookies: CookieHeader? { get set }
-    /// The cookies that the server has set in its last answer, if that has opened the connection or redirects it.
-    var receivedCookies: [SetCookie] { get }
-}

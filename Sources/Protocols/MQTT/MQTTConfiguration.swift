@@ -17,8 +17,8 @@ package struct MQTTConfiguration: Sendable, Hashable {
     /// The connection counts as open as soon as CONNECT and SUBSCRIBE are written. The outcome of each message that is
     /// sent before CONNACK waits for that packet. At most ``maximumInFlight`` messages leave before it.
     package var publishesEarly = false
-    /// The keep alive in seconds, 0 to 65,535; 80 by default. The broker may close the connection after one and a half
-    /// times this silence. 0 turns it off (section 3.1.2.10).
+    /// The keep alive in seconds, 0 to 65,535; 80 by default. The broker must close the connection after one and a half
+    /// times this silence (MQTT-3.1.2-24). 0 turns it off (section 3.1.2.10).
     package var keepAlive = 80
     /// How long the connection may be silent in either direction before PINGREQ is sent. The limit is three quarters of
     /// ``keepAlive``, unless that is 0.
@@ -41,8 +41,9 @@ package struct MQTTConfiguration: Sendable, Hashable {
     package var qos = MQTTQoS.atMostOnce
     /// How many packets may be in flight, 1 to 65,535; 64 by default.
     package var maximumInFlight = 64
-    /// How many of these may be messages at QoS 2, 1 to 65,535; 20 by default. By default, mosquitto 2.0.11
-    /// acknowledges and drops messages beyond 20, and a client of MQTT 3.1.1 cannot detect it.
+    /// How many of these may be messages at QoS 2, 1 to 65,535; 20 by default. By default, mosquitto 2.0.11 of Debian
+    /// 12, and mosquitto from 2.0.17 on, acknowledge and drop messages beyond 20, and a client of MQTT 3.1.1 cannot
+    /// detect it.
     package var maximumExactlyOnceInFlight = 20
     /// The largest payload sent or received, in bytes; 1 to 268,369,916, 16 MiB by default. A packet may be larger by
     /// its topic and header.

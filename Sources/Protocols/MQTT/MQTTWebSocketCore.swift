@@ -6,7 +6,7 @@ import TransportAPI
 /// as one stream of bytes, part by part. So packets and messages need not end together, and only the limits of the
 /// inner core apply. The subprotocol must be "mqtt". The connection ends with DISCONNECT and a WebSocket close frame
 /// after it, whose answer is not awaited (MQTT-3.14.4-1).
-package struct MQTTWebSocketCore<Inner: MQTTCore>: CookieCore, NamedCore, ExplainingCore {
+package struct MQTTWebSocketCore<Inner: MQTTCore>: PackageCore {
     /// The bytes between the two cores. It is a class because a core can be copied but a buffer cannot. It is created
     /// when the connection starts, and the core is not copied after that.
     private final class Between: @unchecked Sendable {
@@ -30,6 +30,13 @@ package struct MQTTWebSocketCore<Inner: MQTTCore>: CookieCore, NamedCore, Explai
         set { outer.cookies = newValue }
     }
     package var receivedCookies: [SetCookie] { outer.receivedCookies }
+    package var clientCertificate: TLSCertificate? {
+        get { outer.clientCertificate }
+        set {
+            outer.clientCertificate = newValue
+            inner.clientCertificate = newValue
+        }
+    }
     /// The MQTT core.
     package var inner: Inner
     private var between: Between?
@@ -67,9 +74,16 @@ package struct MQTTWebSocketCore<Inner: MQTTCore>: CookieCore, NamedCore, Explai
     package var capabilities: Capabilities { inner.capabilities }
     package var confirmsReceipt: Bool { inner.confirmsReceipt }
     package var identity: Identity? { outer.identity }
-    package var expected: ForeignProtocol.Expected { .mqttWebSocket }
+    package var expected: ForeignProtocol.Expected? { .mqttWebSocket }
     package var lateHandshake: String { isInside ? inner.lateHandshake : outer.lateHandshake }
+    package var isAccepted: Bool { inner.isAccepted }
     package func acknowledges(_ payload: Payload) -> Bool { inner.acknowledges(payload) }
+
+    package mutating func completion(of id: UInt64, _ context: inout CoreContext) -> SendCompletion? {
+        inside(&context) { $0.completion(of: id, &$1) }
+    }
+
+    package func forget(_ id: UInt64) { inner.forget(id) }
 
     /// The memory of both cores and of a packet that has not arrived whole, in bytes.
     package var bufferedBytes: Int {
@@ -259,28 +273,6 @@ extension WebSocketCore {
 
 // The requirements of one side only.
 
-extension MQTTWebSocketCore: IdentifyingCore where Inner: IdentifyingCore {
-    package var clientCertificate: TLSCertificate? {
-        get { outer.clientCertificate }
-        set {
-            outer.clientCertificate = newValue
-            inner.clientCertificate = newValue
-        }
-    }
-}
-
-extension MQTTWebSocketCore: EarlyCore where Inner: EarlyCore {
-    package var isAccepted: Bool { inner.isAccepted }
-}
-
-extension MQTTWebSocketCore: CompletingCore where Inner: CompletingCore {
-    package mutating func completion(of id: UInt64, _ context: inout CoreContext) -> SendCompletion? {
-        inside(&context) { $0.completion(of: id, &$1) }
-    }
-
-    package func forget(_ id: UInt64) { inner.forget(id) }
-}
-
 extension MQTTWebSocketCore: SubscribingCore where Inner: SubscribingCore {
     package var facts: MQTTClientFacts { inner.facts }
 
@@ -312,7 +304,6 @@ extension MQTTWebSocketCore: SubscribingCore where Inner: SubscribingCore {
 }
 
 extension MQTTWebSocketCore: BrokeredCore where Inner: BrokeredCore {
-    package var session: MQTTSession? { inner.session }
     package var live: MQTTSession? { inner.live }
 
     package mutating func grant(_ packetID: UInt16, _ granted: [MQTTQoS?], _ context: inout CoreContext) {

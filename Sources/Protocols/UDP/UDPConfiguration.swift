@@ -18,7 +18,7 @@ package struct UDPConfiguration: Sendable, Hashable {
     /// How long a client repeats its hello before it gives up; more than zero, 10 s by default.
     package var handshakeTimeout: Duration
     /// How long a server keeps a session from which nothing arrives; more than zero, 5 minutes by default. The default
-    /// is longer than the 25 s between the pings of a client with the default keepalive.
+    /// is longer than the default keepalive interval of a client.
     package var idleTimeout: Duration
     /// The most sessions of a server at a time; at least 1, 65,536 by default. A further client replaces the session
     /// that has been silent longest, if that is more than a second. Otherwise the server refuses it.

@@ -19,7 +19,7 @@ import TransportAPI
 /// Only clients wait for the end of the connection, within ``WebSocketConfiguration/closeTimeout``. A server reports
 /// `closed` as soon as both close frames are sent, so that the server ends the TCP connection first (section 7.1.1). In
 /// every phase, the end of the input and any error other than those of `send` and `ping` lead to `ended`.
-package struct WebSocketCore: RedirectingCore, CookieCore, NamedCore, ExplainingCore, IdentifyingCore {
+package struct WebSocketCore: PackageCore {
     enum Phase: Sendable, Hashable {
         case idle, handshaking, open, closing, awaitingEnd, ending, ended
     }
@@ -253,15 +253,17 @@ extension WebSocketCore {
             let other = input.withUnsafeReadableBytes { ForeignProtocol($0) }
             throw other.error(
                 insteadOf: TransportError(response: error),
-                expected: expected,
+                expected: spoken,
                 by: role,
                 isEncrypted: isEncrypted
             )
         }
     }
 
+    package var expected: ForeignProtocol.Expected? { spoken }
+
     /// The protocol of the listener or of the client, for errors that name another one.
-    package var expected: ForeignProtocol.Expected {
+    private var spoken: ForeignProtocol.Expected {
         configuration.subprotocols == [WebSocketConfiguration.mqttSubprotocol] ? .mqttWebSocket : .webSocket
     }
 
@@ -322,12 +324,12 @@ extension WebSocketCore {
         // A client of TLS can read an alert, and the others recognize HTTP.
         if foreign == .tls {
             let (isEncrypted, time) = (context.isEncrypted, context.unixTime)
-            foreign.answer(expected: expected, isEncrypted: isEncrypted, to: &context.output, unixTime: time)
+            foreign.answer(expected: spoken, isEncrypted: isEncrypted, to: &context.output, unixTime: time)
         } else {
             ServerHandshake.write(refusal, to: &context.output, unixTime: context.unixTime)
         }
         let isEncrypted = context.isEncrypted
-        return end(foreign.error(insteadOf: refusal.error, expected: expected, by: .server, isEncrypted: isEncrypted))
+        return end(foreign.error(insteadOf: refusal.error, expected: spoken, by: .server, isEncrypted: isEncrypted))
     }
 
     /// Ends the connection. Returns the error to throw.

@@ -94,7 +94,8 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
 
     // MARK: Work from any thread
 
-    /// Runs `work` on the loop: in this tick if the caller is on the loop, otherwise as soon as the loop wakes up.
+    /// Runs `work` on the loop soon, perhaps within the current tick. What must let sockets be read before it is a deferred
+    /// handler (``add(_:to:)``) or a timer.
     @usableFromInline package func execute(_ work: @escaping @Sendable () -> Void) {
         enqueue(.work(work))
     }
@@ -202,9 +203,10 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
         fireTimers()
     }
 
-    /// Runs the queued jobs, and the jobs that they add, up to a limit, so that descriptors are not starved.
+    /// Runs the queued jobs, and the jobs that they add, up to a limit. Tasks on the loop that resume each other would
+    /// otherwise keep it from its sockets, and datagrams are dropped when the buffer of a socket is full.
     func runJobs() {
-        var budget = 4096
+        var budget = 256
         while budget > 0, let job = jobs.popFirst() {
             job.run(on: self)
             budget -= 1

@@ -87,10 +87,12 @@ package final class ConnectRace {
 
     fileprivate let loop: EventLoop
     /// Makes TLS over a connected socket, or returns `nil` without memory; `nil` for a plain connection.
-    fileprivate let secure: ((any ByteStream) -> TLSStream?)?
+    fileprivate let secure: ((any ByteChannel) -> TLSStream?)?
     private var untried: ArraySlice<SocketAddress>
     private var attempts: [Attempt] = []
-    private var timers: [UInt64] = []
+    private var deadlineTimer: UInt64?
+    /// The timer that starts the next attempt.
+    private var nextTimer: UInt64?
     private var isCancelled = false
     private var completion: ((Outcome) -> Void)?
     /// The addresses that have failed in the race, in the order of their failures.
@@ -108,7 +110,7 @@ package final class ConnectRace {
     package init(
         _ addresses: [SocketAddress],
         on loop: EventLoop,
-        secure: ((any ByteStream) -> TLSStream?)? = nil
+        secure: ((any ByteChannel) -> TLSStream?)? = nil
     ) {
         untried = addresses[...]
         self.loop = loop
@@ -134,7 +136,7 @@ package final class ConnectRace {
         // The task may have been cancelled before.
         guard !isCancelled else { return completion(.cancelled) }
         self.completion = completion
-        timers.append(loop.schedule(at: deadline) { [self] in deadlineReached() })
+        deadlineTimer = loop.schedule(at: deadline) { [self] in deadlineReached() }
         tryNext()
     }
 
@@ -145,17 +147,19 @@ package final class ConnectRace {
         for attempt in attempts { attempt.abandon() }
         untried = attempts.map(\.address) + untried
         attempts = []
-        for timer in timers { loop.cancel(timer: timer) }
-        timers = []
+        for timer in [deadlineTimer, nextTimer] { if let timer { loop.cancel(timer: timer) } }
+        (deadlineTimer, nextTimer) = (nil, nil)
         completion(outcome)
     }
 
+    /// Starts the next attempt now, and schedules the one after it.
     private func tryNext() {
+        if let timer = nextTimer.take() { loop.cancel(timer: timer) }
         while completion != nil, let address = untried.popFirst() {
             do throws(SystemError) {
                 attempts.append(try Attempt(address, self))
                 guard !untried.isEmpty else { return }
-                timers.append(loop.schedule(at: loop.now + HappyEyeballs.stagger) { [self] in tryNext() })
+                nextTimer = loop.schedule(at: loop.now + HappyEyeballs.stagger) { [self] in tryNext() }
                 return
             } catch {
                 failures.append(AddressFailure(address: address, progress: .connecting, cause: .failed(error)))

@@ -6,6 +6,8 @@ package final class DatagramBatch {
     private static let capacity = 16
     /// The memory of a batch, in bytes, unless its creator says otherwise.
     package static let usualMemory = 16 * 1024
+    /// How many errors in succession a fill skips.
+    private static let mostErrors = 16
 
     private let slot: Int
     private let count: Int
@@ -72,7 +74,14 @@ package final class DatagramBatch {
 
     func fill(from raw: Int32) -> IOResult {
         (next, filled) = (0, 0)
-        let result = failure.take().map { .failed($0) } ?? take(from: raw)
+        var result = failure.take().map { .failed($0) } ?? take(from: raw)
+        // An error of the path, such as an ICMP message, is reported once, before the datagrams that wait. Its datagram is
+        // lost as on a lossy network. Only a refusal says something about the peer.
+        var errors = 0
+        while case .failed(let error) = result, error.number != ECONNREFUSED, errors < Self.mostErrors {
+            errors += 1
+            result = take(from: raw)
+        }
         if case .bytes(let received) = result { filled = received }
         isLast = filled < wanted && failure == nil
         wasFirst = wanted == 1 && filled == 1

@@ -1,7 +1,7 @@
 import CSocketIO
 
 /// A connected TCP socket. Once attached, it is used on its loop only.
-package final class StreamSocket {
+package final class StreamSocket: ByteChannel {
     /// How many unsent bytes the kernel takes (TCP_NOTSENT_LOWAT). This is enough to keep a path busy. It is not more,
     /// because queued bytes take memory outside the limits of this package, and later messages cannot overtake them.
     private static let unsentBound: Int32 = 128 << 10
@@ -59,6 +59,9 @@ package final class StreamSocket {
         Platform.setOption(raw, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
         Platform.setOption(raw, Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, unsentBound)
     }
+
+    /// The TCP handshake takes one round trip.
+    package var roundTripsToConnect: Int { 1 }
 
     /// Starts reporting readiness to `handler`, in place of an earlier handler. The present readiness is reported again.
     package func attach(_ handler: any PollHandler) throws(SystemError) {

@@ -5,7 +5,7 @@ import Primitives
 ///
 /// Received bytes stay here until a record is complete. So the engine holds nothing between records, and a peer that
 /// speaks no TLS is recognized by its first bytes.
-package final class TLSStream: ByteStream {
+package final class TLSStream: ByteChannel {
     /// How far the connection is.
     private enum Phase {
         case handshake(Handshake)
@@ -107,7 +107,7 @@ package final class TLSStream: ByteStream {
     /// The room that is left for answers to the peer's control messages, in bytes.
     private static let reserve = 8192
 
-    private let inner: any ByteStream
+    private let inner: any ByteChannel
     private let engine: any TLSEngine
     private let side: TLSSettings.Side
     private let loop: EventLoop
@@ -132,7 +132,7 @@ package final class TLSStream: ByteStream {
     ///   - engine: the engine of this connection.
     ///   - side: the side of the engine, for the sentences of errors.
     ///   - loop: the loop of `inner`.
-    package init(over inner: any ByteStream, _ engine: any TLSEngine, _ side: TLSSettings.Side, on loop: EventLoop) {
+    package init(over inner: any ByteChannel, _ engine: any TLSEngine, _ side: TLSSettings.Side, on loop: EventLoop) {
         self.inner = inner
         self.engine = engine
         self.side = side
@@ -191,7 +191,7 @@ package final class TLSStream: ByteStream {
         if case .handshake(let handshake) = phase { handshake.step == .below } else { false }
     }
 
-    package func advance() -> StreamProgress {
+    package func advance() -> HandshakeProgress {
         switch phase {
         case .open, .ended: return .ready
         case .broken, .failed, .over: return failed()
@@ -203,7 +203,7 @@ package final class TLSStream: ByteStream {
         }
     }
 
-    private func advance(_ handshake: inout Handshake) -> StreamProgress {
+    private func advance(_ handshake: inout Handshake) -> HandshakeProgress {
         if handshake.step == .below {
             switch inner.advance() {
             case .ready: handshake.step = .start
@@ -297,13 +297,13 @@ package final class TLSStream: ByteStream {
     }
 
     /// Ends the handshake, because the stream below is broken. From now on, a read finds its end there.
-    private func broke(_ result: IOResult) -> StreamProgress {
+    private func broke(_ result: IOResult) -> HandshakeProgress {
         phase = .over
         reading.input.removeAll()
         return .failed(result)
     }
 
-    private func failed() -> StreamProgress {
+    private func failed() -> HandshakeProgress {
         .failed(takeFailure() ?? .wouldBlock)
     }
 

@@ -119,13 +119,17 @@ struct ReliableWorld: ~Copyable {
     private mutating func sendPing(_ token: UInt64) {
         var ping = ByteBuffer()
         Datagram.append(.ping, identifier, token, to: &ping)
+        path.sent(ping.count)
         launch(ping.bytes(at: 0, count: ping.count) ?? [], toServer: false, path.address)
     }
 
     /// Sends the session's datagrams to the address of its path.
     private mutating func launch(_ answers: [[UInt8]]) {
         if !answers.isEmpty, let token = path.question(now) { sendPing(token) }
-        for answer in answers where path.maySend(answer.count, now) { launch(answer, toServer: false, path.address) }
+        for answer in answers where path.maySend(answer.count, now) {
+            path.sent(answer.count)
+            launch(answer, toServer: false, path.address)
+        }
     }
 
     private mutating func launch(_ bytes: [UInt8], toServer: Bool, _ address: [UInt8]) {

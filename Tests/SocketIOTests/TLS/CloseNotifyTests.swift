@@ -59,13 +59,12 @@ struct CloseNotifyTests {
 }
 
 /// A stream that takes as many bytes as it has room, to a peer that acknowledges none.
-private final class SilentStream: ByteStream {
+private final class SilentStream: ByteChannel {
     var room = Int.max
     private(set) var hasEnded = false
     private(set) var unacknowledgedBytes = 0
     var bytesSent: UInt64 { UInt64(unacknowledgedBytes) }
     var bytesReceived: UInt64 { 0 }
-    var segmentCounts: SegmentCounts? { nil }
 
     func attach(_: any PollHandler) {}
     func note(_: Readiness) {}

@@ -288,23 +288,43 @@ package struct BrokerCore: Sendable {
 
     /// Returns the member of a group that gets the next message: the members with a connection take turns. If a search of
     /// limited length finds none of them, it is the next one whose session has not ended, which stores the message.
+    ///
+    /// The members whose sessions have ended are removed where the search meets them, so that no later search meets them
+    /// again. The last member stays in any case, because the group is removed with it.
     private mutating func nextMember(of group: Int, on node: Int) -> Subscriber? {
-        let (count, turn) = (trie.nodes[node].groups[group].members.count, trie.nodes[node].groups[group].turn)
+        var place = trie.nodes[node].groups[group].turn
         var absent: Int?
-        for step in 0..<count {
-            let place = (turn % count + step) % count
+        // A member that moves may be examined again, in place of the removed one.
+        var left = min(Self.longestSearch, trie.nodes[node].groups[group].members.count)
+        while left > 0 {
+            let count = trie.nodes[node].groups[group].members.count
+            if place >= count { place = 0 }
             let session = Int(trie.nodes[node].groups[group].members[place].session)
-            if sessions[session].isGone { continue }
-            if absent == nil { absent = place }
-            guard sessions[session].isAbsent, step < Self.longestSearch else {
-                let chosen = sessions[session].isAbsent ? absent ?? place : place
-                trie.nodes[node].groups[group].turn = chosen + 1
-                return trie.nodes[node].groups[group].members[chosen]
+            if sessions[session].isGone {
+                guard count > 1 else { return nil }
+                removeGone(at: place, of: group, on: node)
+                if absent == count - 1 { absent = place }
+                continue
             }
+            if absent == nil { absent = place }
+            guard sessions[session].isAbsent else {
+                absent = place
+                break
+            }
+            place += 1
+            left -= 1
         }
-        guard let absent else { return nil }
-        trie.nodes[node].groups[group].turn = absent + 1
-        return trie.nodes[node].groups[group].members[absent]
+        guard let chosen = absent else { return nil }
+        trie.nodes[node].groups[group].turn = chosen + 1
+        return trie.nodes[node].groups[group].members[chosen]
+    }
+
+    /// Removes a member of a group whose session has ended. The last member moves to its place.
+    private mutating func removeGone(at place: Int, of group: Int, on node: Int) {
+        let share = Share(node: Int32(node), group: trie.nodes[node].groups[group].name)
+        let session = trie.nodes[node].groups[group].members[place].session
+        sessions[Int(session)].shares[share] = nil
+        remove(from: share, at: place)
     }
 
     /// How many members of a group are examined to find one with a connection.

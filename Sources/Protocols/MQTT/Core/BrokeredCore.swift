@@ -1,10 +1,9 @@
 import TransportAPI
 
 /// A server's core whose client a broker serves.
-package protocol BrokeredCore: ProtocolCore {
-    /// The session that the client has opened; `nil` if no session outlives its connection.
-    var session: MQTTSession? { get }
-    /// The same session, unless a later connection has taken it over; `nil` then.
+package protocol BrokeredCore: PackageCore {
+    /// The session that the client has opened; `nil` if it ends with the connection, or if a later connection has taken
+    /// it over.
     var live: MQTTSession? { get }
     /// Answers SUBSCRIBE with the QoS granted to each filter in its order, or `nil` for a refused one.
     mutating func grant(_ packetID: UInt16, _ granted: [MQTTQoS?], _ context: inout CoreContext)

@@ -1,3 +1,4 @@
+import Primitives
 import TransportAPI
 
 /// A client's side of MQTT 3.1.1.
@@ -16,7 +17,7 @@ import TransportAPI
 /// A message that the broker does not acknowledge in time ends the connection. In a session that outlives its
 /// connections, the ``MQTTSession`` stores the messages that were not acknowledged, and the core of the next connection
 /// sends them again.
-package struct MQTTClientCore: MQTTCore, EarlyCore {
+package struct MQTTClientCore: MQTTCore {
     enum Phase: Sendable {
         /// The core has not started.
         case idle
@@ -65,7 +66,7 @@ package struct MQTTClientCore: MQTTCore, EarlyCore {
     var pings: MQTTClientPings
     /// Messages that were received and are not confirmed, oldest first. There are at most as many as the inbox holds,
     /// in addition to those that came early.
-    var unconfirmed: [Unconfirmed] = []
+    var unconfirmed = Deque<Unconfirmed>()
     /// By packet identifier.
     var requests: [UInt16: Request] = [:]
     /// Whether the broker has continued a session.
@@ -289,7 +290,7 @@ extension MQTTClientCore {
     mutating func opened(_ context: inout CoreContext) -> CoreEvent {
         phase = .open
         if flow.live?.subscribesFirst == true {
-            // The owner of the subscriptions releases it, also if there is none.
+            // The owner of the subscriptions releases it with `releaseMessages`, also if there is none.
             hold = .unacknowledged
         } else {
             flow.resendUnacknowledged(&context)

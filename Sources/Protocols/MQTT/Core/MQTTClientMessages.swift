@@ -118,13 +118,16 @@ extension MQTTClientCore {
     // MARK: Confirmation
 
     package mutating func confirmReceipt(_ context: inout CoreContext) {
-        guard !unconfirmed.isEmpty else { return }
-        confirm(unconfirmed.removeFirst(), &context)
+        guard let message = unconfirmed.popFirst() else { return }
+        confirm(message, &context)
         confirmDiscarded(&context)
     }
 
     private mutating func confirmDiscarded(_ context: inout CoreContext) {
-        while unconfirmed.first?.isDiscarded == true { confirm(unconfirmed.removeFirst(), &context) }
+        while let message = unconfirmed.first, message.isDiscarded {
+            _ = unconfirmed.popFirst()
+            confirm(message, &context)
+        }
     }
 
     private mutating func confirm(_ message: Unconfirmed, _ context: inout CoreContext) {
@@ -189,7 +192,7 @@ extension MQTTClientCore {
     }
 }
 
-extension MQTTClientCore: CompletingCore {
+extension MQTTClientCore {
     package mutating func completion(of id: UInt64, _ context: inout CoreContext) -> SendCompletion? {
         guard let live = flow.live else { return nil }
         if live.takeCompleted(id) { return .acknowledged }

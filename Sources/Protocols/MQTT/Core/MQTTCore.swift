@@ -5,7 +5,7 @@ import TransportAPI
 ///
 /// Both sides publish at QoS 0, 1 and 2. Nothing is sent twice over one connection, as the specification requires. Their
 /// ``MQTTFlow`` has everything that both do in the same way.
-package protocol MQTTCore: NamedCore, ExplainingCore {
+package protocol MQTTCore: PackageCore {
     /// The side.
     static var role: CoreRole { get }
     /// The packets of the connection.
@@ -13,7 +13,7 @@ package protocol MQTTCore: NamedCore, ExplainingCore {
 }
 
 extension MQTTCore {
-    package var expected: ForeignProtocol.Expected { .mqtt }
+    package var expected: ForeignProtocol.Expected? { .mqtt }
     /// The session that outlives the connection; `nil` if there is none.
     package var session: MQTTSession? { flow.session }
     /// The same session, unless a later connection has taken it over; `nil` then.

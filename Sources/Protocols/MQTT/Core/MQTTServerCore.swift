@@ -4,7 +4,7 @@ import TransportAPI
 ///
 /// It is open when it has accepted a CONNECT. It works in one of two ways: point to point, where payloads are messages,
 /// or for a broker, which gets every packet as an ``MQTTSignal``.
-package struct MQTTServerCore: MQTTCore, IdentifyingCore {
+package struct MQTTServerCore: MQTTCore {
     enum Phase: Sendable {
         /// The core has not started.
         case idle

@@ -1,7 +1,7 @@
 import TransportAPI
 
 /// A client's core that subscribes to topics.
-package protocol SubscribingCore: ProtocolCore {
+package protocol SubscribingCore: PackageCore {
     /// The facts about the connection that the owner of its subscriptions needs.
     var facts: MQTTClientFacts { get }
     /// Lets no message leave until ``releaseMessages(_:)``, so that the subscriptions leave first. A broker that has lost

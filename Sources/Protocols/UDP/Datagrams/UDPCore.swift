@@ -9,7 +9,7 @@ import TransportAPI
 /// A datagram that is not of this session is dropped and never ends it, because any peer can send one. Only a bye with
 /// the connection id ends it, and only the two sides know that id. The core drops duplicates among the last 1024
 /// sequence numbers, and delivers late messages when they arrive.
-package struct UDPCore: RoamingCore, ExplainingCore {
+package struct UDPCore: PackageCore {
     enum Phase {
         /// The core has not started.
         case idle

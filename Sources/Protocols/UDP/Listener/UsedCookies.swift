@@ -1,11 +1,11 @@
+import Primitives
 import TransportAPI
 
 /// The attempts whose session has ended while their cookie is still valid. With them a confirm that arrives late or is
 /// replayed opens no second session. The number is limited. The oldest are removed first.
 struct UsedCookies {
     private var members: Set<UInt64> = []
-    private var queue: [(attempt: UInt64, until: Instant)] = []
-    private var first = 0
+    private var queue = Deque<(attempt: UInt64, until: Instant)>()
     private let limit: Int
 
     init(limit: Int) {
@@ -21,16 +21,10 @@ struct UsedCookies {
     }
 
     mutating func forgetExpired(now: Instant) {
-        while first < queue.count, queue[first].until <= now { forgetFirst() }
+        while let first = queue.first, first.until <= now { forgetFirst() }
     }
 
     private mutating func forgetFirst() {
-        guard first < queue.count else { return }
-        members.remove(queue[first].attempt)
-        first += 1
-        // The rest moves to the front when half of the queue is expired. So each member is moved once on average.
-        guard first * 2 >= queue.count else { return }
-        queue.removeFirst(first)
-        first = 0
+        if let first = queue.popFirst() { members.remove(first.attempt) }
     }
 }

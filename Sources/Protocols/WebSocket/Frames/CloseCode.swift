@@ -87,7 +87,8 @@ struct CloseFrame: Sendable, Hashable {
         return bytes
     }
 
-    /// The reason of the close, if the peer sent this frame first.
+    /// The reason of the close, if the peer sent this frame first. `TransportError.webSocketClose` gives its error,
+    /// if it means one, and `RetryPolicy` decides about another attempt.
     var reason: CloseReason { CloseReason(peerClosed: code ?? CloseCode.absent, text: text) }
 }
 

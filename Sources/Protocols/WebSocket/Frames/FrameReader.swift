@@ -6,8 +6,8 @@ import TransportAPI
 /// A message becomes one payload array at once if it has a single frame that is complete in the input. All other
 /// messages move part by part from the input into the message under assembly. So each byte is read once, text is
 /// refused at its first wrong byte, and at most one part is reserved in advance for a declared length. Limits are
-/// checked against the declared length before any byte is buffered. The limit of a compressed message is checked during
-/// decompression.
+/// checked against the declared length before any byte is buffered. The limits of a compressed message are checked during
+/// decompression (``Inflation``, ``ExpansionLimit``).
 struct FrameReader: Sendable {
     /// The result of one reading step.
     enum Incoming: Sendable, Hashable {

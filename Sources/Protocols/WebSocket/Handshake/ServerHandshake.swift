@@ -155,7 +155,7 @@ enum ServerHandshake {
         guard parts.count == 3, HTTPSyntax.isToken(parts[0]), !parts[1].isEmpty,
             let version = HTTPSyntax.version(parts[2])
         else { throw bad("the request line is malformed") }
-        // A higher minor version is served as 1.1 (RFC 9110, section 2.5).
+        // A higher minor version is served as 1.1 (RFC 9110, section 6.2).
         guard version.major == 1, version.minor >= 1 else {
             throw Refusal(status: 505, reason: "the request is not HTTP/1.1")
         }

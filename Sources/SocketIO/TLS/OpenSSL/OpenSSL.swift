@@ -44,6 +44,12 @@ package final class OpenSSL: TLSProvider, @unchecked Sendable {
         Self.callbackFunctions.withLock { $0 = functions }
     }
 
+    /// The version that was found, as in "3.0.19".
+    package var version: String {
+        let versionString: Int32 = 6  // OPENSSL_VERSION_STRING of crypto.h
+        return functions.pointee.OpenSSL_version(versionString).map { String(cString: $0) } ?? "3"
+    }
+
     package var readsFiles: Bool { true }
 
     package func makeContext(
@@ -85,7 +91,7 @@ package struct MissingTLS: TLSProvider {
 
     static func advice(_ problem: String) -> String {
         "encryption needs OpenSSL 3, but \(problem); install it, for example by 'apt-get install libssl3', "
-            + "'dnf install openssl-libs' or 'brew install openssl@3'"
+            + "'dnf install openssl-libs' (from Fedora 45 on 'openssl3-libs') or 'brew install openssl@3'"
     }
 
     package var readsFiles: Bool { false }

@@ -20,8 +20,8 @@ private let modes = 0x01 | 0x02
 private let options: UInt64 = 1 << 30 | 1 << 17 | 1 << 20
 /// SSL_OP_NO_QUERY_MTU: the stream cannot tell the size of datagrams.
 private let noQuery: UInt64 = 1 << 12
-/// The ciphers of TLS 1.2 and DTLS 1.2 with forward secrecy and authenticated encryption (RFC 9325, sections 4.1 and 4.2).
-/// All others would also make datagrams longer than ``DTLS/overhead``.
+/// The ciphers of TLS 1.2 and DTLS 1.2 with forward secrecy and authenticated encryption. RFC 9325, section 4.2,
+/// recommends those with AES-GCM. All others would also make datagrams longer than ``DTLS/overhead``.
 private let olderCiphers = "ECDHE+AESGCM:ECDHE+CHACHA20"
 /// The ciphers of TLS 1.3 (RFC 8446, appendix B.4) without those whose tags are short or that constrained devices use.
 private let newestCiphers = "TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256"

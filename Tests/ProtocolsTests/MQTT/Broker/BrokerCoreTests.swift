@@ -110,6 +110,69 @@ struct BrokerCoreTests {
         #expect(broker.subscriptionCount == 0 && broker.nodeCount == 1)
     }
 
+    @Test("A search for a member of a group removes the members that are gone, so that no other search meets them")
+    func goneMembers() throws {
+        var broker = BrokerCore()
+        let last: UInt64 = 1001
+        for session in 1...last {
+            _ = try broker.connect(session, clientID: "")
+            #expect(broker.subscribe(session, to: "$share/g/t", qos: .atLeastOnce) == .atLeastOnce)
+        }
+        for session in 1..<last { broker.disconnect(session) }
+        #expect(broker.subscriptionCount == 1001)
+        #expect(broker.deliveries("t") == [last: .atLeastOnce])
+        #expect(broker.deliveries("t") == [last: .atLeastOnce])
+        // All others were on the way to it.
+        #expect(broker.subscriptionCount == 1)
+        broker.disconnect(last)
+        #expect(broker.deliveries("t").isEmpty)
+        #expect(broker.subscriptionCount == 1)
+        while broker.clear(atMost: 1) {}
+        #expect(broker.subscriptionCount == 0 && broker.nodeCount == 1 && broker.sessionCount == 0)
+        // The ended sessions have left nothing.
+        _ = try broker.connect(1, clientID: "")
+        #expect(broker.subscribe(1, to: "$share/g/t", qos: .atMostOnce) == .atMostOnce)
+        #expect(broker.deliveries("t") == [1: .atMostOnce])
+        #expect(broker.unsubscribe(1, from: "$share/g/t") && broker.nodeCount == 1)
+    }
+
+    @Test(
+        "A group's message goes to a member with a connection, wherever the turn is and whoever else is gone or absent"
+    )
+    func searches() throws {
+        var random = RandomSource.seeded(5)
+        for _ in 0..<500 {
+            var broker = BrokerCore()
+            let count = UInt64.random(in: 1...12, using: &random)
+            for session in 1...count {
+                _ = try broker.connect(session, clientID: "")
+                _ = broker.subscribe(session, to: "$share/g/t", qos: .atMostOnce)
+            }
+            for _ in 0..<Int.random(in: 0...12, using: &random) { _ = broker.deliveries("t") }
+            var (present, absent) = (Set<UInt64>(), Set<UInt64>())
+            for session in 1...count {
+                switch Int.random(in: 0...5, using: &random) {
+                case 0: present.insert(session)
+                case 1, 2:
+                    broker.note(session, isAbsent: true)
+                    absent.insert(session)
+                default: broker.disconnect(session)
+                }
+            }
+            let receivers = present.isEmpty ? absent : present
+            // They take turns, so each has one of as many messages.
+            let turns = (0..<receivers.count).map { _ in broker.deliveries("t").keys.first }
+            #expect(
+                receivers.isEmpty
+                    ? broker.deliveries("t").isEmpty : turns.allSatisfy { $0.map(receivers.contains) == true }
+            )
+            if present.isEmpty { #expect(Set(turns).count == absent.count) }
+            for session in 1...count { broker.disconnect(session) }
+            while broker.clear(atMost: 1) {}
+            #expect(broker.subscriptionCount == 0 && broker.nodeCount == 1)
+        }
+    }
+
     @Test("Shared subscriptions count towards the limits of a session and of a filter")
     func sharedLimits() throws {
         var limits = BrokerCore.Limits()

@@ -3,7 +3,7 @@
 
 /// A byte stream whose other end is a test. It reports readiness on its edges, as a socket does: a side that got
 /// `.wouldBlock` continues only after the next edge.
-final class LinkedStream: ByteStream {
+final class LinkedStream: ByteChannel {
     /// The bytes that have arrived and were not read.
     private(set) var arrived: ArraySlice<UInt8> = []
     /// Whether the end follows these bytes.
@@ -26,7 +26,6 @@ final class LinkedStream: ByteStream {
     var endsWrites = false
     /// The failure of TLS that all further writes return.
     var tlsFailure: TLSFailure?
-    let segmentCounts: SegmentCounts? = nil
 
     init(room: Int = .max) {
         self.room = room
