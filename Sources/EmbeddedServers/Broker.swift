@@ -32,7 +32,7 @@ final class Broker: ConnectionHandler {
     var encoded = ByteBuffer()
     var isRouting = false
     /// Messages to route after the current one: the will of each client at most.
-    var unrouted: [MQTTPublish] = []
+    var unrouted = Deque<MQTTPublish>()
     /// Messages for which a subscriber was too slow or there was no room.
     var dropped: UInt64 = 0
     /// Called with each message that is received.
@@ -167,7 +167,7 @@ extension Broker {
         guard !isRouting else { return unrouted.append(publish) }
         isRouting = true
         route(publish)
-        while !unrouted.isEmpty { route(unrouted.removeFirst()) }
+        while let next = unrouted.popFirst() { route(next) }
         isRouting = false
     }
 

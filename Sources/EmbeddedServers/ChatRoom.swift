@@ -6,8 +6,8 @@ import TransportAPI
 import Transports
 
 /// The members and the last messages of a chat, which several servers can share. Each message is sent to all sessions
-/// but the sender's. A new session receives the history first. A session that is too slow misses the oldest messages
-/// and is notified of their number. It delays no other session.
+/// but the sender's. A new session receives the history first, and the list of the members when it introduces itself. A
+/// session that is too slow misses the oldest messages and is notified of their number. It delays no other session.
 public final class ChatRoom: Sendable {
     /// The limits of a room.
     public struct Limits: Sendable, Hashable {
@@ -107,6 +107,9 @@ final class ChatPeople: ScheduledHandler {
         fileprivate var format = WireFormat.json
         /// The range of messages of the history that it receives first.
         fileprivate var history: Range<UInt64>
+        fileprivate var introduction: ChatPresence.Introduction?
+        /// The number after which the next part of the list of the members begins, which it receives after the history.
+        fileprivate var listedUpTo: UInt64?
         /// The number of the next message in the log.
         fileprivate var next: UInt64
         /// How many of the messages that the room has taken are its own, and how many of these precede ``next``.
@@ -171,10 +174,9 @@ final class ChatPeople: ScheduledHandler {
     private let loop: EventLoop
     private let window: Int
     private var members: [UInt64: Member] = [:]
-    /// The messages for new members, the number of the first message, and their bytes.
-    private var history = Deque<Payload>()
-    private var firstOfHistory: UInt64 = 0
-    private var historyBytes = 0
+    /// The messages for new members.
+    private var history: ChatHistory
+    private var presence = ChatPresence()
     /// The last messages, the number of the first message, and their bytes.
     private var log = Deque<Entry>()
     private var first: UInt64 = 0
@@ -196,6 +198,7 @@ final class ChatPeople: ScheduledHandler {
     init(_ limits: ChatRoom.Limits, on loop: EventLoop) {
         self.limits = limits
         self.loop = loop
+        history = ChatHistory(limits)
         window = max(1, min(Self.window, limits.outboxCount))
     }
 
@@ -204,7 +207,7 @@ final class ChatPeople: ScheduledHandler {
     // MARK: Members
 
     func enter(_ session: Session) -> Member {
-        let member = Member(self, session, firstOfHistory..<firstOfHistory + UInt64(history.count), next: end)
+        let member = Member(self, session, history.range, next: end)
         // A new member begins one message beyond its burst, so that many new members at once are slowed down too.
         member.spentUntil = loop.now + (Self.burst + 1) * Self.interval
         members[member.number] = member
@@ -217,6 +220,18 @@ final class ChatPeople: ScheduledHandler {
         member.state = .gone
         members[member.number] = nil
         idle[member.number] = nil
+        guard let introduction = member.introduction else { return }
+        append(Self.payload(presence.remove(introduction), member.format), from: member, isPaced: false)
+        requestRun()
+    }
+
+    /// Takes the introduction of a member, if the message is one.
+    private func introduce(_ member: Member, _ payload: Payload) {
+        guard let introduction = ChatPresence.Introduction(payload) else { return }
+        let (added, gone) = presence.add(introduction, inPlaceOf: member.introduction)
+        member.introduction = added
+        member.listedUpTo = 0
+        if let gone { append(Self.payload(gone, member.format), from: member, isPaced: false) }
     }
 
     /// Returns whether a member has sent much recently.
@@ -267,8 +282,14 @@ final class ChatPeople: ScheduledHandler {
         if let message = try? format.codec().decode(PostedMessage.self, from: payload.bytes) {
             sender.format = format
             guard !message.isNotice else { return }
-            if message.isWorthKeeping { keep(payload) }
+            if message.isWorthKeeping { history.add(payload, in: format) }
+            if message.kind == .system { introduce(sender, payload) }
         }
+        append(payload, from: sender, isPaced: isPaced)
+    }
+
+    /// Appends a message of a member, or about it, to the log.
+    private func append(_ payload: Payload, from sender: Member, isPaced: Bool) {
         log.append(Entry(payload: payload, sender: sender, isPaced: isPaced))
         logBytes += payload.bytes.count
         sender.own.taken += 1
@@ -281,18 +302,6 @@ final class ChatPeople: ScheduledHandler {
         }
         for member in idle.values { queue(member) }
         idle.removeAll(keepingCapacity: true)
-    }
-
-    private func keep(_ payload: Payload) {
-        guard payload.bytes.count <= limits.historyBytes, limits.historyCount > 0 else { return }
-        history.append(payload)
-        historyBytes += payload.bytes.count
-        while history.count > limits.historyCount || historyBytes > limits.historyBytes {
-            historyBytes -= history[0].bytes.count
-            history[0] = Payload([])
-            _ = history.popFirst()
-            firstOfHistory += 1
-        }
     }
 
     // MARK: Sent messages
@@ -376,10 +385,15 @@ final class ChatPeople: ScheduledHandler {
 
     private func nextMessage(for member: Member) -> Payload? {
         // Messages may have left the history meanwhile. They made room for later ones.
-        let number = max(member.history.lowerBound, firstOfHistory)
+        let number = max(member.history.lowerBound, history.range.lowerBound)
         if number < member.history.upperBound {
             member.history = number + 1..<member.history.upperBound
-            return history[Int(number - firstOfHistory)]
+            return history.message(number)
+        }
+        if let number = member.listedUpTo, let introduction = member.introduction {
+            let (list, next) = presence.list(for: introduction, after: number)
+            member.listedUpTo = next
+            return Self.payload(list, member.format)
         }
         skipWhatIsGone(member)
         if member.hasMissed, member.isReachable {
@@ -437,8 +451,12 @@ final class ChatPeople: ScheduledHandler {
         // Messages that were dropped because of a full queue may arrive if they are sent again. Refused messages will
         // not.
         if member.dropped > 0 { message.attributes["event"] = "missed" }
+        return payload(message, member.format)
+    }
+
+    private static func payload(_ message: ChatMessage, _ format: WireFormat) -> Payload {
         do throws(CodecError) {
-            return Payload(try member.format.codec().encode(message), kind: member.format.isText ? .text : .binary)
+            return Payload(try format.codec().encode(message), kind: format.isText ? .text : .binary)
         } catch {
             // No codec refuses a short message.
             return Payload(text: "{}")

@@ -1,4 +1,5 @@
 import CSocketIO
+import Primitives
 import SocketIO
 
 /// The sockets, the clock and the random numbers of all simulated processes. It answers the system calls of the
@@ -16,6 +17,8 @@ package final class SimulatedKernel {
         package var interrupted = 1
         /// How many of a hundred datagrams meet a full queue.
         package var datagramsFull = 0
+        /// How many of a hundred datagrams reach a connected socket right after an error of its path, such as an ICMP message.
+        package var pathErrors = 0
         /// The numbers of the datagrams of each connected socket, from 0, that are lost: those that it sends, and those that
         /// are sent to it.
         package var lostDatagrams: (sent: Set<Int>, received: Set<Int>) = ([], [])
@@ -46,6 +49,8 @@ package final class SimulatedKernel {
     private var listeners: [SimulatedAddress: SimulatedStream] = [:]
     private var bound: [SimulatedAddress: SimulatedDatagrams] = [:]
     private var paths: [UInt64: SimulatedPath] = [:]
+    /// The datagrams from one host to another.
+    private var datagramPaths: [UInt64: PathModel] = [:]
     /// The actions that wait until a path is no longer cut.
     private var held: [(path: UInt64, action: () -> Void)] = []
     private var table = UnsafeMutablePointer<csocketio_kernel>.allocate(capacity: 1)
@@ -104,6 +109,7 @@ package final class SimulatedKernel {
     func drawTogether() -> Bool { random.chance(conditions.together) }
     func drawDatagramRoom() -> Int { random.magnitude(conditions.datagramBuffers) }
     func drawDatagramFull() -> Bool { conditions.datagramsFull > 0 && random.chance(conditions.datagramsFull) }
+    func drawPathError() -> Bool { conditions.pathErrors > 0 && random.chance(conditions.pathErrors) }
     func isLost(sent number: Int) -> Bool { conditions.lostDatagrams.sent.contains(number) }
     func isLost(received number: Int) -> Bool { conditions.lostDatagrams.received.contains(number) }
     func drawPause() -> Int64 { Int64(random.magnitude(1_000...10_000_000)) }
@@ -149,7 +155,7 @@ package final class SimulatedKernel {
     }
 
     private func drawLatency(_ path: SimulatedPath) -> Int64 {
-        Int64(random.int(path.latency))
+        path.parameters.transit(PathModel.fraction(using: &random))
     }
 
     /// Calls `action` after the time that bytes need for the path. While the path is cut, they wait.
@@ -172,18 +178,23 @@ package final class SimulatedKernel {
         datagram[random.int(0...datagram.count - 1)] ^= 1 << UInt8(random.int(0...7))
     }
 
-    func travelAsDatagram(from: UInt32, to: UInt32, _ action: @escaping () -> Void) {
+    /// Calls `action` when a datagram of `bytes` arrives: not at all, once or twice.
+    func travelAsDatagram(_ bytes: Int, from: UInt32, to: UInt32, _ action: @escaping () -> Void) {
         let path = path(from, to)
-        var copies = random.chance(path.loss) ? 0 : 1
-        if copies > 0, random.chance(path.duplication) { copies += 1 }
+        let draw = PathModel.Draw(using: &random)
         guard path.cutUntil <= time else { return }
-        for _ in 0..<copies {
-            var delay = Int64(path.latency.lowerBound)
-            if random.chance(path.reordering) { delay += drawLatency(path) * 4 }
-            events.add(time + delay) { [unowned self] in
+        let direction = UInt64(from) << 32 | UInt64(to)
+        var model = datagramPaths[direction] ?? PathModel()
+        model.parameters = path.parameters
+        defer { datagramPaths[direction] = model }
+        guard case .arrives(let passage, let copy) = model.admit(bytes, draw, at: time) else { return }
+        func arrive(_ passage: PathModel.Passage) {
+            events.add(passage.arrival) { [unowned self] in
                 if self.path(from, to).cutUntil <= time { action() }
             }
         }
+        arrive(passage)
+        if let copy { arrive(copy) }
     }
 
     // MARK: Processes

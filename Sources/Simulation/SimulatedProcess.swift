@@ -1,3 +1,4 @@
+import Primitives
 import SocketIO
 
 /// An IPv4 address with its port.
@@ -59,21 +60,24 @@ package final class SimulatedLoop {
 
 /// The properties of the path between two hosts.
 package struct SimulatedPath {
-    /// The time that bytes need, in nanoseconds.
-    package var latency: ClosedRange<Int> = 20_000...200_000
+    /// The delay, the losses and the rate. The rate limits each direction of each stream, and each direction of all datagrams
+    /// together. Only datagrams are lost, duplicated and late.
+    package var parameters = PathModel.Parameters()
     /// The most bytes of a stream that arrive together.
     package var segment = 16_384
-    /// How many bytes of a stream pass in a second, in each direction of each connection; 0 if they take no time beyond the
-    /// latency.
-    package var bytesPerSecond = 0
-    /// How many datagrams of a hundred are lost, arrive twice, or arrive after later ones.
-    package var loss = 0
-    package var duplication = 0
-    package var reordering = 0
     /// The path carries nothing before this time; `.max` means until the path is replaced.
     package var cutUntil: Int64 = 0
     /// Whether one bit of the next bytes of a stream, or of the next datagram, changes.
     package var isDamaging = false
 
-    package init() {}
+    package init() {
+        latency = 20_000...200_000
+        parameters.keepsOrder = false
+    }
+
+    /// The shortest and the longest time that bytes need, in nanoseconds.
+    package var latency: ClosedRange<Int> {
+        get { Int(parameters.delay)...Int(parameters.longestTransit) }
+        set { (parameters.delay, parameters.jitter) = (Int64(newValue.lowerBound), 0...Int64(newValue.count - 1)) }
+    }
 }

@@ -1,3 +1,4 @@
+import Primitives
 import SocketIO
 
 /// One descriptor of the simulated kernel.
@@ -33,8 +34,8 @@ final class Pipe {
     let receiveRoom: Int
     /// Whether bytes or the end are in flight.
     var isMoving = false
-    /// When the path can pass on more bytes after the last ones.
-    var isPassedAt: Int64 = 0
+    /// The path, whose rate passes one piece after the other.
+    var path = PathModel()
     /// Whether a call of the sender found too little room, so that a poller reports when there is room again.
     var isFull = false
     /// Whether the sender's half is closed; whether the receiver's kernel has received the end.
@@ -181,10 +182,10 @@ final class SimulatedStream: SimulatedSocket {
         guard outgoing.unsent.isEmpty ? outgoing.isEnded : hasRoom else { return }
         outgoing.isMoving = true
         // Captured strongly, because the kernel still delivers bytes after the program has closed the socket.
-        let (here, there, wait) = (process.host, peerAddress.host, outgoing.isPassedAt - kernel.time)
-        guard wait > 0 else { return kernel.travel(from: here, to: there) { self.arrive() } }
+        let (here, there, isFree) = (process.host, peerAddress.host, outgoing.path.freeAt <= kernel.time)
+        guard !isFree else { return kernel.travel(from: here, to: there) { self.arrive() } }
         // These bytes follow others on the path, so only its rate delays them.
-        kernel.schedule(after: wait) { [kernel] in
+        kernel.schedule(after: outgoing.path.freeAt - kernel.time) { [kernel] in
             guard kernel.path(here, there).cutUntil > kernel.time else { return self.arrive() }
             kernel.travel(from: here, to: there) { self.arrive() }
         }
@@ -207,10 +208,9 @@ final class SimulatedStream: SimulatedSocket {
         let room = max(0, outgoing.receiveRoom - outgoing.arrived.count)
         let path = kernel.path(process.host, peer.process.host)
         var count = min(outgoing.unsent.count, room, path.segment)
-        if path.bytesPerSecond > 0, count > 0 {
-            count = min(count, 1448)
-            outgoing.isPassedAt = kernel.time + Int64(count) * 1_000_000_000 / Int64(path.bytesPerSecond)
-        }
+        if path.parameters.bytesPerSecond != nil { count = min(count, 1448) }
+        outgoing.path.parameters = path.parameters
+        _ = outgoing.path.pass(count, at: kernel.time)
         if count > 0 { outgoing.unsent.move(count, to: &outgoing.arrived) }
         kernel.damage(count, of: &outgoing.arrived, between: process.host, peer.process.host)
         let ends = outgoing.isEnded && outgoing.unsent.isEmpty && (count == 0 || kernel.drawTogether())
@@ -350,7 +350,8 @@ final class SimulatedDatagrams: SimulatedSocket {
             sentCount += 1
             if kernel.isLost(sent: sentCount - 1) { return bytes.count }
         }
-        kernel.travelAsDatagram(from: process.host, to: target.host) { [kernel, host = process.host, weak self] in
+        kernel.travelAsDatagram(bytes.count, from: process.host, to: target.host) {
+            [kernel, host = process.host, weak self] in
             guard let receiver = kernel.datagrams(at: target) else {
                 // An ICMP error, which only a connected socket receives.
                 guard let self, connected == target else { return }
@@ -371,6 +372,7 @@ final class SimulatedDatagrams: SimulatedSocket {
         if connected != nil {
             receivedCount += 1
             if kernel.isLost(received: receivedCount - 1) { return }
+            if pending == 0, kernel.drawPathError() { pending = 113 }  // EHOSTUNREACH
         }
         guard connected.map({ $0 == datagram.sender }) ?? true, queuedBytes + datagram.bytes.count <= room else {
             return

@@ -266,7 +266,7 @@ extension TransportError.Code {
         }
     }
 
-    /// The row of this code.
+    /// The row of this code. The table in `Docs/reference/supervisor.md` has the same rows, which a test compares.
     package var row: Row {
         switch self {
         case .nameNotFound, .resolverFailed, .unreachable, .networkDown, .timedOut, .connectionReset, .connectionLost,
@@ -317,6 +317,7 @@ extension TransportError {
     }
 
     /// The error for a close code that the peer sent on an open WebSocket (RFC 6455, section 7.4.1; the IANA registry).
+    /// A peer that closes with 1000, 1001 or 1005 has made no error: ``CloseReason`` has none then.
     public static func webSocketClose(_ closeCode: UInt16, reason text: String = "") -> TransportError {
         let (code, sentence): (Code, String) =
             switch closeCode {
@@ -362,5 +363,9 @@ extension TransportError {
         var error = TransportError(code, .handshake, sentence, detail: Int(returnCode))
         error.origin = .peer
         return error
+    }
+    /// Returns the error for a cancelled task.
+    package static func cancelled(_ phase: Phase) -> TransportError {
+        TransportError(.cancelled, phase, "the task was cancelled")
     }
 }

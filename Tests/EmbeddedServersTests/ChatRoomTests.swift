@@ -83,6 +83,135 @@ struct ChatRoomTests {
         await server.stop()
     }
 
+    /// A message that names the one before it, as those that nobody has confirmed do.
+    private func chained(_ number: Int, _ format: WireFormat) throws -> Payload {
+        var message = ChatMessage(
+            id: "a-\(number)",
+            conversation: "lobby",
+            sender: "ann",
+            sentAtMs: 1,
+            text: "\(number)"
+        )
+        if number > 1 { message.attributes = ["after": "a-\(number - 1)", "colour": "red"] }
+        return Payload(try format.codec().encode(message), kind: format.isText ? .text : .binary)
+    }
+
+    private func messages(_ count: Int, _ iterator: inout Subscription<Payload>.Iterator) async -> [ChatMessage] {
+        var messages: [ChatMessage] = []
+        while messages.count < count, let payload = await iterator.next() {
+            if let message = ChatMessage.read(payload)?.message { messages.append(message) }
+        }
+        return messages
+    }
+
+    @Test(
+        "The first message of a history that has lost earlier ones names no predecessor, and a copy is not stored",
+        arguments: [WireFormat.json, .protobuf]
+    )
+    func cutHistory(format: WireFormat) async throws {
+        var limits = ChatRoom.Limits()
+        limits.historyCount = 3
+        let server = try await ChatServer.start("tcp://127.0.0.1:0", room: ChatRoom(limits))
+        let (ann, witness) = (try enter(server), try enter(server))
+        var witnessed = witness.messages.makeAsyncIterator()
+        #expect(await witness.send(try message("witness", .receipt)) == .acknowledged)
+        for number in [1, 2, 3, 4, 5, 4] { #expect(await ann.send(try chained(number, format)) == .acknowledged) }
+        // A member that was there receives them as they were sent.
+        #expect(
+            await messages(6, &witnessed).map { $0.attributes["after"] } == [nil, "a-1", "a-2", "a-3", "a-4", "a-3"]
+        )
+        for _ in 1...2 {
+            let late = try enter(server)
+            var received = late.messages.makeAsyncIterator()
+            let history = await messages(3, &received)
+            #expect(history.map(\.text) == ["3", "4", "5"])
+            #expect(history.map { $0.attributes["after"] } == [nil, "a-3", "a-4"])
+            #expect(history.allSatisfy { $0.attributes["colour"] == "red" })
+            await late.close()
+        }
+        for person in [ann, witness] { await person.close() }
+        await server.stop()
+    }
+
+    @Test("A predecessor that may still come is named in the history: after a restart, later messages can come first")
+    func wholeHistory() async throws {
+        let server = try await ChatServer.start("tcp://127.0.0.1:0", room: ChatRoom())
+        let (ann, witness) = (try enter(server), try enter(server))
+        var witnessed = witness.messages.makeAsyncIterator()
+        #expect(await witness.send(try message("witness", .receipt)) == .acknowledged)
+        for number in [2, 3] { #expect(await ann.send(try chained(number, .json)) == .acknowledged) }
+        #expect(await messages(2, &witnessed).count == 2)
+        let bob = try enter(server)
+        var received = bob.messages.makeAsyncIterator()
+        #expect(await messages(2, &received).map { $0.attributes["after"] } == ["a-1", "a-2"])
+        for person in [ann, witness, bob] { await person.close() }
+        await server.stop()
+    }
+
+    private func here(_ instance: String, in conversation: String, _ format: WireFormat = .json) throws -> Payload {
+        var here = ChatMessage()
+        here.kind = .system
+        here.conversation = conversation
+        here.sender = "name of \(instance)"
+        here.attributes = ["event": "here", "instance": instance]
+        return Payload(try format.codec().encode(here), kind: format.isText ? .text : .binary)
+    }
+
+    @Test(
+        "A member that introduces itself gets the list of the others after the history, and they learn when it has left"
+    )
+    func presence() async throws {
+        let server = try await ChatServer.start("tcp://127.0.0.1:0", room: ChatRoom())
+        let (ann, eve, bob) = (try enter(server), try enter(server), try enter(server))
+        var (annReceives, bobReceives) = (ann.messages.makeAsyncIterator(), bob.messages.makeAsyncIterator())
+        #expect(await ann.send(try here("a", in: "lobby", .protobuf)) == .acknowledged)
+        let empty = await messages(1, &annReceives)
+        #expect(empty.map { $0.attributes["event"] } == ["members"] && empty.allSatisfy { $0.mentions.isEmpty })
+        #expect(await eve.send(try here("e", in: "kitchen")) == .acknowledged)
+        #expect(await ann.send(try message("hi")) == .acknowledged)
+        #expect(await messages(1, &annReceives).map { $0.attributes["instance"] } == ["e"])
+        #expect(await bob.send(try here("b", in: "lobby")) == .acknowledged)
+        // Bob may have entered before the messages or after them.
+        var list: ChatMessage?
+        while list?.attributes["event"] != "members" { list = await messages(1, &bobReceives).first }
+        #expect(list?.mentions == ["a"] && list?.conversation == "")
+        #expect(await messages(1, &annReceives).map { $0.attributes["event"] } == ["here"])
+        await bob.close()
+        let gone = try #require(await messages(1, &annReceives).first)
+        #expect(gone.attributes == ["event": "gone", "instance": "b"] && gone.sender == "name of b")
+        #expect(gone.conversation.isEmpty)
+        for person in [ann, eve] { await person.close() }
+        await server.stop()
+    }
+
+    @Test("Each part of the list of the members fits into a datagram, and a client that says here again is listed once")
+    func parts() throws {
+        var presence = ChatPresence()
+        let instances = (10..<60).map { String(repeating: "i", count: 30) + "\($0)" }
+        var added: [ChatPresence.Introduction] = []
+        for instance in instances {
+            let introduction = try #require(ChatPresence.Introduction(here(instance, in: "lobby")))
+            added.append(presence.add(introduction, inPlaceOf: nil).0)
+            #expect(presence.add(introduction, inPlaceOf: added.last).gone == nil)
+        }
+        var (listed, next): ([String], UInt64?) = ([], 0)
+        while let number = next {
+            let (part, following) = presence.list(for: added[7], after: number)
+            #expect(try JSONCodec().encode(part).count < 1000)
+            #expect((part.attributes["more"] == nil) == (following == nil))
+            listed += part.mentions
+            next = following
+        }
+        #expect(listed == instances.filter { $0 != instances[7] })
+        let other = try #require(ChatPresence.Introduction(here("other", in: "lobby")))
+        #expect(presence.add(other, inPlaceOf: added[0]).gone?.attributes["instance"] == instances[0])
+        #expect(ChatPresence.Introduction(try here(String(repeating: "i", count: 33), in: "lobby")) == nil)
+        let long = String(repeating: "x", count: 4096)
+        let text = #"{"kind":"KIND_SYSTEM","text":"\#(long)","attributes":{"event":"here","instance":"i"}}"#
+        #expect(ChatPresence.Introduction(Payload(text: text)) == nil)
+        #expect(ChatPresence.Introduction(try message("here")) == nil)
+    }
+
     @Test("A chat room passes on no forged notice of the server, and no message that is larger than its limit")
     func forged() async throws {
         var limits = ChatRoom.Limits()

@@ -29,7 +29,7 @@ struct SlowPathTests {
         #expect(hosts.run(seconds: 10) { address() != nil })
         let supervisor = try hosts.supervise(try #require(address()), configuration(isSession: isSession))
         #expect(hosts.run(seconds: 10) { hosts.isOpen })
-        hosts.setPath { $0.bytesPerSecond = 16_000 }
+        hosts.setPath { $0.parameters.bytesPerSecond = 16_000 }
         let began = hosts.world.now
         hosts.onClient {
             hosts.outcomes.append(await supervisor.send(Payload([UInt8](repeating: 7, count: Self.megabyte))))
@@ -49,7 +49,7 @@ struct SlowPathTests {
         let address = hosts.serveSessions(scheme) { session in
             hosts.onServer {
                 await hosts.world.pause(TwoHosts.second)
-                hosts.setPath { $0.bytesPerSecond = 16_000 }
+                hosts.setPath { $0.parameters.bytesPerSecond = 16_000 }
                 hosts.outcomes.append(await session.send(Payload([UInt8](repeating: 7, count: Self.megabyte))))
             }
         }
@@ -72,7 +72,7 @@ struct SlowPathTests {
         let url = broker + (broker.contains("?") ? "&" : "?") + "publish=loop&qos=1&keepalive-interval=5s&keep-alive=10"
         let supervisor = try hosts.supervise(url, configuration(isSession: false))
         #expect(hosts.run(seconds: 10) { hosts.isOpen })
-        hosts.setPath { $0.bytesPerSecond = 8_000 }
+        hosts.setPath { $0.parameters.bytesPerSecond = 8_000 }
         hosts.onClient {
             hosts.outcomes.append(await supervisor.send(Payload([UInt8](repeating: 7, count: Self.megabyte))))
         }
@@ -118,7 +118,7 @@ struct SlowPathTests {
         #expect(hosts.run(seconds: 10) { address() != nil })
         let supervisor = try hosts.supervise(try #require(address()), configuration(isSession: false))
         #expect(hosts.run(seconds: 10) { hosts.isOpen })
-        hosts.setPath { $0.bytesPerSecond = bytesPerSecond }
+        hosts.setPath { $0.parameters.bytesPerSecond = Double(bytesPerSecond) }
         hosts.server.pausedUntil = .max
         let began = hosts.world.now
         hosts.onClient {

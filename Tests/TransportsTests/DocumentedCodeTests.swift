@@ -5,7 +5,7 @@ import Testing
 import TransportAPI
 import Transports
 
-// Code like that of the documents, run against real servers. scripts/snippets compiles the documents themselves.
+// Code like that of the documents, run against real servers. scripts/docs/snippets compiles the documents themselves.
 
 private func chat(_ file: String) async throws {
     let configuration = try TransportConfiguration(json: file.utf8, label: "chat.json")

@@ -1,3 +1,4 @@
+import Primitives
 import TransportAPI
 
 /// The faults of a network path. A value outside its range counts as the nearest one in the range.
@@ -7,7 +8,8 @@ public struct PathFaults: Sendable, Hashable {
     /// The largest random addition to the delay, evenly distributed; none by default, at most an hour. It can reorder
     /// datagrams, but not the bytes of a stream.
     public var jitter: Duration
-    /// Bytes per second in each direction of each connection, at least 1. `nil`, the default: no limit.
+    /// Bytes per second in each direction of each connection, at least 1. `nil`, the default: no limit. Bytes that cannot be
+    /// delivered, because the receiver takes none or because of a black hole, have passed this limit and arrive at once later.
     public var bytesPerSecond: Int?
     /// Whether nothing reaches the server, without any error; `false` by default. Datagrams are lost. The bytes of a
     /// stream wait like unacknowledged bytes: in the proxy up to its limit, and otherwise with the client. All arrive
@@ -20,7 +22,8 @@ public struct PathFaults: Sendable, Hashable {
     public var loss: Double
     /// The fraction of datagrams that arrive twice in each direction, from 0 to 1; 0 by default.
     public var duplication: Double
-    /// The fraction of datagrams that arrive after the next one in each direction, from 0 to 1; 0 by default.
+    /// The fraction of datagrams that arrive after the next one in each direction, from 0 to 1; 0 by default. One waits for
+    /// the next one for at most 20 ms.
     public var reordering: Double
 
     /// Creates faults. By default, the path has none.
@@ -71,9 +74,21 @@ public struct PathFaults: Sendable, Hashable {
         return faults
     }
 
-    /// Returns the delay of a piece in nanoseconds. Its part of the jitter is `spread`, from 0 to 1.
-    func transit(_ spread: Double) -> Int64 {
-        delay.wholeNanoseconds + Int64(Double(jitter.wholeNanoseconds) * spread)
+    /// The path of datagrams, which may overtake each other. A reordered one waits for the next one for at most 20 ms.
+    var datagrams: PathModel.Parameters {
+        var path = stream
+        (path.loss, path.duplication, path.reordering) = (loss, duplication, reordering)
+        (path.lateness, path.keepsOrder) = (20_000_000, false)
+        return path
+    }
+
+    /// The path of the bytes of a stream, which keep their order.
+    var stream: PathModel.Parameters {
+        var path = PathModel.Parameters()
+        path.delay = delay.wholeNanoseconds
+        path.jitter = 0...jitter.wholeNanoseconds
+        path.bytesPerSecond = bytesPerSecond.map(Double.init)
+        return path
     }
 
     func isBlackHole(_ way: PathWay) -> Bool {

@@ -1,3 +1,4 @@
+import Primitives
 import SocketIO
 import TransportAPI
 
@@ -21,8 +22,7 @@ final class StreamFlow {
     private let way: PathWay
     private let source: StreamSocket
     private let sink: StreamSocket
-    private var line = DelayLine(keepsOrder: true)
-    private var bucket = TokenBucket()
+    private var line: DelayLine
     private var random: RandomSource
     private var ending: (how: Ending, entered: Int64)?
     private var wakeUp = WakeUp()
@@ -41,7 +41,7 @@ final class StreamFlow {
         self.sink = sink
         path = connection.path
         random = path.random(connection: connection.number, way)
-        bucket.set(bytesPerSecond: path.faults.bytesPerSecond, now: path.loop.now)
+        line = DelayLine(path.faults.stream)
     }
 
     var bufferedBytes: Int { line.byteCount }
@@ -57,8 +57,7 @@ final class StreamFlow {
     }
 
     func faultsChanged() {
-        line.reschedule(path.faults)
-        bucket.set(bytesPerSecond: path.faults.bytesPerSecond, now: path.loop.now)
+        line.change(to: path.faults.stream, at: path.loop.now)
         pump()
     }
 
@@ -124,9 +123,9 @@ final class StreamFlow {
     private func nextWakeUp() -> Int64? {
         guard !isOver, !path.faults.isBlackHole(way) else { return nil }
         let reset = ending?.how == .reset ? endingDue : nil
-        guard let due = line.nextDue else { return endingDue }
+        guard let part = line.nextPart(after: path.loop.now) else { return endingDue }
         guard isWritable else { return reset }
-        return min(reset ?? .max, max(due, bucket.nextTime(for: line.firstCount, now: path.loop.now)))
+        return min(reset ?? .max, part)
     }
 
     // MARK: Reading
@@ -135,8 +134,8 @@ final class StreamFlow {
         let now = path.loop.now
         let room = min(line.room, ScratchPool.blockSize)
         let result = read(atMost: room) { bytes in
-            let spread = Double.random(in: 0..<1, using: &random)
-            line.append(Array(bytes), now: now, spread: spread, path.faults)
+            // A stream loses nothing, and there is room.
+            _ = line.append(Array(bytes), PathModel.Draw(using: &random), at: now)
         }
         switch result {
         case .bytes(let count):
@@ -163,20 +162,19 @@ final class StreamFlow {
         ending = (how, path.loop.now)
     }
 
-    private var endingDue: Int64? { ending.map { $0.entered + path.faults.transit(1) } }
+    private var endingDue: Int64? { ending.map { $0.entered + path.faults.stream.longestTransit } }
 
     // MARK: Writing
 
     private func deliver() {
         let now = path.loop.now
         guard !isClosed, !isOver, !path.faults.isBlackHole(way) else { return }
-        while isWritable, let due = line.nextDue, due <= now {
-            let allowance = bucket.allowance(now: now)
-            guard allowance > 0, let result = line.withFirst(upTo: allowance, { sink.write($0) }) else { break }
+        while isWritable {
+            let arrived = line.arrived(at: now)
+            guard arrived > 0, let result = line.withFirst(upTo: arrived, { sink.write($0) }) else { break }
             switch result {
             case .bytes(let count):
                 line.consume(count)
-                bucket.spend(count)
                 path.statistics.delivered(count, way)
             case .wouldBlock:
                 isWritable = false

@@ -44,7 +44,8 @@ package struct Backoff: Sendable, Hashable {
         self.policy = policy
     }
 
-    /// Returns the delay before the next attempt, or `nil` if no attempt may follow.
+    /// Returns the delay before the next attempt, or `nil` if no attempt may follow. The supervisor waits longer if the
+    /// server has asked for that.
     package mutating func next(using random: inout some RandomNumberGenerator) -> Duration? {
         defer { failures += 1 }
         switch policy {

@@ -12,7 +12,7 @@ package struct BrokerSettings {
     /// The settings of the protocol, of the connections and of the server.
     package let settings: StreamServerSettings<MQTTServerSettings>
     /// Makes the broker's side of each connection, given the client's address if it is known.
-    package let makeCore: @Sendable (AcceptedClient) -> any ProtocolCore
+    package let makeCore: @Sendable (AcceptedClient) -> any PackageCore
     private let security: StreamSecurity?
 
     /// Returns the function that reads the settings of a broker.
@@ -55,7 +55,7 @@ package struct BrokerSettings {
     private static func makeCore(
         _ configuration: MQTTServerConfiguration,
         _ webSocket: WebSocketConfiguration?
-    ) throws(TransportError) -> @Sendable (AcceptedClient) -> any ProtocolCore {
+    ) throws(TransportError) -> @Sendable (AcceptedClient) -> any PackageCore {
         let inner = try MQTTServerCore(configuration)
         guard let webSocket else {
             return { client in

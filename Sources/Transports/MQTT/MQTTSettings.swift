@@ -70,7 +70,7 @@ struct MQTTClientSettings: Sendable {
             "keep-alive",
             SettingFormat.integer(0...65_535).orAbsent("4/3 of keepalive-interval"),
             \.keepAlive,
-            "the silence after which the broker ends the connection, in seconds; 0 for never"
+            "the keep alive in seconds; the broker ends the connection after 1.5 times this silence, or never if 0"
         ),
         .init(
             "in-flight",

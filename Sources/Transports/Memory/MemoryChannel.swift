@@ -3,7 +3,7 @@ import Protocols
 import SocketIO
 
 /// One end of an in-memory connection. It belongs to one connection and lives on its loop.
-final class MemoryChannel: StreamChannel {
+final class MemoryChannel: ByteChannel {
     private let loop: EventLoop
     private let incoming: MemoryPipe
     private let outgoing: MemoryPipe
@@ -19,8 +19,6 @@ final class MemoryChannel: StreamChannel {
         self.loop = loop
     }
 
-    var roundTripsToConnect: Int { 0 }
-    var segmentCounts: SegmentCounts? { nil }
     /// The number of bytes that the other end has not read.
     var unacknowledgedBytes: Int { outgoing.count }
     var bytesAcknowledged: UInt64 { bytesSent - min(bytesSent, UInt64(outgoing.count)) }

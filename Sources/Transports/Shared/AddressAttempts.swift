@@ -77,7 +77,7 @@ final class AddressAttempts {
     /// Connects to the address that is first. The TLS handshake with it is complete.
     ///
     /// - Throws: The error of all addresses.
-    nonisolated(nonsending) func next() async throws(TransportError) -> any StreamChannel {
+    nonisolated(nonsending) func next() async throws(TransportError) -> any ByteChannel {
         let outcome = await ConnectRace.run(race, deadline: deadline)
         noteFailures()
         switch outcome {

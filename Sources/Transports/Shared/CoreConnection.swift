@@ -7,7 +7,7 @@ import TransportAPI
 ///
 /// A call on the driver's loop is a plain call. A call from another thread runs inline while the loop is idle, and in
 /// the loop's next tick otherwise. An operation that has to wait suspends, and the loop resumes it.
-package final class CoreConnection: SameLoopConnection, LocatedConnection {
+package final class CoreConnection: LocalConnection {
     package let capabilities: Capabilities
     package let identity: Identity?
     package let encryption: TLSDescription?
@@ -92,9 +92,7 @@ package final class CoreConnection: SameLoopConnection, LocatedConnection {
         await driver.run(with: ()) { driver, _ in driver.currentStatistics }
     }
 
-    // MARK: The same loop
-
-    package var localDriver: (any InlineConnection)? { driver.here }
+    // MARK: The receipts of messages
 
     package func confirmByHand() {
         if let here = driver.here {
@@ -111,4 +109,26 @@ package final class CoreConnection: SameLoopConnection, LocatedConnection {
             driver.execute { [driver] in driver.value.confirm(count) }
         }
     }
+
+    // MARK: On the loop
+
+    package var isHere: Bool { driver.here != nil }
+
+    package func sendUnlessWaiting(_ payload: Payload) -> SendOutcome? { driver.value.sendUnlessWaiting(payload) }
+
+    package func receiveNow(orTell receiver: any ConnectionReceiver) -> Result<Payload?, TransportError>? {
+        driver.value.receiveNow(orTell: receiver)
+    }
+
+    package func confirmTaken() { driver.value.confirmTaken() }
+
+    package func reportDiscarded(to action: @escaping (DiscardedMessage) -> Void) {
+        driver.value.reportDiscarded(to: action)
+    }
+
+    package func networkChanged() { driver.value.networkChanged() }
+
+    package func readSignsOfLife() -> SignsOfLife { driver.value.readSignsOfLife() }
+
+    package func abandon(_ reason: CloseReason) { driver.value.abandon(reason) }
 }

@@ -96,10 +96,10 @@ extension TransportDescriptor {
         serverSettings: SettingList<Server>,
         client:
             @escaping @Sendable (Endpoint, StreamClientSettings<Client>) throws(TransportError) ->
-            @Sendable () -> any ProtocolCore,
+            @Sendable () -> any PackageCore,
         server:
             @escaping @Sendable (Endpoint, StreamServerSettings<Server>, Serving) throws(TransportError) ->
-            @Sendable (AcceptedClient) -> any ProtocolCore,
+            @Sendable (AcceptedClient) -> any PackageCore,
         prepare: @escaping @Sendable (inout Client, ConnectionContext) -> Void = { _, _ in },
         keepsCookies: @escaping @Sendable (Client) -> Bool = { _ in false },
         redirect: @escaping StreamRecipes<Client>.Redirect = StreamRecipes<Client>.nowhere
@@ -179,11 +179,11 @@ extension TransportDescriptor {
             clientSettings: settings,
             serverSettings: settings,
             client: { (endpoint, settings) throws(TransportError) in
-                let core = try core(.client, endpoint, settings.own)
+                let core = try core(.client, endpoint, settings.own).packaged
                 return { core }
             },
             server: { (endpoint, settings, _) throws(TransportError) in
-                let core = try core(.server, endpoint, settings.own)
+                let core = try core(.server, endpoint, settings.own).packaged
                 return { _ in core }
             }
         )
@@ -216,7 +216,7 @@ struct StreamRecipes<Own: Sendable>: Sendable {
     /// Those of a server, which a client ignores.
     let serverSettings: [SettingRow]
     let client:
-        @Sendable (Endpoint, StreamClientSettings<Own>) throws(TransportError) -> @Sendable () -> any ProtocolCore
+        @Sendable (Endpoint, StreamClientSettings<Own>) throws(TransportError) -> @Sendable () -> any PackageCore
     let prepare: @Sendable (inout Own, ConnectionContext) -> Void
     let keepsCookies: @Sendable (Own) -> Bool
     let redirect: Redirect

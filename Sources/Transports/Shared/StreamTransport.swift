@@ -17,7 +17,7 @@ struct StreamTransport: Transport {
     /// The cookies of the servers; `nil` if none are kept.
     let cookies: CookieStore?
     /// Makes a new core for each attempt.
-    let makeCore: @Sendable () -> any ProtocolCore
+    let makeCore: @Sendable () -> any PackageCore
     /// Makes the transport to the target of a redirect.
     let follow: @Sendable (Redirection) throws(TransportError) -> StreamTransport
 
@@ -29,7 +29,7 @@ struct StreamTransport: Transport {
         proxy: ProxyRoute? = nil,
         tls: ClientTLS? = nil,
         cookies: CookieStore? = nil,
-        makeCore: @escaping @Sendable () -> any ProtocolCore,
+        makeCore: @escaping @Sendable () -> any PackageCore,
         follow: @escaping @Sendable (Redirection) throws(TransportError) -> StreamTransport
     ) {
         self.endpoint = endpoint
@@ -81,7 +81,7 @@ struct StreamTransport: Transport {
             while true {
                 let stream = try await addresses.next()
                 let share = addresses.share
-                let channel: any StreamChannel
+                let channel: any ByteChannel
                 do throws(TransportError) {
                     channel = try await openChannel(over: stream, deadline: share)
                 } catch {
@@ -99,7 +99,7 @@ struct StreamTransport: Transport {
                     return .connection(connection)
                 } catch {
                     cookies?.keep(driver.core, from: origin, on: loop, refusal: error)
-                    if let redirection = (driver.core as? any RedirectingCore)?.redirection {
+                    if let redirection = driver.core.redirection {
                         return .elsewhere(redirection, error)
                     }
                     try addresses.failed(error)
@@ -139,9 +139,9 @@ struct StreamTransport: Transport {
     ///
     /// - Parameter stream: The connection to the server or to the proxy.
     nonisolated(nonsending) func openChannel(
-        over stream: any StreamChannel,
+        over stream: any ByteChannel,
         deadline: Int64
-    ) async throws(TransportError) -> any StreamChannel {
+    ) async throws(TransportError) -> any ByteChannel {
         guard let proxy else { return stream }
         let tunnel = ProxyTunnel(over: stream, proxy.handshake, on: loop)
         try await tunnel.open(deadline: deadline)
@@ -153,7 +153,7 @@ struct StreamTransport: Transport {
 extension StreamTransport: CompletingTransport {
     // The cores of all connections share the state that completes messages.
     func forget(_ id: MessageID) {
-        loop.execute { [makeCore] in (makeCore() as? any CompletingCore)?.forget(id.number | SendID.named) }
+        loop.execute { [makeCore] in makeCore().forget(id.number | SendID.named) }
     }
 }
 
@@ -169,6 +169,8 @@ extension ConnectionDriver {
     ) async throws(TransportError) -> CoreConnection {
         deadlines.attempt = deadline
         deadlines.phase = silence ?? deadline
+        // A protocol without a handshake is open at once, before a cancellation that was posted to the loop has its turn.
+        if Task.isCancelled { end(.cancelled(.handshake), abort: true) }
         let error: TransportError? = await LoopBound(self, to: loop).suspend(with: (), #isolation) {
             // The task can have been cancelled before.
             guard $0.isOpening else { return $2.resume(returning: .cancelled(.handshake)) }

@@ -51,9 +51,4 @@ extension TransportError {
         case .cancelled: self = .cancelled(.connect)
         }
     }
-
-    /// Returns the error for a cancelled task.
-    static func cancelled(_ phase: Phase) -> TransportError {
-        TransportError(.cancelled, phase, "the task was cancelled")
-    }
 }

@@ -12,8 +12,8 @@ struct UnansweredHint: Sendable {
     /// - Parameters:
     ///   - core: The core of this client.
     ///   - isEncrypted: Whether the client uses TLS.
-    init(_ core: any ProtocolCore, isEncrypted: Bool) {
-        expected = (core as? any NamedCore)?.expected
+    init(_ core: any PackageCore, isEncrypted: Bool) {
+        expected = core.expected
         self.isEncrypted = isEncrypted
     }
 

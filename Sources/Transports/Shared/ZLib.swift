@@ -14,6 +14,9 @@ package struct ZLib: MessageCompressor {
 
     let functions: Functions
 
+    /// The version that was found, as in "1.2.13".
+    package var version: String { String(cString: functions.version()) }
+
     /// Loads the first library of these names. Returns `nil` if there is none, or if it is not zlib.
     init?(names: [String]) {
         guard let library = names.lazy.compactMap({ dlopen($0, RTLD_NOW | RTLD_LOCAL) }).first,
@@ -62,6 +65,7 @@ extension ZLib {
 
     /// The functions of the library that are called.
     struct Functions: Sendable {
+        typealias Version = @convention(c) () -> UnsafePointer<CChar>
         typealias OnStream = @convention(c) (UnsafeMutableRawPointer) -> Int32
         typealias Run = @convention(c) (UnsafeMutableRawPointer, Int32) -> Int32
         typealias DeflateInit =
@@ -71,6 +75,7 @@ extension ZLib {
         typealias InflateInit =
             @convention(c) (UnsafeMutableRawPointer, Int32, UnsafePointer<CChar>, Int32) -> Int32
 
+        let version: Version
         let deflateInit: DeflateInit
         let deflate: Run
         let deflateReset: OnStream
@@ -83,7 +88,8 @@ extension ZLib {
         let inflateEnd: OnStream
 
         init?(_ library: UnsafeMutableRawPointer) {
-            guard let deflateInit = dlsym(library, "deflateInit2_"), let deflate = dlsym(library, "deflate"),
+            guard let version = dlsym(library, "zlibVersion"),
+                let deflateInit = dlsym(library, "deflateInit2_"), let deflate = dlsym(library, "deflate"),
                 let deflateReset = dlsym(library, "deflateReset"), let deflateEnd = dlsym(library, "deflateEnd"),
                 let inflateInit = dlsym(library, "inflateInit2_"), let inflate = dlsym(library, "inflate"),
                 let inflateReset = dlsym(library, "inflateReset"),
@@ -91,6 +97,7 @@ extension ZLib {
                 let inflateEnd = dlsym(library, "inflateEnd")
             else { return nil }
             // These are the signatures in zlib.h.
+            self.version = unsafeBitCast(version, to: Version.self)
             self.deflateInit = unsafeBitCast(deflateInit, to: DeflateInit.self)
             self.deflate = unsafeBitCast(deflate, to: Run.self)
             self.deflateReset = unsafeBitCast(deflateReset, to: OnStream.self)

@@ -83,7 +83,7 @@ private struct TCPSettings: Sendable {
     )
 
     /// Makes the core. Client and server use the same protocol.
-    func core(_ role: CoreRole, _ limits: ConnectionLimits) throws(TransportError) -> any ProtocolCore {
+    func core(_ role: CoreRole, _ limits: ConnectionLimits) throws(TransportError) -> any PackageCore {
         var core = try FramedTCPCore(
             TCPConfiguration(
                 framing: format,

@@ -1,3 +1,4 @@
+import Primitives
 import Protocols
 import TransportAPI
 
@@ -70,7 +71,7 @@ struct SubscriptionReconciler<Item: TopicSubscription> {
     /// How many connections in a row a broker closes before a filter is set aside.
     private static var closesBeforeSetAside: Int { 2 }
     /// The filters that may need a packet, in order.
-    private var todo: [FilterKey] = []
+    private var todo = Deque<FilterKey>()
     private var queued: Set<FilterKey> = []
 
     // MARK: The app
@@ -139,7 +140,7 @@ struct SubscriptionReconciler<Item: TopicSubscription> {
         let asked = missing.sorted {
             (suspicion($0.key), $0.value.number) < (suspicion($1.key), $1.value.number)
         }
-        todo = gone + asked.map(\.key)
+        todo = Deque(gone + asked.map(\.key))
         queued = Set(todo)
         current = (broker, session)
     }
@@ -166,7 +167,7 @@ struct SubscriptionReconciler<Item: TopicSubscription> {
         if let (broker, session) = current { sessions[broker] = session }
         current = nil
         inFlight = nil
-        todo = []
+        todo = Deque()
         queued = []
         return outcomes
     }
@@ -176,25 +177,21 @@ struct SubscriptionReconciler<Item: TopicSubscription> {
     /// Returns the packet to write now, or `nil` if there is none or while an answer is missing.
     mutating func next() -> Packet? {
         guard current != nil, inFlight == nil else { return nil }
-        var (filters, bytes, taken, isSubscribing) = ([FilterKey](), 0, 0, false)
-        for key in todo {
+        var (filters, bytes, isSubscribing) = ([FilterKey](), 0, false)
+        while let key = todo.first {
+            var isSuspect = false
             if let asks = isToBeSubscribed(key) {
                 bytes += key.text.utf8.count
                 let fits = filters.count < Self.maximumFilters && bytes <= Self.maximumBytes && asks == isSubscribing
-                let isSuspect = asks && suspects[key] != nil
+                isSuspect = asks && suspects[key] != nil
                 guard filters.isEmpty || fits && !isSuspect else { break }
                 isSubscribing = asks
                 filters.append(key)
-                if isSuspect {
-                    queued.remove(key)
-                    taken += 1
-                    break
-                }
             }
             queued.remove(key)
-            taken += 1
+            _ = todo.popFirst()
+            if isSuspect { break }
         }
-        todo.removeFirst(taken)
         guard !filters.isEmpty else { return nil }
         for key in filters { current?.session.filters[key] = 0 }
         inFlight = InFlight(filters: filters, isSubscribing: isSubscribing, through: lastNumber)

@@ -8,6 +8,7 @@ import TransportAPI
 /// address becomes the right one for the peer, a new socket replaces it. The peer identifies the session by its id,
 /// independent of the address.
 final class DatagramChannel: ByteChannel {
+    private let loop: EventLoop
     private let open: () throws(SystemError) -> DatagramSocket
     // Exclusivity is unchecked, here and below, because no other code runs while these change.
     @exclusivity(unchecked) private var socket: DatagramSocket
@@ -23,30 +24,32 @@ final class DatagramChannel: ByteChannel {
     /// processed.
     @exclusivity(unchecked) private var mayHaveMore = false
     @exclusivity(unchecked) private var addressCheck: AddressCheck
+    /// Whether a new socket has replaced the old one, and the driver does not know it yet.
+    @exclusivity(unchecked) private var hasMoved = false
 
     /// Opens the socket.
     ///
     /// - Parameters:
     ///   - peer: The peer's address, for errors.
     ///   - largest: The longest datagram that is taken, in bytes. Longer ones are dropped.
-    ///   - now: The current time.
+    ///   - loop: The loop of the socket.
     ///   - open: Opens a socket that is connected to the peer. Called once now, and again for each new local address.
     init(
         to peer: SocketAddress? = nil,
         largest: Int,
-        now: Int64,
+        on loop: EventLoop,
         open: @escaping () throws(SystemError) -> DatagramSocket
     ) throws(SystemError) {
         self.peer = peer
+        self.loop = loop
         self.open = open
         socket = try open()
-        addressCheck = AddressCheck(now: now)
+        addressCheck = AddressCheck(now: loop.now)
         batch = DatagramBatch(largest: largest, tellsSenders: false)
         isIPv6 = socket.local?.isIPv6 == true
     }
 
     var isDatagram: Bool { true }
-    var roundTripsToConnect: Int { 0 }
     var bytesSent: UInt64 { sent.bytes }
     var bytesReceived: UInt64 { received.bytes }
     var segmentCounts: SegmentCounts? { SegmentCounts(sent: sent, received: received, isIPv6: isIPv6) }
@@ -60,15 +63,16 @@ final class DatagramChannel: ByteChannel {
         if readiness.contains(.read) { mayHaveMore = true }
     }
 
-    func read(into input: inout ByteBuffer, atMost _: Int) -> IOResult {
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
         if batch.isEmpty {
             let result = socket.receive(into: batch)
             mayHaveMore = !batch.wasLast
             guard case .bytes = result else { return result }
         }
         let count = batch.takeNext { datagram in
-            input.append(contentsOf: datagram)
-            return datagram.count
+            let count = min(datagram.count, buffer.count)
+            buffer.copyMemory(from: UnsafeRawBufferPointer(start: datagram.baseAddress, count: count))
+            return count
         }
         guard let count, count > 0 else { return .end }
         received.add(count)
@@ -81,31 +85,33 @@ final class DatagramChannel: ByteChannel {
 
     var mayLookLater: Bool { batch.isEmpty && batch.wasFirst }
 
-    func flush(_ context: inout CoreContext) -> IOResult {
-        let now = context.now.nanoseconds
+    func beginWriting() {
         if received.datagrams != receivedBefore {
-            addressCheck.heard(now: now)
+            addressCheck.heard(now: loop.now)
             receivedBefore = received.datagrams
         }
-        var hasMoved = addressCheck.isDue(now: now) && tryRenewing(now)
-        let result = DatagramOutput.flush(&context) { datagram in
-            var result = socket.send(datagram)
-            if case .failed(let error) = result, error.isLossOfAddress, tryRenewing(now) {
-                hasMoved = true
-                result = socket.send(datagram)
-            }
-            if case .bytes(let count) = result { sent.add(count) }
-            return result
-        }
-        if hasMoved { context.hasMoved = true }
+        if addressCheck.isDue(now: loop.now) { _ = tryRenewing() }
+    }
+
+    func write(_ datagram: UnsafeRawBufferPointer) -> IOResult {
+        var result = socket.send(datagram)
+        if case .failed(let error) = result, error.isLossOfAddress, tryRenewing() { result = socket.send(datagram) }
+        if case .bytes(let count) = result { sent.add(count) }
         return result
     }
 
-    private func tryRenewing(_ now: Int64) -> Bool {
-        addressCheck.begin(now: now) && renew(Instant(nanoseconds: now))
+    private func tryRenewing() -> Bool {
+        guard addressCheck.begin(now: loop.now), renew() else { return false }
+        hasMoved = true
+        return true
     }
 
-    func renew(_: Instant) -> Bool {
+    func takeAddressChange() -> Bool {
+        defer { hasMoved = false }
+        return hasMoved
+    }
+
+    func renew() -> Bool {
         // Without a handler the channel is closed or not attached yet. Without a path to the peer a new socket is no
         // better than the old one.
         guard let handler, let fresh = try? open() else { return false }
@@ -129,7 +135,7 @@ final class DatagramChannel: ByteChannel {
 extension ConnectionDriver {
     /// Handles a possible change of the machine's addresses.
     package func networkChanged() {
-        guard phase == .open, channel.renew(Instant(nanoseconds: loop.now)) else { return }
+        guard phase == .open, channel.renew() else { return }
         // The new socket has room, and does not report that.
         setStuck(since: 0)
         reportPathChange()
@@ -137,11 +143,9 @@ extension ConnectionDriver {
 
     /// Notifies the peer of this side's new address.
     func reportPathChange() {
-        context.hasMoved = false
-        guard phase == .open, var roaming = core as? any RoamingCore else { return }
+        guard phase == .open else { return }
         enterCore()
-        roaming.moved(&context)
-        core = roaming
+        core.moved(&context)
         leaveCore()
     }
 }
@@ -150,45 +154,5 @@ extension SystemError {
     /// Whether the error can mean that the local address was removed.
     var isLossOfAddress: Bool {
         [ENETUNREACH, EADDRNOTAVAIL, EHOSTUNREACH, ENETDOWN, EINVAL].contains(number)
-    }
-}
-
-/// Sends the datagrams that a core has written.
-enum DatagramOutput {
-    /// The largest UDP payload over IPv4 (RFC 768).
-    static let largest = 65_507
-
-    /// Passes each datagram of the output to `send`. If the kernel has no room, the rest stays in the output. A
-    /// datagram that the kernel refuses for another reason is dropped, as on a lossy network. The size of a datagram
-    /// that is too long is recorded for the core.
-    static func flush(_ context: inout CoreContext, _ send: (UnsafeRawBufferPointer) -> IOResult) -> IOResult {
-        var start = 0
-        var sent = 0
-        var result = IOResult.bytes(0)
-        for end in context.datagramEnds {
-            let outcome = context.output.withUnsafeReadableBytes { all in
-                end <= all.count && start < end ? send(UnsafeRawBufferPointer(rebasing: all[start..<end])) : .bytes(0)
-            }
-            if outcome == .wouldBlock {
-                result = .wouldBlock
-                break
-            }
-            if case .failed(let error) = outcome {
-                if error.number == ECONNREFUSED { result = outcome }
-                if error.number == EMSGSIZE {
-                    context.refusedDatagram = min(context.refusedDatagram ?? .max, end - start)
-                }
-            }
-            start = end
-            sent += 1
-        }
-        context.output.consume(start)
-        if sent == context.datagramEnds.count {
-            context.datagramEnds.removeAll(keepingCapacity: true)
-        } else {
-            context.datagramEnds.removeFirst(sent)
-            for index in context.datagramEnds.indices { context.datagramEnds[index] -= start }
-        }
-        return result
     }
 }

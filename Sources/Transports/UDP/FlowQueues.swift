@@ -96,7 +96,7 @@ struct FlowQueues<Element: Sendable>: Sendable {
         guard bytes + size > Self.limit / 2 else { return true }
         guard length == size || length <= Self.limit / 2 / max(1, flows.count) else { return false }
         while bytes + size > Self.limit {
-            guard let session = longLine(above: length), let lost = flows[session]?.popFirst() else { return false }
+            guard let session = longQueue(above: length), let lost = flows[session]?.popFirst() else { return false }
             bytes -= lost.size
             count -= 1
             onLoss(lost.element)
@@ -106,7 +106,7 @@ struct FlowQueues<Element: Sendable>: Sendable {
 
     /// Returns a queue that is longer than this: the one found at the last search if it still is, otherwise the longest
     /// of all.
-    private mutating func longLine(above length: Int) -> UInt64? {
+    private mutating func longQueue(above length: Int) -> UInt64? {
         if let longest, let held = flows[longest]?.bytes, held > length { return longest }
         guard untilNextSearch <= 0 else { return nil }
         untilNextSearch = flows.count / Self.searchFraction

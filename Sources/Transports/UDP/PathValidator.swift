@@ -86,13 +86,15 @@ struct PathValidator<Address: Equatable & Sendable>: Sendable {
         return token
     }
 
-    /// Returns whether a datagram of this many bytes may be sent to ``address``, and counts it if so.
+    /// Returns whether a datagram of this many bytes may be sent to ``address``. Call ``sent(_:)`` when it was.
     mutating func maySend(_ bytes: Int, _ now: Instant) -> Bool {
         returnIfUnproved(now)
-        guard token != nil else { return true }
-        guard sent + bytes <= received * Self.amplification else { return false }
-        sent += bytes
-        return true
+        return token == nil || sent + bytes <= received * Self.amplification
+    }
+
+    /// Counts a datagram that the socket has taken. One that it has not taken is offered again.
+    mutating func sent(_ bytes: Int) {
+        if token != nil { sent += bytes }
     }
 
     private mutating func returnIfUnproved(_ now: Instant) {

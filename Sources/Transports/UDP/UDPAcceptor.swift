@@ -138,13 +138,13 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
             guard case .bytes(let count) = socket.receive(into: batch) else { break }
             // The datagram is single as far as is known: no datagram waits before it, and the socket is checked for
             // more after it is answered.
-            let isLittle = count == 1 && (batch.wasFirst || batch.wasLast) && reading.flows.isEmpty
+            let isSingle = count == 1 && (batch.wasFirst || batch.wasLast) && reading.flows.isEmpty
             while batch.takeNext({ input.append(contentsOf: $0) }) != nil {
                 if let sender = batch.lastSender, !input.isEmpty {
                     if let dtls {
-                        dtls.receive(input, from: sender, isLittle)
+                        dtls.receive(input, from: sender, isSingle)
                     } else {
-                        sort(&input, from: sender, isLittle, nil)
+                        sort(&input, from: sender, isSingle, nil)
                     }
                 }
                 input.removeAll()
@@ -175,7 +175,7 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
     private func sort(
         _ input: inout ByteBuffer,
         from sender: SocketAddress,
-        _ isLittle: Bool,
+        _ isSingle: Bool,
         _ client: DTLSClient?
     ) {
         if !core.isPlain, Datagram.isRequest(input) {
@@ -185,7 +185,7 @@ final class UDPAcceptor: PollHandler, ScheduledHandler, DriverOwner, Acceptor, B
         switch decision(input, sender) {
         // A session belongs to the association in which it was opened, and so to its certificate.
         case .session(let id) where sessions[id]?.channel.client !== client: note(.unknownSession, sender)
-        case .session(let id) where !isLittle:
+        case .session(let id) where !isSingle:
             let size = input.count
             // The datagram is copied only if there is room.
             let datagram = (input.bytes(at: 0, count: size) ?? [], sender)

@@ -48,7 +48,6 @@ final class UDPSessionChannel: ByteChannel {
     }
 
     var isDatagram: Bool { true }
-    var roundTripsToConnect: Int { 0 }
     var peer: SocketAddress? { address }
     var encryption: TLSDescription? { client?.description }
 
@@ -67,22 +66,25 @@ final class UDPSessionChannel: ByteChannel {
     func note(_: Readiness) {}
 
     /// The acceptor passes datagrams to the driver, so there is nothing to read here.
-    func read(into _: inout ByteBuffer, atMost _: Int) -> IOResult { .wouldBlock }
+    func read(into _: UnsafeMutableRawBufferPointer) -> IOResult { .wouldBlock }
 
     func isDrained(afterReading _: Int, of _: Int) -> Bool { true }
 
-    func flush(_ context: inout CoreContext) -> IOResult {
-        let now = context.now
+    func beginWriting() {
         if let token = path.question(now) { ask(token) }
-        return DatagramOutput.flush(&context) { datagram in
-            // A datagram that may not be sent is lost, as on a lossy network.
-            path.maySend(datagram.count, now) ? send(datagram) : .bytes(0)
-        }
     }
+
+    /// Sends a datagram. One that may not be sent is lost, as on a lossy network.
+    func write(_ datagram: UnsafeRawBufferPointer) -> IOResult {
+        path.maySend(datagram.count, now) ? send(datagram) : .bytes(0)
+    }
+
+    private var now: Instant { Instant(nanoseconds: acceptor.loop.now) }
 
     private func send(_ datagram: UnsafeRawBufferPointer) -> IOResult {
         let result = acceptor.send(datagram, for: self)
         if case .bytes(let count) = result {
+            path.sent(datagram.count)
             sent.add(count)
             if client != nil { tlsBytesSent += UInt64(count - min(count, datagram.count)) }
         }

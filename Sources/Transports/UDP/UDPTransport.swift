@@ -120,8 +120,8 @@ extension TransportDescriptor {
     }
 
     private static let defaultPort: UInt16 = 9401
-    /// NATs may forget a mapping of UDP after 2 minutes (RFC 4787, REQ-5), and some do after 30 s (RFC 9308, section
-    /// 3.2).
+    /// The default keepalive interval. NATs may forget a mapping of UDP after 2 minutes (RFC 4787, REQ-5), and some do
+    /// after 30 s (RFC 9308, section 3.2).
     private static let keepalive = Duration.seconds(25)
 }
 
@@ -209,7 +209,7 @@ struct UDPTransport: Transport {
         _ deadline: Int64
     ) throws(SystemError) -> any ByteChannel {
         guard let engine else {
-            return try DatagramChannel(to: address, largest: core.largestDatagram, now: loop.now) {
+            return try DatagramChannel(to: address, largest: core.largestDatagram, on: loop) {
                 () throws(SystemError) in
                 try DatagramSocket(connectedTo: address, on: loop)
             }

@@ -8,28 +8,27 @@ final class CookieStore: Sendable {
     private let jar = Locked(CookieJar())
 
     /// Returns a core that sends the cookies for a request.
-    func adding(to core: any ProtocolCore, for origin: CookieOrigin, on loop: EventLoop) -> any ProtocolCore {
-        guard var sending = core as? any CookieCore else { return core }
-        sending.cookies = jar.withLock { $0.header(for: origin, at: Instant(nanoseconds: loop.now)) }
-        return sending
+    func adding(to core: any PackageCore, for origin: CookieOrigin, on loop: EventLoop) -> any PackageCore {
+        var core = core
+        core.cookies = jar.withLock { $0.header(for: origin, at: Instant(nanoseconds: loop.now)) }
+        return core
     }
 
     /// Keeps the cookies that a server has set in a handshake. Drops all former ones if it has refused the credentials.
     ///
     /// - Parameter refusal: The error of a handshake that has failed.
     func keep(
-        _ core: any ProtocolCore,
+        _ core: any PackageCore,
         from origin: CookieOrigin,
         on loop: EventLoop,
         refusal: TransportError? = nil
     ) {
-        guard let receiving = core as? any CookieCore else { return }
         switch refusal?.code {
         case .authenticationFailed, .forbidden: jar.withLock { $0.removeAll() }
         // The cookies themselves may be the reason.
         case .handshakeFailed where refusal?.detail == 400 || refusal?.detail == 431: jar.withLock { $0.removeAll() }
         default: break
         }
-        jar.withLock { $0.keep(receiving.receivedCookies, from: origin, at: Instant(nanoseconds: loop.now)) }
+        jar.withLock { $0.keep(core.receivedCookies, from: origin, at: Instant(nanoseconds: loop.now)) }
     }
 }

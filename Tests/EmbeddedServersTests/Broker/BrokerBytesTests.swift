@@ -7,7 +7,7 @@ import TransportAPI
 @testable import Transports
 
 /// A core that passes bytes unchanged, for a peer of hand-written packets.
-private struct BytesCore: ProtocolCore {
+private struct BytesCore: PackageCore {
     private var isOpen = false
 
     var capabilities: Capabilities { Capabilities(hasNativePing: false, maximumMessageSize: 1 << 20) }

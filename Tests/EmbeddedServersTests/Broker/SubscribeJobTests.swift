@@ -110,29 +110,23 @@ private final class Fence: ScheduledHandler {
 private final class FixedInputChannel: ByteChannel {
     var arriving = ByteBuffer()
 
-    let isDatagram = false
-    let roundTripsToConnect = 0
     let bytesSent: UInt64 = 0
     let bytesReceived: UInt64 = 0
-    var segmentCounts: SegmentCounts? { nil }
 
     func attach(_: any PollHandler) {}
     func note(_: Readiness) {}
 
-    func read(into input: inout ByteBuffer, atMost limit: Int) -> IOResult {
-        let count = min(limit, arriving.count)
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
+        let count = min(buffer.count, arriving.count)
         guard count > 0, let piece = arriving.bytes(at: 0, count: count) else { return .wouldBlock }
+        buffer.copyBytes(from: piece)
         arriving.consume(count)
-        input.append(contentsOf: piece)
         return .bytes(count)
     }
 
     func isDrained(afterReading _: Int, of _: Int) -> Bool { arriving.isEmpty }
 
-    func flush(_ context: inout CoreContext) -> IOResult {
-        context.output.removeAll()
-        return .bytes(0)
-    }
+    func write(_ bytes: UnsafeRawBufferPointer) -> IOResult { .bytes(bytes.count) }
 
     func shutdownWriting() -> Bool { true }
     func close(abort _: Bool) {}

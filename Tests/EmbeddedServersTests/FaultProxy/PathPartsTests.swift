@@ -1,3 +1,4 @@
+import Primitives
 import Testing
 import TransportAPI
 
@@ -22,9 +23,16 @@ struct PathPartsTests {
 
     // MARK: The line
 
-    private func line(_ keepsOrder: Bool, _ faults: PathFaults, spreads: [Double]) -> DelayLine {
-        var line = DelayLine(keepsOrder: keepsOrder)
-        for (index, spread) in spreads.enumerated() { line.append([UInt8(index)], now: 0, spread: spread, faults) }
+    private func draw(spread: Double = 0, reordering: Double = 1) -> PathModel.Draw {
+        var random = RandomSource.seeded(1)
+        var draw = PathModel.Draw(using: &random)
+        (draw.loss, draw.duplication, draw.reordering, draw.spread) = (1, 1, reordering, spread)
+        return draw
+    }
+
+    private func line(_ path: PathModel.Parameters, spreads: [Double]) -> DelayLine {
+        var line = DelayLine(path)
+        for (index, spread) in spreads.enumerated() { _ = line.append([UInt8(index)], draw(spread: spread), at: 0) }
         return line
     }
 
@@ -40,18 +48,37 @@ struct PathPartsTests {
     @Test("Jitter reorders datagrams, but not the bytes of a stream")
     func overtaking() {
         let faults = PathFaults(delay: .milliseconds(1), jitter: .milliseconds(10))
-        var datagrams = line(false, faults, spreads: [1, 0.5, 0, 0.5])
+        var datagrams = line(faults.datagrams, spreads: [1, 0.5, 0, 0.5])
         #expect(datagrams.nextDue == millisecond)
         #expect(drain(&datagrams) == [2, 1, 3, 0])
-        var stream = line(true, faults, spreads: [0.5, 1, 0])
+        var stream = line(faults.stream, spreads: [0.5, 1, 0])
         #expect(stream.nextDue == 6 * millisecond)
         #expect(drain(&stream) == [0, 1, 2])
     }
 
+    @Test("A reordered datagram arrives behind the next one, or after 20 ms if there is none")
+    func reordering() {
+        let faults = PathFaults(delay: .milliseconds(1), reordering: 0.5)
+        var line = DelayLine(faults.datagrams)
+        for (number, time) in [0, 5, 6, 90].enumerated() {
+            _ = line.append([UInt8(number)], draw(reordering: 0), at: Int64(time) * millisecond)
+        }
+        // The second and the last one let nothing pass, because another one still waits.
+        var seen: [Int64] = []
+        var order: [UInt8] = []
+        while let due = line.nextDue {
+            seen.append(due / millisecond)
+            order += line.withFirst { Array($0) } ?? []
+            line.consume(1)
+        }
+        #expect(order == [1, 0, 2, 3] && seen == [6, 6, 27, 91])
+        #expect(line.byteCount == 0)
+    }
+
     @Test("A change of delay also applies to bytes in flight")
     func reschedule() {
-        var line = line(true, PathFaults(delay: .seconds(3600)), spreads: [0, 0])
-        line.reschedule(PathFaults(delay: .milliseconds(2)))
+        var line = line(PathFaults(delay: .seconds(3600)).stream, spreads: [0, 0])
+        line.change(to: PathFaults(delay: .milliseconds(2)).stream, at: millisecond)
         #expect(line.nextDue == 2 * millisecond && line.count == 2 && line.byteCount == 2)
         #expect(drain(&line) == [0, 1])
         #expect(line.isEmpty && line.byteCount == 0)
@@ -59,11 +86,11 @@ struct PathPartsTests {
 
     @Test("A piece that is taken in part stays the first")
     func partly() {
-        var line = DelayLine(keepsOrder: true)
-        line.append([1, 2, 3], now: 0, spread: 0, .none)
-        line.append([4], now: 0, spread: 0, .none)
+        var line = DelayLine(PathFaults.none.stream)
+        _ = line.append([1, 2, 3], draw(), at: 0)
+        _ = line.append([4], draw(), at: 0)
         line.consume(2)
-        line.reschedule(PathFaults(delay: .milliseconds(1)))
+        line.change(to: PathFaults(delay: .milliseconds(1)).stream, at: 0)
         #expect(line.firstCount == 1 && line.byteCount == 2)
         #expect(line.withFirst(upTo: 5) { Array($0) } == [3])
         #expect(drain(&line) == [3, 4])
@@ -71,81 +98,44 @@ struct PathPartsTests {
 
     @Test("A line limits its bytes and its pieces, and empty pieces count")
     func bounds() {
-        var line = DelayLine(keepsOrder: false)
-        for _ in 0..<DelayLine.maximumPieces { line.append([], now: 0, spread: 0, .none) }
+        var line = DelayLine(PathFaults.none.datagrams)
+        for _ in 0..<DelayLine.maximumPieces { _ = line.append([], draw(), at: 0) }
         #expect(line.room == 0 && !line.hasRoom(for: 0))
+        #expect(line.append([], draw(), at: 0) == .overflow)
         line.consume(0)
         #expect(line.hasRoom(for: DelayLine.maximumBytes) && !line.hasRoom(for: DelayLine.maximumBytes + 1))
     }
 
-    // MARK: The throttle
+    // MARK: The rate of a stream
 
-    @Test("A throttle passes its rate of bytes per second", arguments: [1, 37, 1000, 1_000_000])
+    @Test("A large piece of a stream passes in parts, at the rate", arguments: [1, 37, 1000, 1_000_000])
     func throttle(rate: Int) {
-        var bucket = TokenBucket()
-        var now: Int64 = 5
-        bucket.set(bytesPerSecond: rate, now: now)
-        var passed = 0
-        let end = now + 10_000 * millisecond
-        while now < end {
-            let allowance = bucket.allowance(now: now)
-            bucket.spend(allowance)
-            passed += allowance
-            let next = bucket.nextTime(for: 1 << 20, now: now)
+        var line = DelayLine(PathFaults(bytesPerSecond: rate).stream)
+        let size = min(rate * 10, DelayLine.maximumBytes)
+        #expect(line.append([UInt8](repeating: 1, count: size), draw(), at: 5) != .overflow)
+        var (now, largest, steps) = (Int64(5), 0, 0)
+        #expect(line.arrived(at: now) == 0)
+        while let next = line.nextPart(after: now) {
             #expect(next > now)
             now = next
+            let arrived = line.arrived(at: now)
+            largest = max(largest, arrived)
+            line.consume(arrived)
+            steps += 1
         }
-        // The bytes of ten seconds, and those that the bucket held at first.
-        let expected = rate * 10
-        #expect(passed >= expected * 98 / 100 - 1 && passed <= expected * 102 / 100 + 2)
+        #expect(now == 5 + Int64(size) * 1_000_000_000 / Int64(rate))
+        #expect(largest <= max(2, rate / 40) && steps <= 550)
     }
 
-    @Test("A datagram larger than the bucket passes, and its excess delays later bytes")
-    func debt() {
-        var bucket = TokenBucket()
-        bucket.set(bytesPerSecond: 1000, now: 0)
-        #expect(bucket.allowance(now: 0) == 20)
-        bucket.spend(1020)
-        #expect(bucket.allowance(now: 999 * millisecond) == 0)
-        #expect(bucket.nextTime(for: 1500, now: 999 * millisecond) > 1000 * millisecond)
-        #expect(bucket.allowance(now: 1001 * millisecond) == 1)
-    }
-
-    @Test("Everything passes if there is no rate")
-    func unlimited() {
-        var bucket = TokenBucket()
-        #expect(bucket.allowance(now: 0) == .max)
-        bucket.set(bytesPerSecond: 5, now: 0)
-        bucket.set(bytesPerSecond: nil, now: 0)
-        #expect(bucket.allowance(now: 0) == .max && bucket.nextTime(for: 9, now: 3) == 3)
-    }
-
-    // MARK: Fates
-
-    @Test("Losses, duplicates and reorderings occur at their configured rates, and the same seed repeats them")
-    func fates() {
-        let faults = PathFaults(loss: 0.3, duplication: 0.1, reordering: 0.05)
-        func draw(_ seed: UInt64) -> [DatagramFate] {
-            var random = RandomSource.seeded(seed)
-            return (0..<20_000).map { _ in DatagramFate(faults, &random) }
-        }
-        let fates = draw(1)
-        #expect(fates == draw(1) && fates != draw(2))
-        for (share, expected) in [
-            (fates.count(where: \.isLost), 6000), (fates.count(where: \.isDuplicated), 2000),
-            (fates.count(where: \.isReordered), 1000),
-        ] {
-            #expect(abs(share - expected) < 200)
-        }
-    }
-
-    @Test("A change of other faults does not change which datagrams are lost")
-    func independent() {
-        var (one, other) = (RandomSource.seeded(3), RandomSource.seeded(3))
-        for _ in 0..<1000 {
-            let plain = DatagramFate(PathFaults(loss: 0.2), &one)
-            let rich = DatagramFate(PathFaults(jitter: .seconds(1), loss: 0.2, duplication: 0.9), &other)
-            #expect(plain.isLost == rich.isLost)
-        }
+    @Test("A change of the rate applies to the rest of a piece")
+    func faster() {
+        var line = DelayLine(PathFaults(bytesPerSecond: 1000).stream)
+        _ = line.append([UInt8](repeating: 1, count: 1000), draw(), at: 0)
+        line.consume(line.arrived(at: 500 * millisecond))
+        #expect(line.byteCount == 500)
+        line.change(to: PathFaults(bytesPerSecond: 5000).stream, at: 500 * millisecond)
+        #expect(line.arrived(at: 500 * millisecond) == 0 && line.nextDue == 600 * millisecond)
+        line.change(to: PathFaults.none.stream, at: 510 * millisecond)
+        #expect(line.arrived(at: 510 * millisecond) == 500)
     }
 }

@@ -14,7 +14,7 @@ private enum Autobahn {
     static let agent = "agent=im-transports"
 }
 
-/// Tests our client with the Autobahn test suite. `scripts/autobahn client` starts the suite and evaluates its report.
+/// Tests our client with the Autobahn test suite. `scripts/checks/autobahn client` starts the suite and evaluates its report.
 ///
 /// The suite's server runs one case on each connection, and expects every message back with its type.
 @Suite("Autobahn", .enabled(if: Autobahn.url != nil))

@@ -14,7 +14,7 @@ extension PeerTests {
         guard let answer = try await connection.receive() else {
             throw TransportError(.closedByPeer, .handshake, "the broker has closed the connection")
         }
-        guard answer.string.hasPrefix("CONNECTED\n") else {
+        guard answer.string.hasPrefix("CONNECTED") else {
             throw TransportError(.authenticationFailed, .handshake, answer.string)
         }
         _ = await connection.send(Payload(text: "SUBSCRIBE\nid:0\ndestination:/topic/room\n\n\0"))

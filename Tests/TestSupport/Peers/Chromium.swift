@@ -57,11 +57,14 @@ package final class Chromium: Sendable {
     package var scriptErrors: [String] { state.withLock { $0.scriptErrors } }
 
     /// Opens a page in a window of its own, and returns its session.
-    package func open(_ url: String) async throws -> Page {
+    ///
+    /// - Parameter script: a script that runs before those of the page.
+    package func open(_ url: String, running script: String = "") async throws -> Page {
         let target = try await call("Target.createTarget", ["url": "about:blank", "newWindow": true])
         let session = try await call("Target.attachToTarget", ["targetId": target["targetId"] ?? "", "flatten": true])
         let page = Page(browser: self, session: try #require(session["sessionId"] as? String))
         for domain in ["Runtime.enable", "Log.enable"] { _ = try await call(domain, [:], in: page.session) }
+        _ = try await call("Page.addScriptToEvaluateOnNewDocument", ["source": script], in: page.session)
         _ = try await call("Page.navigate", ["url": url], in: page.session)
         return page
     }

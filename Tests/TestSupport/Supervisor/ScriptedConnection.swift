@@ -3,7 +3,7 @@ import SocketIO
 import TransportAPI
 
 /// A connection that a test controls.
-package final class ScriptedConnection: LocatedConnection {
+package final class ScriptedConnection: LocalConnection {
     private struct State: Sendable {
         var inbox: [Payload] = []
         var receiver: UnsafeContinuation<Void, Never>?
@@ -17,6 +17,7 @@ package final class ScriptedConnection: LocatedConnection {
         var pings = 0
         var roundTrip: Duration?
         var closesSlowly = false
+        var undelivered = 0
         var slowCloses: [UnsafeContinuation<Void, Never>] = []
     }
 
@@ -51,6 +52,9 @@ package final class ScriptedConnection: LocatedConnection {
 
     /// Makes a close wait for ``finishClosing()`` from now on.
     package func closeSlowly() { state.withLock { $0.closesSlowly = true } }
+
+    /// Makes a close report that `count` bytes may not have reached the peer.
+    package func leaveUndelivered(_ count: Int) { state.withLock { $0.undelivered = count } }
 
     /// Completes all closes that wait.
     package func finishClosing() {
@@ -165,7 +169,7 @@ package final class ScriptedConnection: LocatedConnection {
             }
             if !isSlow { continuation.resume() }
         }
-        return 0
+        return state.withLock { $0.undelivered }
     }
 
     package nonisolated(nonsending) func closed() async -> CloseReason {
@@ -182,9 +186,8 @@ package final class ScriptedConnection: LocatedConnection {
     package nonisolated(nonsending) func statistics() async -> ConnectionStatistics { ConnectionStatistics() }
 }
 
-extension ScriptedConnection: SameLoopConnection, InlineConnection {
-    package var localDriver: (any InlineConnection)? { home == nil ? nil : self }
-    package func readSignsOfLife() -> SignsOfLife { SignsOfLife() }
+extension ScriptedConnection {
+    package var isHere: Bool { home != nil }
 
     package func receiveNow(orTell receiver: any ConnectionReceiver) -> Result<Payload?, TransportError>? {
         if let arrival = next() { return arrival }

@@ -17,7 +17,8 @@ struct SupervisorConcurrencyTests {
         let (tasks, count) = (8, 250)
         let server = try await PlainServer(name)
         var configuration = SupervisorConfiguration.quick
-        // Datagrams that are not read in time are lost. Only the order of those that arrive is guaranteed.
+        // Datagrams that are not read in time are lost, at worst all of a task. Only the order of those that arrive is
+        // guaranteed.
         let isReliable = try TransportRegistry.trial.transport(for: server.endpoint).capabilities.isReliable
         configuration.outbox.maximumCount = 500
         let (supervisor, recorder) = try Supervisor.recorded([server.endpoint], configuration)
@@ -37,18 +38,25 @@ struct SupervisorConcurrencyTests {
             return try await group.reduce(into: []) { $0.append($1) }
         }
         #expect(outcomes == Array(repeating: count, count: tasks))
-        if isReliable { await server.wait(for: tasks * count) }
-        for task in 0..<tasks { await server.wait { $0.hasPrefix("\(task) ") } }
+        if isReliable {
+            await server.wait(for: tasks * count)
+        } else {
+            // All that arrives of the messages before has arrived when a later one has. That one may be lost too.
+            while !server.received.contains("last") {
+                #expect(await supervisor.send(bytes("last")).isSuccess)
+                await Task.yield()
+            }
+        }
         let received = server.received
         for task in 0..<tasks {
             let numbers = received.filter { $0.hasPrefix("\(task) ") }.compactMap { Int($0.dropFirst(2)) }
-            #expect(!numbers.isEmpty && zip(numbers, numbers.dropFirst()).allSatisfy { $0 < $1 })
+            #expect(zip(numbers, numbers.dropFirst()).allSatisfy { $0 < $1 })
             if isReliable { #expect(numbers.count == count) }
         }
         // The observer may receive the last event after the sender has its outcome, but not after the close.
         await supervisor.close()
         let ends = recorder.events.compactMap { if case .finished(let id, _) = $0 { id.number } else { nil } }
-        #expect(ends.sorted() == (1...UInt64(tasks * count)).map { $0 })
+        #expect(ends.count >= tasks * count && ends.sorted() == (1...UInt64(ends.count)).map { $0 })
         await server.stop()
     }
 

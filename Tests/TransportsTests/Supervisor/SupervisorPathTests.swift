@@ -109,4 +109,32 @@ struct SupervisorPathTests {
         #expect(outcome.value == .written)
         try runtime.run { await supervisor.close() }
     }
+
+    @Test("A supervisor that was never asked to connect is idle again after suspend and resume")
+    func resumedWhileIdle() throws {
+        let supervisor = try supervisor()
+        supervisor.suspend()
+        supervisor.resume()
+        runtime.advance(by: .seconds(3600))
+        #expect(script.attempts.isEmpty)
+        #expect(try runtime.run { await supervisor.state() } == .idle)
+        supervisor.connect()
+        runtime.settle()
+        #expect(script.attempts.count == 1)
+        try runtime.run { await supervisor.close() }
+    }
+
+    @Test("A supervisor that is asked to connect while it is suspended does so when it is resumed")
+    func connectedWhileSuspended() throws {
+        let supervisor = try supervisor()
+        supervisor.suspend()
+        supervisor.suspend()
+        supervisor.connect()
+        runtime.advance(by: .seconds(3600))
+        #expect(script.attempts.isEmpty)
+        supervisor.resume()
+        runtime.settle()
+        #expect(script.attempts.count == 1)
+        try runtime.run { await supervisor.close() }
+    }
 }

@@ -25,21 +25,19 @@ final class ScriptedChannel: ByteChannel {
     /// All bytes that the channel has taken.
     private(set) var sent: [UInt8] = []
 
-    var isDatagram: Bool { false }
-    var roundTripsToConnect: Int { 0 }
-    var segmentCounts: SegmentCounts? { nil }
-
     func attach(_: any PollHandler) throws(SystemError) {}
 
     func note(_: Readiness) {}
 
-    func read(into input: inout ByteBuffer, atMost _: Int) -> IOResult {
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
         guard !arriving.isEmpty else { return .wouldBlock }
         switch arriving.removeFirst() {
         case .bytes(let bytes):
-            input.append(contentsOf: bytes)
-            bytesReceived += UInt64(bytes.count)
-            return .bytes(bytes.count)
+            let count = min(bytes.count, buffer.count)
+            buffer.copyBytes(from: bytes[..<count])
+            if count < bytes.count { arriving.insert(.bytes(Array(bytes[count...])), at: 0) }
+            bytesReceived += UInt64(count)
+            return .bytes(count)
         case .end: return .end
         case .failure(let number): return .failed(SystemError("recv", number))
         }
@@ -47,16 +45,15 @@ final class ScriptedChannel: ByteChannel {
 
     func isDrained(afterReading _: Int, of _: Int) -> Bool { arriving.isEmpty }
 
-    func flush(_ context: inout CoreContext) -> IOResult {
-        guard !context.output.isEmpty else { return .bytes(0) }
+    func write(_ bytes: UnsafeRawBufferPointer) -> IOResult {
         if let number = writeFailure { return .failed(SystemError("send", number)) }
-        let count = min(room, context.output.count)
+        let count = min(room, bytes.count)
+        guard count > 0 else { return .wouldBlock }
         // Large messages are not recorded.
-        if count <= 1 << 16 { sent += context.output.bytes(at: 0, count: count) ?? [] }
-        context.output.consume(count)
+        if count <= 1 << 16 { sent += bytes[..<count] }
         bytesSent += UInt64(count)
         room -= count
-        return context.output.isEmpty ? .bytes(0) : .wouldBlock
+        return .bytes(count)
     }
 
     func shutdownWriting() -> Bool { true }
@@ -72,7 +69,7 @@ final class DrivenConnection: DriverOwner {
     /// The sum of the memory changes that the owner was notified of.
     private(set) var reportedMemory = 0
 
-    init(_ core: any ProtocolCore, on loop: EventLoop) {
+    init(_ core: any PackageCore, on loop: EventLoop) {
         driver = ConnectionDriver(core, over: channel, on: loop)
         driver.start()
         driver.flushIfRequested()
@@ -93,7 +90,9 @@ final class DrivenConnection: DriverOwner {
         channel.arriving += arrivals
         driver.ready(.read)
         // A driver with more input than one read takes is deferred.
-        if driver.isDeferred { driver.loop.runNow(driver, for: .deferred) }
+        repeat {
+            if driver.isDeferred { driver.loop.runNow(driver, for: .deferred) }
+        } while driver.isDeferred && !channel.arriving.isEmpty
         driver.flushIfRequested()
     }
 

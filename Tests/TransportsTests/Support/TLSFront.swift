@@ -39,7 +39,7 @@ final class TLSFront: Sendable {
 /// Passes the bytes of two streams on to each other. The first one may have a handshake. Lives on its loop, which keeps
 /// it alive.
 private final class StreamRelay: PollHandler {
-    private let streams: [any ByteStream]
+    private let streams: [any ByteChannel]
     private let loop: EventLoop
     /// The bytes that were read from each stream and not written to the other one.
     private var pending: [[UInt8]] = [[], []]
@@ -47,7 +47,7 @@ private final class StreamRelay: PollHandler {
     private var isReady = false
     private var isClosed = false
 
-    init(_ first: any ByteStream, _ second: any ByteStream, on loop: EventLoop) {
+    init(_ first: any ByteChannel, _ second: any ByteChannel, on loop: EventLoop) {
         streams = [first, second]
         self.loop = loop
     }

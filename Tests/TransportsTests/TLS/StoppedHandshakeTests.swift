@@ -96,7 +96,7 @@ private final class Handshake: DriverOwner {
         let stream = MemoryStream()
         let driver: ConnectionDriver
 
-        init(_ core: any ProtocolCore, _ engine: any TLSEngine, _ side: TLSSettings.Side, on loop: EventLoop) {
+        init(_ core: any PackageCore, _ engine: any TLSEngine, _ side: TLSSettings.Side, on loop: EventLoop) {
             self.side = side
             var limits = ConnectionLimits()
             limits.secureTimeout = .zero
@@ -123,12 +123,11 @@ private final class Handshake: DriverOwner {
 }
 
 /// A byte stream whose other end is a test.
-private final class MemoryStream: ByteStream {
+private final class MemoryStream: ByteChannel {
     private var arrived: ArraySlice<UInt8> = []
     private var written: [UInt8] = []
     private(set) var bytesSent: UInt64 = 0
     private(set) var bytesReceived: UInt64 = 0
-    var segmentCounts: SegmentCounts? { nil }
 
     func attach(_: any PollHandler) {}
     func note(_: Readiness) {}

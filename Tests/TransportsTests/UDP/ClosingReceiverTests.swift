@@ -12,28 +12,24 @@ private final class Wire: ByteChannel {
     private var arrived: [[UInt8]] = []
 
     var isDatagram: Bool { true }
-    var roundTripsToConnect: Int { 0 }
     var bytesSent: UInt64 { 0 }
     var bytesReceived: UInt64 { 0 }
-    var segmentCounts: SegmentCounts? { nil }
 
     func attach(_: any PollHandler) {}
     func note(_: Readiness) {}
 
-    func read(into input: inout ByteBuffer, atMost _: Int) -> IOResult {
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
         guard !arrived.isEmpty else { return .wouldBlock }
         let datagram = arrived.removeFirst()
-        input.append(contentsOf: datagram)
+        buffer.copyBytes(from: datagram)
         return .bytes(datagram.count)
     }
 
     func isDrained(afterReading _: Int, of _: Int) -> Bool { arrived.isEmpty }
 
-    func flush(_ context: inout CoreContext) -> IOResult {
-        DatagramOutput.flush(&context) { datagram in
-            sent.append(Array(datagram))
-            return .bytes(datagram.count)
-        }
+    func write(_ datagram: UnsafeRawBufferPointer) -> IOResult {
+        sent.append(Array(datagram))
+        return .bytes(datagram.count)
     }
 
     func shutdownWriting() -> Bool { false }

@@ -25,7 +25,7 @@ struct DatagramChannelTests {
             var left = hosts[...]
             let channel: DatagramChannel
             do throws(SystemError) {
-                channel = try DatagramChannel(largest: 1216, now: loop.now) { () throws(SystemError) in
+                channel = try DatagramChannel(largest: 1216, on: loop) { () throws(SystemError) in
                     guard let own = left.popFirst().flatMap({ SocketAddress(numeric: $0, port: 0) }) else {
                         throw SystemError("bind", EADDRNOTAVAIL)
                     }

@@ -20,22 +20,29 @@ struct PathValidatorTests {
             if kind == .packet || kind == .data {
                 datagram.append(contentsOf: [UInt8](repeating: 0, count: size - datagram.count))
             }
-            return path.heard(datagram, from: from, now, &random)
+            let token = path.heard(datagram, from: from, now, &random)
+            if token != nil { path.sent(Datagram.pairSize) }
+            return token
         }
 
-        mutating func maySend(_ bytes: Int) -> Bool { path.maySend(bytes, now) }
+        /// Sends a datagram if that is allowed. Returns whether it is.
+        mutating func sends(_ bytes: Int) -> Bool {
+            guard path.maySend(bytes, now) else { return false }
+            path.sent(bytes)
+            return true
+        }
     }
 
     @Test("An unproven address gets at most three times the bytes that came from it, until it answers the ping")
     func amplification() throws {
         var setup = Setup()
-        var sent = setup.maySend(1 << 20)
+        var sent = setup.sends(1 << 20)
         #expect(setup.path.isValidated && sent)
         let first = setup.receives(.packet, 1, from: "new")
         let token = try #require(first)
         #expect(token >> 63 == 1 && setup.path.address == "new" && !setup.path.isValidated)
         // The ping itself takes 20 of the 300 bytes.
-        let allowed = [200, 81, 80, 1].map { setup.maySend($0) }
+        let allowed = [200, 81, 80, 1].map { setup.sends($0) }
         #expect(allowed == [true, false, true, false])
         let again = setup.receives(.packet, 2, from: "new")
         setup.now = Instant.zero.advanced(by: .milliseconds(200))
@@ -45,13 +52,25 @@ struct PathValidatorTests {
         _ = setup.receives(.pong, token, from: "elsewhere")
         #expect(!setup.path.isValidated)
         _ = setup.receives(.pong, token, from: "new")
-        sent = setup.maySend(1 << 20)
+        sent = setup.sends(1 << 20)
         #expect(setup.path.isValidated && sent)
         // A later change requires another proof. A return to the proven address requires none.
         let other = setup.receives(.packet, 4, from: "third")
         #expect(other != nil && other != token)
         _ = setup.receives(.packet, 5, from: "new")
         #expect(setup.path.isValidated && setup.path.address == "new")
+    }
+
+    @Test("A datagram that the full socket has not taken uses up nothing of what may be sent to an unproven address")
+    func notTaken() {
+        var setup = Setup()
+        _ = setup.receives(.packet, 1, from: "new")
+        for _ in 0..<10 {
+            let mayBeSent = setup.path.maySend(280, setup.now)
+            #expect(mayBeSent)
+        }
+        let allowed = [280, 1].map { setup.sends($0) }
+        #expect(allowed == [true, false])
     }
 
     @Test("An address to which a session changes repeatedly is pinged no more often than one where it stays")
@@ -81,7 +100,7 @@ struct PathValidatorTests {
         _ = setup.receives(.packet, 2, from: "victim")
         #expect(setup.path.address == "victim")
         setup.now = Instant.zero.advanced(by: .seconds(3))
-        let sent = setup.maySend(1 << 20)
+        let sent = setup.sends(1 << 20)
         #expect(sent && setup.path.address == "home" && setup.path.isValidated)
     }
 

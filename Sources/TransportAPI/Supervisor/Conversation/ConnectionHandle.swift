@@ -38,9 +38,9 @@ final class ConnectionHandle {
     let number: Int
     let connection: any Connection
     /// The connection for direct calls, if it is on the same loop.
-    let inline: (any InlineConnection)?
+    let here: (any LocalConnection)?
     /// A connection that acknowledges messages itself, over a broker, at a time that the app can choose.
-    private let confirming: (any SameLoopConnection)?
+    private let confirming: (any LocalConnection)?
     private var isConfirmedByHand = false
     /// Whether a send that returns at once is settled. It is not over a connection with its own acknowledgements.
     private let settlesAtOnce: Bool
@@ -61,26 +61,26 @@ final class ConnectionHandle {
         self.connection = connection
         self.number = number
         self.owner = owner
-        let near = connection as? any SameLoopConnection
-        inline = near?.localDriver
+        let local = connection as? any LocalConnection
+        here = local?.isHere == true ? local : nil
         let style = Delivery.style(owner.delivery, connection.capabilities)
         let acknowledges = connection.capabilities.acknowledgesMessages || connection.capabilities.routesByTopic
-        confirming = style != .session && acknowledges ? near : nil
+        confirming = style != .session && acknowledges ? local : nil
         settlesAtOnce = !connection.capabilities.acknowledgesMessages
         overflow = style != .session ? .unread : connection.capabilities.isReliable ? .window : .dropped
         if owner.inbound.isAcknowledgedByApp { confirmByHand(isRead: false) }
-        inline?.reportDiscarded { [owner] in owner.handle(.discarded($0)) }
+        here?.reportDiscarded { [owner] in owner.handle(.discarded($0)) }
     }
 
     /// The memory of pending sends in bytes, as a task for each and its message.
     var bufferedBytes: Int { sendsInFlight * 1024 }
 
     /// Reads what has arrived, and returns the signs of life. A connection on another loop has none except its events.
-    func readSignsOfLife() -> SignsOfLife { inline?.readSignsOfLife() ?? SignsOfLife() }
+    func readSignsOfLife() -> SignsOfLife { here?.readSignsOfLife() ?? SignsOfLife() }
 
     /// Notifies the connection that the network has changed.
     func networkChanged() {
-        if !isClosed { inline?.networkChanged() }
+        if !isClosed { here?.networkChanged() }
     }
 
     var confined: RuntimeBound<ConnectionHandle> { RuntimeBound(self, to: owner.runtime) }
@@ -90,7 +90,7 @@ final class ConnectionHandle {
     /// From now on messages are acknowledged by ``confirm(_:)`` and not when the next one is requested. For a
     /// connection on another loop, call this before the connection is read.
     func confirmByHand(isRead: Bool) {
-        guard let confirming, inline != nil || !isRead else { return }
+        guard let confirming, here != nil || !isRead else { return }
         isConfirmedByHand = true
         confirming.confirmByHand()
     }
@@ -108,7 +108,7 @@ final class ConnectionHandle {
 
     /// Sends a message. With an identifier, the outcome is reported.
     func transmit(_ id: MessageID?, _ payload: Payload) {
-        if settlesAtOnce, sendsInFlight == 0, let inline, let outcome = inline.sendUnlessWaiting(payload) {
+        if settlesAtOnce, sendsInFlight == 0, let here, let outcome = here.sendUnlessWaiting(payload) {
             return settled(id, outcome)
         }
         begin(id) { connection in
@@ -172,7 +172,7 @@ final class ConnectionHandle {
     ///   any case.
     static func read(_ handle: RuntimeBound<ConnectionHandle>, isWelcomed: Bool) async {
         let mustPause = handle.value.mustPauseAtStart(isWelcomed: isWelcomed)
-        if handle.value.inline != nil { return mustPause ? handle.value.readLater() : handle.value.readHere() }
+        if handle.value.here != nil { return mustPause ? handle.value.readLater() : handle.value.readHere() }
         if mustPause { await pause(handle) }
         let connection = handle.value.connection
         var failure: TransportError?
@@ -229,7 +229,7 @@ final class ConnectionHandle {
         }
         // The message was reported. The next request, which confirms it to the peer, can come after the end of the
         // connection.
-        inline?.confirmTaken()
+        here?.confirmTaken()
         return !isOver
     }
 
@@ -295,13 +295,13 @@ final class ConnectionHandle {
 
     /// Ends the connection without waiting for an answer of the peer.
     func abandon(_ reason: CloseReason) {
-        guard let inline else {
+        guard let here else {
             close(reason)
             return
         }
         isClosed = true
         resumeReading()
-        inline.abandon(reason)
+        here.abandon(reason)
     }
 }
 
@@ -316,10 +316,10 @@ extension ConnectionHandle: ConnectionReceiver {
 
     /// Takes the messages that have come, and requests a call for the next one.
     private func readHere() {
-        guard let inline else { return }
+        guard let here else { return }
         while !isClosed {
             guard !mustStop else { return endHere(nil) }
-            guard let arrival = inline.receiveNow(orTell: self), handleArrival(arrival) else { return }
+            guard let arrival = here.receiveNow(orTell: self), handleArrival(arrival) else { return }
         }
     }
 

@@ -8,7 +8,7 @@ final class MachineRunner {
     let outgoing: PendingSends
     // Exclusivity is unchecked, here and below, because no other code runs while these change.
     @exclusivity(unchecked) private(set) var handles: [Int: ConnectionHandle] = [:]
-    /// The close of the last connection that was closed. It returns the number of undelivered bytes.
+    /// The close of the latest connection, if this side has closed it. It returns the number of undelivered bytes.
     private(set) var closing: Task<Int, Never>?
     private let queue = ActionQueue()
     let timer: DeadlineTimer
@@ -63,6 +63,7 @@ final class MachineRunner {
     /// A connection has opened.
     func opened(_ handle: ConnectionHandle) {
         handles[handle.number] = handle
+        closing = nil
     }
 
     /// A connection has ended.

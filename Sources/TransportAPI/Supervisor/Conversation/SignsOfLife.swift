@@ -1,5 +1,5 @@
 /// The facts that a connection knows about its peer when a keepalive decides whether the peer is alive. All counts begin
-/// with the connection.
+/// with the connection. `ConnectionDriver.readSignsOfLife` fills it in.
 package struct SignsOfLife: Sendable, Hashable {
     /// How many bytes have been received, without repeated ones. Bytes of an incomplete message count too.
     package var bytesReceived: UInt64

@@ -101,13 +101,7 @@ extension Delivery {
     package mutating func finishAll(_ error: TransportError, _ actions: inout [SupervisorAction]) {
         endError = error
         takeBack()
-        var position = 0
-        while position < outbox.count {
-            guard outbox[position].handedTo == 0 else {
-                position += 1
-                continue
-            }
-            let removed = outbox.remove(at: position)
+        for removed in outbox.removeAll(amongOldest: outbox.count, where: { $0.handedTo == 0 }) {
             removed.finish(removed.isUnsent ? .rejected(error) : .unknown(error), &actions)
         }
         for id in waiting.removeAll() { actions.append(.finish(id, .rejected(error))) }
@@ -139,17 +133,19 @@ extension Delivery {
     /// Ends messages that are too old.
     mutating func expire(at now: Instant, _ actions: inout [SupervisorAction]) {
         while let id = waiting.removeExpired(at: now) { actions.append(.finish(id, .expired)) }
-        var position = 0
-        while position < outbox.count, let expiry = outbox[position].expiry, expiry <= now {
-            if outbox[position].payload == nil {
-                position += 1
-            } else if outbox[position].isRemovable {
-                outbox.remove(at: position).finish(.expired, &actions)
-            } else {
-                let outcome = outbox[position].isUnsent ? SendOutcome.expired : .unknown(.acknowledgementMissing)
-                giveUp(position, outcome, at: now, &actions)
-                if position < outbox.count, outbox[position].payload == nil { position += 1 }
-            }
+        var number = 0
+        while number < outbox.count, let expiry = outbox[number].expiry, expiry <= now { number += 1 }
+        guard number > 0 else { return }
+        let isSession = style == .session
+        func outcome(isUnsent: Bool) -> SendOutcome { isUnsent ? .expired : .unknown(.acknowledgementMissing) }
+        // These come first, and keep their places because their numbers must still be skipped.
+        for position in 0..<number where isSession && outbox[position].payload != nil && !outbox[position].isRemovable {
+            giveUp(position, outcome(isUnsent: outbox[position].isUnsent), at: now, &actions)
+        }
+        let removed = outbox.removeAll(amongOldest: number) { $0.payload != nil && (!isSession || $0.isRemovable) }
+        for message in removed {
+            if !message.isRemovable { forget(message.id, &actions) }
+            message.finish(outcome(isUnsent: message.isUnsent), &actions)
         }
     }
 

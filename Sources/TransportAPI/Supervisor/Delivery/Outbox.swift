@@ -1,30 +1,3 @@
-/// Identifies one message that a supervisor was given. It is encoded as its number.
-public struct MessageID: Sendable, Hashable, Comparable, Codable {
-    /// The number of the message, counted from one.
-    public var number: UInt64
-
-    /// Creates the identifier of this number.
-    public init(_ number: UInt64) {
-        self.number = number
-    }
-
-    /// Decodes an identifier from its number.
-    public init(from decoder: any Decoder) throws {
-        number = try decoder.singleValueContainer().decode(UInt64.self)
-    }
-
-    /// Encodes the identifier as its number.
-    public func encode(to encoder: any Encoder) throws {
-        var container = encoder.singleValueContainer()
-        try container.encode(number)
-    }
-
-    /// Orders messages by the time at which they were given.
-    public static func < (left: MessageID, right: MessageID) -> Bool {
-        left.number < right.number
-    }
-}
-
 /// A queue of messages: first those that were handed to a connection and are not settled, then those that wait for a
 /// connection.
 package struct Outbox: Sendable {
@@ -79,6 +52,7 @@ package struct Outbox: Sendable {
             Removed(
                 id: id,
                 isUnsent: !mayHaveLeft && handedTo == 0,
+                isRemovable: !mayHaveLeft && handedTo == 0 && sequence == 0 && payload != nil,
                 isRepeated: isRepeated,
                 isAwaited: payload != nil && !isReported
             )
@@ -116,6 +90,8 @@ package struct Outbox: Sendable {
         package let id: MessageID
         /// See ``Entry``.
         let isUnsent: Bool
+        /// See ``Entry``.
+        let isRemovable: Bool
         /// See ``Entry``.
         let isRepeated: Bool
         /// See ``Entry``.
@@ -245,27 +221,54 @@ package struct Outbox: Sendable {
         return low < entries.count && entries[low].id == id ? low - head : nil
     }
 
-    /// Removes the message at `position`.
+    /// Removes the message at `position`. The messages on the shorter side of it move.
     @discardableResult
     package mutating func remove(at position: Int) -> Removed {
         let removed = entries[head + position].removed()
         bytes -= entries[head + position].dropPayload()
         if position < sentCount { sentCount -= 1 }
-        if position == 0 {
-            head += 1
-            if head == entries.count {
-                // A server has an outbox for each session, so a large one releases its memory.
-                if entries.capacity > 64 { entries = [] }
-                while entries.popLast() != nil {}
-                head = 0
-            } else if head >= 64, head * 2 >= entries.count {
-                entries.removeFirst(head)
-                head = 0
-            }
+        if position < count - position {
+            for index in stride(from: head + position, to: head, by: -1) { entries.swapAt(index, index - 1) }
+            moveHead(to: head + 1)
         } else {
             entries.remove(at: head + position)
         }
         return removed
+    }
+
+    /// Removes those of the oldest `number` messages that `isRemoved` selects, in one pass, however many they are.
+    ///
+    /// - Returns: The removed messages, the oldest first.
+    mutating func removeAll(amongOldest number: Int, where isRemoved: (borrowing Entry) -> Bool) -> [Removed] {
+        var removed: [Removed] = []
+        // The messages that stay move towards the newer ones, which keep their places.
+        var place = head + number
+        for index in (head..<head + number).reversed() {
+            if isRemoved(entries[index]) {
+                removed.append(entries[index].removed())
+                bytes -= entries[index].dropPayload()
+                if index - head < sentCount { sentCount -= 1 }
+            } else {
+                place -= 1
+                if place != index { entries.swapAt(place, index) }
+            }
+        }
+        moveHead(to: place)
+        return removed.reversed()
+    }
+
+    /// Drops the entries before `index`, whose payloads are gone already.
+    private mutating func moveHead(to index: Int) {
+        head = index
+        if head == entries.count {
+            // A server has an outbox for each session, so a large one releases its memory.
+            if entries.capacity > 64 { entries = [] }
+            while entries.popLast() != nil {}
+            head = 0
+        } else if head >= 64, head * 2 >= entries.count {
+            entries.removeFirst(head)
+            head = 0
+        }
     }
 
     /// Marks all messages as not handed over, so that they are sent again, in order.
@@ -277,12 +280,7 @@ package struct Outbox: Sendable {
     /// dropped.
     package mutating func forgetSequences() {
         takeBackAll()
-        for position in (0..<count).reversed() {
-            if self[position].payload == nil {
-                remove(at: position)
-            } else {
-                entries[head + position].sequence = 0
-            }
-        }
+        _ = removeAll(amongOldest: count) { $0.payload == nil }
+        for index in head..<entries.count { entries[index].sequence = 0 }
     }
 }

@@ -1,13 +1,4 @@
-/// The messages that an app was given to acknowledge and has not acknowledged.
-public struct UnacknowledgedMessages: Sendable, Hashable {
-    /// The number of messages. It includes those that were acknowledged while an earlier one was not.
-    public var count: Int
-    /// How long the app has had the oldest of them.
-    public var oldest: Duration
-    /// Whether the app has released the oldest message without acknowledging it. The next connection brings it again.
-    /// Until then no later message is acknowledged to the peer.
-    public var isAbandoned: Bool
-}
+import Primitives
 
 /// The messages that were given to an app which acknowledges each of them after it has processed it, in the order of
 /// their receipt. Acknowledgements are sent in that order. An early acknowledgement waits until all messages before it
@@ -31,8 +22,7 @@ package struct UnprocessedMessages: Sendable {
         var state: State
     }
 
-    private var entries: [Entry] = []
-    private var head = 0
+    private var entries = Deque<Entry>()
     private var lastKey: UInt64 = 0
     /// The time of the last reminder about the oldest message.
     private var remindedAt: Instant?
@@ -40,10 +30,10 @@ package struct UnprocessedMessages: Sendable {
     package init() {}
 
     /// The number of messages in the list. A message leaves it when it and all messages before it are acknowledged.
-    package var count: Int { entries.count - head }
+    package var count: Int { entries.count }
 
     /// The sequence number of the first message that has one.
-    var firstSequence: UInt64? { entries[head...].first { $0.sequence > 0 }?.sequence }
+    var firstSequence: UInt64? { entries.first { $0.sequence > 0 }?.sequence }
 
     /// Adds a message that the app is given, and returns the key under which the app will acknowledge it.
     mutating func add(sequence: UInt64, mark: OriginFilter.Mark?, at now: Instant) -> UInt64 {
@@ -97,23 +87,21 @@ package struct UnprocessedMessages: Sendable {
     @discardableResult
     mutating func removeAll() -> [UInt64: OriginFilter.Mark] {
         var marks: [UInt64: OriginFilter.Mark] = [:]
-        for entry in entries[head...] where entry.state == .given { marks[entry.key] = entry.mark }
-        (entries, head) = ([], 0)
+        for entry in entries where entry.state == .given { marks[entry.key] = entry.mark }
+        entries = Deque()
         return marks
     }
 
     /// The time at which ``remind(at:every:)`` is due.
     func reminder(every interval: Duration) -> Instant? {
-        guard count > 0 else { return nil }
-        let since = entries[head].givenAt
+        guard let since = entries.first?.givenAt else { return nil }
         return max(since, remindedAt ?? since).advanced(by: interval)
     }
 
     /// Returns the reminder for the app, once the app has had the oldest message for `interval`.
     mutating func remind(at now: Instant, every interval: Duration) -> UnacknowledgedMessages? {
-        guard let due = reminder(every: interval), due <= now else { return nil }
+        guard let oldest = entries.first, let due = reminder(every: interval), due <= now else { return nil }
         remindedAt = now
-        let oldest = entries[head]
         return UnacknowledgedMessages(
             count: count,
             oldest: oldest.givenAt.duration(to: now),
@@ -122,22 +110,19 @@ package struct UnprocessedMessages: Sendable {
     }
 
     private mutating func release() -> Int {
-        let first = head
-        while head < entries.count, entries[head].state == .acknowledged { head += 1 }
-        let released = head - first
-        if head == entries.count {
-            entries.removeAll(keepingCapacity: entries.capacity <= 64)
-            head = 0
-        } else if head >= 64, head * 2 >= entries.count {
-            entries.removeFirst(head)
-            head = 0
+        var released = 0
+        while entries.first?.state == .acknowledged {
+            _ = entries.popFirst()
+            released += 1
         }
+        // A server has such a list for each session, so a large one releases its memory.
+        if entries.isEmpty, entries.capacity > 64 { entries = Deque() }
         return released
     }
 
     /// Returns the first entry for which `isReached` is true. It must be true for all later entries, too.
     private func firstIndex(where isReached: (Entry) -> Bool) -> Int? {
-        var (low, high) = (head, entries.count)
+        var (low, high) = (0, entries.count)
         while low < high {
             let middle = (low + high) / 2
             if isReached(entries[middle]) { high = middle } else { low = middle + 1 }

@@ -1,3 +1,5 @@
+import Primitives
+
 /// The messages that wait for room in the outbox, the oldest first. Only with the policy `.wait` do messages wait, and
 /// as many of them as fit into the outbox.
 package struct WaitingMessages: Sendable {
@@ -9,7 +11,7 @@ package struct WaitingMessages: Sendable {
         let expiry: Instant?
     }
 
-    private var messages: [Message] = []
+    private var messages = Deque<Message>()
     /// The number of bytes of their payloads.
     package private(set) var bytes = 0
     private let configuration: OutboxConfiguration
@@ -61,7 +63,7 @@ package struct WaitingMessages: Sendable {
     /// Removes all messages, and returns their identifiers, the oldest first.
     mutating func removeAll() -> [MessageID] {
         let identifiers = messages.map(\.id)
-        (messages, bytes) = ([], 0)
+        (messages, bytes) = (Deque(), 0)
         return identifiers
     }
 

@@ -88,7 +88,8 @@ public final class Supervisor: Sendable {
 
     // MARK: Life
 
-    /// Starts, or connects now instead of waiting for the next attempt.
+    /// Starts, or connects now instead of waiting for the next attempt. While the supervisor is suspended, it connects
+    /// after ``resume()``.
     public func connect() {
         runtime.execute { [driver] in driver.value.handle(.connect) }
     }
@@ -99,7 +100,8 @@ public final class Supervisor: Sendable {
         runtime.execute { [driver] in driver.value.handle(.suspend) }
     }
 
-    /// Connects at once when the app has returned to the foreground.
+    /// Connects at once when the app has returned to the foreground. A supervisor on which ``connect()`` was never called
+    /// is idle again.
     public func resume() {
         runtime.execute { [driver] in driver.value.handle(.resume) }
     }

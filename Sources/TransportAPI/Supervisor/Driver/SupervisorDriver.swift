@@ -15,7 +15,7 @@ final class SupervisorDriver: ConnectionDelegate {
             case .greeting(let task, let connection):
                 task.cancel()
                 // A greeting that ignores its cancellation cannot use the connection any more.
-                guard let here = connection.localDriver else {
+                guard let here = connection.here else {
                     Task(executorPreference: runtime.taskExecutor) { await connection.close(reason) }
                     return
                 }
@@ -111,7 +111,7 @@ final class SupervisorDriver: ConnectionDelegate {
         // The first report says where the machine is, and not that it has moved.
         if !machine.path.network.isEmpty, machine.path.network != path.network { runtime.networkChanged() }
         runner.handles[machine.connection]?.networkChanged()
-        if case .greeting(_, let connection) = attempts[machine.connection] { connection.localDriver?.networkChanged() }
+        if case .greeting(_, let connection) = attempts[machine.connection] { connection.here?.networkChanged() }
         handle(.path(path))
     }
 
@@ -214,7 +214,7 @@ final class SupervisorDriver: ConnectionDelegate {
             do throws(TransportError) {
                 let prepared = try await prepare(endpoint, confined, number, isRefresh)
                 // A cancelled attempt must not store its transport for the next one.
-                guard !Task.isCancelled else { throw .cancelledSend }
+                guard !Task.isCancelled else { throw .cancelled(.connect) }
                 let transport = try confined.value.transport(to: endpoint, as: prepared)
                 // The transport's timeout ends before the state machine's, because its error is more specific.
                 connection = try await transport.connect(timeout: timeout - timeout / 20)

@@ -89,12 +89,6 @@ final class SessionBuffer {
     }
 }
 
-/// A listener whose connections count their buffered bytes towards a total that it shares with others.
-package protocol BufferingListener: Listener {
-    /// Counts towards `total` from now on, if the listener lives on the same runtime.
-    func join(_ total: RuntimeBound<BufferedTotal>)
-}
-
 extension Payload {
     /// The maximum memory that a queue needs for a message in addition to its bytes, for the header of its array and
     /// its own entry.

@@ -59,7 +59,7 @@ package struct EvictionQueue<ID: Hashable & Sendable, Network: Hashable & Sendab
         let place = free.popLast() ?? entries.count
         if place == entries.count { entries.append(entry) } else { entries[place] = entry }
         places[id] = place
-        connection(place)
+        link(place)
     }
 
     /// Removes a client. Returns whether it was there.
@@ -81,7 +81,7 @@ package struct EvictionQueue<ID: Hashable & Sendable, Network: Hashable & Sendab
         unlink(place)
         entries[place].since = now.nanoseconds
         entries[place].line = line(entries[place].isOfCrowd)
-        connection(place)
+        link(place)
     }
 
     /// Returns the line of a client and since when it is there, in nanoseconds, or `nil` if the client is not there.
@@ -98,7 +98,7 @@ package struct EvictionQueue<ID: Hashable & Sendable, Network: Hashable & Sendab
     /// Returns how many clients are in a line.
     package func count(in line: Int) -> Int { lines[line].count }
 
-    private mutating func connection(_ place: Int) {
+    private mutating func link(_ place: Int) {
         let line = entries[place].line
         let last = lines[line].last
         entries[place].before = last
@@ -114,11 +114,4 @@ package struct EvictionQueue<ID: Hashable & Sendable, Network: Hashable & Sendab
         if after >= 0 { entries[after].before = before } else { lines[line].last = before }
         lines[line].count -= 1
     }
-}
-
-/// A connection that knows the network of its peer.
-package protocol LocatedConnection: Connection {
-    /// The same number for all addresses that one owner probably has: an IPv4 address, or the first 64 bits of an IPv6
-    /// address. `nil` if there is no address.
-    var peerNetwork: UInt64? { get }
 }

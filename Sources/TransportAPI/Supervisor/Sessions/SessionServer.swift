@@ -68,7 +68,7 @@ public final class SessionServer: Sendable {
     ///   listener, if it was not closed.
     public nonisolated(nonsending) func serve(_ listener: any Listener) async throws(TransportError) {
         try configuration.check()
-        if let listener = listener as? any BufferingListener {
+        if let listener = listener as? any LocalListener {
             runtime.execute { [driver] in driver.value.count(listener) }
         }
         while let connection = try await listener.accept() {

@@ -6,7 +6,7 @@ final class SessionServerDriver {
     private let configuration: SessionServer.Configuration
     private let onSession: @Sendable (Session) -> Void
     private var registry: SessionRegistry<SessionDriver>
-    /// The sessions by number, in the order in which they began.
+    /// The sessions by number.
     private var sessions: [UInt64: SessionDriver] = [:]
     private var lastSession: UInt64 = 0
     private var random: RandomSource
@@ -38,7 +38,7 @@ final class SessionServerDriver {
     }
 
     /// Counts the memory of a listener's connections.
-    func count(_ listener: any BufferingListener) {
+    func count(_ listener: any LocalListener) {
         listener.join(RuntimeBound(total, to: runtime))
     }
 
@@ -166,8 +166,8 @@ final class SessionServerDriver {
 
     /// Ends a connection, if possible without waiting for an answer to the close frame.
     private func abandon(_ connection: any Connection, _ reason: CloseReason) {
-        if let near = (connection as? any SameLoopConnection)?.localDriver {
-            near.abandon(reason)
+        if let here = connection.here {
+            here.abandon(reason)
         } else {
             hangUp(connection, reason)
         }
@@ -182,11 +182,9 @@ final class SessionServerDriver {
 
     /// Ends a connection over which no hello was received. The client may have no sessions.
     private func turnAwayWithoutHello(_ connection: any Connection) {
-        guard let near = (connection as? any SameLoopConnection)?.localDriver else {
-            return turnAway(connection, .helloExpected)
-        }
-        _ = near.sendUnlessWaiting(SessionFrame.refused(.helloExpected).payload)
-        near.abandon(CloseReason(.sessionsOnly))
+        guard let here = connection.here else { return turnAway(connection, .helloExpected) }
+        _ = here.sendUnlessWaiting(SessionFrame.refused(.helloExpected).payload)
+        here.abandon(CloseReason(.sessionsOnly))
     }
 
     @discardableResult
@@ -256,7 +254,7 @@ extension EvictionQueue {
 
 extension Connection {
     /// The network of its peer, if that is known.
-    fileprivate var network: UInt64? { (self as? any LocatedConnection)?.peerNetwork }
+    fileprivate var network: UInt64? { (self as? any LocalConnection)?.peerNetwork }
 }
 
 // MARK: Memory

@@ -36,7 +36,7 @@ package enum RetryPolicy {
         case early
         /// An open connection.
         case open
-        /// An open connection that the peer has ended because of one message.
+        /// An open connection that the peer has ended because of one message (``Blame/Evidence``).
         case refusedMessage
         /// A message that an open connection did not take.
         case message

@@ -12,7 +12,9 @@ package struct SupervisorStateMachine: Sendable {
         case open(OpenConnection)
         /// The next attempt starts at this time.
         case waiting(Instant)
-        case offline, suspended
+        case offline
+        /// The app has suspended it. Whether it connects when it is resumed: not if the app has never asked it to.
+        case suspended(connects: Bool)
         /// It has ended for this reason. Later messages are rejected with it.
         case closed(CloseReason)
     }
@@ -264,7 +266,7 @@ package struct SupervisorStateMachine: Sendable {
         at now: Instant,
         _ actions: inout [SupervisorAction]
     ) {
-        if case .idle(.none) = phase { phase = .idle(.due(now.advanced(by: Self.idleReportTime))) }
+        if case .idle(.none) = phase { phase = .idle(idleReport(due: now)) }
         link.delivery.submit(id, payload, at: now, &actions)
     }
 
@@ -315,19 +317,30 @@ package struct SupervisorStateMachine: Sendable {
 
 extension SupervisorStateMachine {
     mutating func suspend(at now: Instant, _ actions: inout [SupervisorAction]) {
-        if case .open(let open) = phase {
+        var connects = true
+        switch phase {
+        case .suspended: return
+        case .idle: connects = false
+        case .open(let open):
             accepted()
             judgeStability(since: open.since, at: now)
+        case .connecting, .awaitingWelcome, .waiting, .offline, .closed: break
         }
         dropConnection(CloseReason(.user, text: "suspended"), at: now, &actions)
-        enter(.suspended, .suspended, &actions)
+        enter(.suspended(connects: connects), .suspended, &actions)
     }
 
     mutating func resume(at now: Instant, _ actions: inout [SupervisorAction]) {
-        guard phase == .suspended else { return }
+        guard case .suspended(let connects) = phase else { return }
         budget.resumed(at: now)
+        guard connects else {
+            let report = link.delivery.hasFinishedAll ? IdleReport.none : idleReport(due: now)
+            return enter(.idle(report), .idle, &actions)
+        }
         attempt(at: now, &actions)
     }
+
+    private func idleReport(due now: Instant) -> IdleReport { .due(now.advanced(by: Self.idleReportTime)) }
 
     mutating func changed(_ path: NetworkPath, at now: Instant, _ actions: inout [SupervisorAction]) {
         let isOther = path.network != self.path.network
@@ -393,7 +406,8 @@ extension SupervisorStateMachine {
     mutating func connectNow(at now: Instant, _ actions: inout [SupervisorAction]) {
         switch phase {
         case .idle, .waiting, .offline: attempt(at: now, &actions)
-        case .connecting, .awaitingWelcome, .open, .suspended, .closed: break
+        case .suspended: phase = .suspended(connects: true)
+        case .connecting, .awaitingWelcome, .open, .closed: break
         }
     }
 

@@ -15,7 +15,7 @@ import TransportAPI
 /// a single connection, the subscriptions end with the connection. All members can be called from any task.
 public final class MQTTClient: Sendable {
     private enum Carrier: Sendable {
-        case connection(any TopicConnection)
+        case connection(CoreConnection)
         case supervisor(Supervisor)
     }
 
@@ -37,7 +37,7 @@ public final class MQTTClient: Sendable {
     ///     further messages.
     /// - Throws: `.unsupported` for a connection of another transport.
     public init(_ connection: any Connection, buffer: Int = 256) throws(TransportError) {
-        guard connection.capabilities.routesByTopic, let core = connection as? any TopicConnection else {
+        guard connection.capabilities.routesByTopic, let core = connection as? CoreConnection else {
             throw TransportError(.unsupported, .configure, "this transport has no topics")
         }
         let loop = core.driver.loop

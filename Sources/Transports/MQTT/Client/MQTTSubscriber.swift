@@ -9,7 +9,7 @@ final class MQTTSubscriber {
     typealias Answer = Result<Void, TransportError>
 
     /// A caller that waits for the answer to a request.
-    private struct Waiter {
+    struct Waiter {
         let id: UInt64
         /// The number of the request.
         let number: UInt64
@@ -26,7 +26,8 @@ final class MQTTSubscriber {
     private let isSupervised: Bool
     private typealias Reconciler = SubscriptionReconciler<MQTTSubscription>
     private var reconciler = Reconciler()
-    private var waiting: [FilterKey: [Waiter]] = [:]
+    /// The callers that wait, by filter. A filter without callers has no entry.
+    private(set) var waiting: [FilterKey: [Waiter]] = [:]
     private var driver: ConnectionDriver?
     /// Where the messages of its connection come from.
     private var source = UnclaimedMessages.Source()
@@ -68,7 +69,7 @@ final class MQTTSubscriber {
     /// Handles a new connection. A connection without topics or on another loop carries no subscriptions.
     func linked(_ connection: any Connection, to broker: Endpoint?) {
         if let driver { unlinked(driver) }
-        guard let connection = connection as? any TopicConnection, let driver = connection.driver.here else { return }
+        guard let connection = connection as? CoreConnection, let driver = connection.driver.here else { return }
         guard driver.phase == .open, let client = driver.subscribingCore?.facts else { return }
         guard ending == nil else { return driver.releaseMessages() }
         self.driver = driver
@@ -133,9 +134,10 @@ final class MQTTSubscriber {
 
     func cancel(_ id: UInt64, for filter: String) {
         let key = FilterKey(filter)
-        guard let index = waiting[key]?.firstIndex(where: { $0.id == id }),
-            let waiter = waiting[key]?.remove(at: index)
-        else { return }
+        var others = waiting[key] ?? []
+        guard let index = others.firstIndex(where: { $0.id == id }) else { return }
+        let waiter = others.remove(at: index)
+        waiting[key] = others.isEmpty ? nil : others
         if !waiter.isSubscribing {
             if !reconciler.wants(filter) { routes.remove(filter) }
         } else if waiter.isNew, reconciler.isNewest(waiter.number, of: filter) {

@@ -46,9 +46,11 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     package let loop: EventLoop
     /// Identifies the connection among all others of its loop.
     package let number: UInt64
-    @exclusivity(unchecked) var core: any ProtocolCore
+    @exclusivity(unchecked) var core: any PackageCore
     @exclusivity(unchecked) var context: CoreContext
     let channel: any ByteChannel
+    /// Whether the channel carries datagrams.
+    let isDatagram: Bool
     let limits: ConnectionLimits
     @exclusivity(unchecked) var phase = Phase.securing
     /// Whether the connection is or was open.
@@ -82,7 +84,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     @exclusivity(unchecked) var bufferedBytes = 0
 
     init(
-        _ core: any ProtocolCore,
+        _ core: any PackageCore,
         over channel: any ByteChannel,
         on loop: EventLoop,
         limits: ConnectionLimits = ConnectionLimits(),
@@ -92,6 +94,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         number = loop.newNumber()
         self.core = core
         self.channel = channel
+        isDatagram = channel.isDatagram
         self.limits = limits
         self.started = started
         acknowledges = core.acknowledges
@@ -130,24 +133,21 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         case .failed(.insecure(let failure)): return end(TransportError(failure, wasOpen: false))
         case .failed(.failed(let error)):
             let place = channel.peer?.description
-            return end(TransportError(error, .secure, at: place, isDatagram: channel.isDatagram), abort: true)
+            return end(TransportError(error, .secure, at: place, isDatagram: isDatagram), abort: true)
         case .failed: return end(TransportError(.connectionLost, .secure, "the connection ended"), abort: true)
         }
         phase = .opening
         context.isEncrypted = channel.encryption != nil
         // The memory of the handshake is free again.
         reportBufferedBytes()
-        if let certificate = channel.encryption?.peer, var identifying = core as? any IdentifyingCore {
-            identifying.clientCertificate = certificate
-            core = identifying
-        }
+        if let certificate = channel.encryption?.peer { core.clientCertificate = certificate }
         // A client's deadline is for its whole attempt. The handshake of a server's core has its own.
         if owner != nil { deadlines.phase = nil }
         enterCore()
         core.start(&context)
         pump()
         // A session of a shared socket is given its datagrams.
-        guard channel.encryption != nil, owner == nil || !channel.isDatagram else { return }
+        guard channel.encryption != nil, owner == nil || !isDatagram else { return }
         // The edge of bytes behind the handshake can have been reported already.
         reading.isReadable = true
         if mustDefer { deferWork() } else { readWhilePossible() }
@@ -191,7 +191,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
         case .lowPriority:
             flushIfRequested()
             // The previous datagram is answered by now. A datagram that has come since is read here.
-            if reading.isReadable, channel.isDatagram { readWhilePossible() }
+            if reading.isReadable, isDatagram { readWhilePossible() }
         case .deferred: runShare()
         case .handshake: if phase == .securing { secure() }
         }
@@ -248,7 +248,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     /// of a peer that answers nothing may acknowledge it for ever. For a client, a part of a TLS record counts too, because
     /// it may contain the answer. A server must not wait for a client that sends its records byte by byte.
     func compareWithLastDeadline() {
-        guard !channel.isDatagram else { return }
+        guard !isDatagram else { return }
         let last = deadlines.last
         let this = LastDeadline(
             received: channel.bytesReceived,
@@ -264,7 +264,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
 
     /// Whether bytes may have arrived that were not read. Datagrams are read even if there is no room for their messages.
     private var hasUnread: Bool {
-        reading.isReadable || !mayRead || reading.pauses.contains(.fullInbox) && !channel.isDatagram
+        reading.isReadable || !mayRead || reading.pauses.contains(.fullInbox) && !isDatagram
     }
 
     /// Whether the core's deadline is checked so late that this process was stopped, and the peer therefore gets more
@@ -294,8 +294,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
             let sentence = channel.lateHandshake ?? "the TLS handshake was not complete in time"
             end(TransportError(.timedOut, .secure, sentence), abort: true)
         case .opening:
-            let sentence = (core as? any ExplainingCore)?.lateHandshake ?? "the handshake was not complete in time"
-            end(TransportError(.timedOut, .handshake, sentence), abort: true)
+            end(TransportError(.timedOut, .handshake, core.lateHandshake), abort: true)
         case .open where isClosing, .draining where isClosing: closeTimerFired()
         case .draining: close(abort: true)
         case .open, .closed: deadlines.phase = nil

@@ -65,7 +65,8 @@ extension ConnectionDriver {
         readWhilePossible()
     }
 
-    /// Whether this side has begun the close handshake.
+    /// Whether the end is in progress: this side has begun the close handshake, or a failure has left input or an answer
+    /// that it still waits for. The time is limited.
     var isClosing: Bool { closing.progress != nil }
 
     /// Writes a close frame and ends the connection without waiting for the answer.
@@ -81,7 +82,7 @@ extension ConnectionDriver {
     /// How many bytes of the output count as having left when the rest is discarded. If the next connection completes
     /// messages, it sends all of them. A connection that repeats datagrams itself does not count them here.
     private var leftBytes: UInt64 {
-        channel.isDatagram || core.capabilities.completesSends ? .max : writing.flushed
+        isDatagram || core.capabilities.completesSends ? .max : writing.flushed
     }
 
     /// How many accepted bytes the peer is not known to have received: the bytes in the output, the bytes in the
@@ -130,7 +131,7 @@ extension ConnectionDriver {
     /// A handshake that ends without an error ends with a whole answer, such as a page. The peer may take as long for it
     /// as for a close, because a slow network needs more than ``ConnectionLimits/linger``.
     func allowTimeForAnswer(_ reason: CloseReason) {
-        guard isOpening, reason.error == nil, !channel.isDatagram, closing.progress == nil else { return }
+        guard isOpening, reason.error == nil, !isDatagram, closing.progress == nil else { return }
         closing.progress = CloseProgress(now: loop.now, left: undelivered)
     }
 
@@ -171,7 +172,7 @@ extension ConnectionDriver {
         if !hasHeard, let error = reason.error, let hint = unanswered.hint {
             reason = CloseReason(hint.added(to: error))
         }
-        if reason.error?.phase == .open, (core as? any EarlyCore)?.isAccepted == false {
+        if reason.error?.phase == .open, !core.isAccepted {
             reason.error?.phase = .handshake
         }
         if isOpening, reason.error?.origin == .unstated {
@@ -225,43 +226,5 @@ extension ConnectionDriver {
         reportBufferedBytes()
         waiting.closing.resumeAll(returning: closing.undelivered)
         owner.take()?.closed(self)
-    }
-}
-
-extension ConnectionDriver {
-    /// The current statistics.
-    var currentStatistics: ConnectionStatistics {
-        var current = statistics
-        current.bytesSent = channel.bytesSent
-        current.tlsBytesSent = channel.tlsBytesSent
-        current.bytesReceived = channel.bytesReceived
-        current.controlFrames = context.counters.controlFrames
-        current.unexpectedAcknowledgements = context.counters.unexpectedAcknowledgements
-        current.duplicates = context.counters.duplicates
-        current.reordered = context.counters.reordered
-        if phase != .closed { current.add(channel.segmentCounts) }
-        return current
-    }
-
-    package func readSignsOfLife() -> SignsOfLife {
-        readBeforeDeadline()
-        let received = channel.bytesReceived
-        var signs = SignsOfLife(
-            bytesReceived: received - min(received, channel.foreignBytes + context.counters.repeatedBytes)
-        )
-        if !channel.isDatagram, phase != .closed {
-            let waiting = waiting.blocked.reduce(0) { $0 + $1.payload.bytes.count }
-            signs.bytesTaken = channel.bytesAcknowledged
-            signs.bytesLeft = UInt64(waiting + context.output.count + channel.unacknowledgedBytes)
-        }
-        return signs
-    }
-}
-
-extension ConnectionStatistics {
-    fileprivate mutating func add(_ counts: SegmentCounts?) {
-        segmentsSent = counts?.sent
-        segmentsReceived = counts?.received
-        headerBytes = counts?.headerBytes
     }
 }

@@ -106,7 +106,7 @@ extension ConnectionDriver {
     /// Whether events may be taken from the core. While this side closes, a full inbox must not keep the answer to the
     /// close frame from being read. Messages that come then are dropped and counted, as over datagrams.
     var mayRead: Bool {
-        (inboxHasRoom && !reading.pauses.contains(.fullOutput) || isClosing || channel.isDatagram) && !isDeferred
+        (inboxHasRoom && !reading.pauses.contains(.fullOutput) || isClosing || isDatagram) && !isDeferred
             && !reading.pauses.contains(.handler)
     }
 
@@ -120,7 +120,7 @@ extension ConnectionDriver {
     }
 
     private var isAwaitingAcknowledgement: Bool {
-        acknowledges && !channel.isDatagram
+        acknowledges && !isDatagram
             && (isAwaitingAnswer || !(waiting.unacknowledged.isEmpty && waiting.blocked.isEmpty))
     }
 
@@ -141,7 +141,7 @@ extension ConnectionDriver {
             if phase == .draining { reading.input.removeAll() }
             reading.input.borrowInput(of: loop)
             let room = min(reading.input.writableCount, reading.size)
-            switch channel.read(into: &reading.input, atMost: reading.size) {
+            switch readOnce() {
             case .bytes(let count):
                 (reading.lastHeard, reading.heardBytes) = (loop.now, channel.bytesReceived)
                 if phase == .opening { countRoundTrip() } else { reading.hasReceivedBytes = true }
@@ -152,7 +152,7 @@ extension ConnectionDriver {
                     if phase != .draining { pump() }
                     runAtLowPriority()
                     break reads
-                } else if isBusy || channel.isDatagram {
+                } else if isBusy || isDatagram {
                     // A second datagram does not make a connection busy.
                     pumpMuch()
                 } else {
@@ -160,7 +160,7 @@ extension ConnectionDriver {
                 }
             case .wouldBlock:
                 reading.isReadable = false
-            case .end where channel.isDatagram && !channel.hasEnded:
+            case .end where isDatagram && !channel.hasEnded:
                 continue
             case .end:
                 reading.isReadable = false
@@ -175,6 +175,19 @@ extension ConnectionDriver {
         }
         reading.input.returnBlock(to: loop)
         reportBufferedBytes()
+    }
+
+    /// Reads once and appends to the input: at most ``ReadState/size`` bytes of a stream, or one whole datagram.
+    private func readOnce() -> IOResult {
+        var result = IOResult.wouldBlock
+        let (least, most) = isDatagram ? (DatagramOutput.largest, .max) : (1, reading.size)
+        _ = reading.input.write(minimum: least) { [channel] target in
+            let count = min(target.count, most)
+            result = channel.read(into: UnsafeMutableRawBufferPointer(start: target.baseAddress, count: count))
+            guard case .bytes(let count) = result else { return 0 }
+            return count
+        }
+        return result
     }
 
     /// Reads and processes input whose turn has not come, because a deadline is about to be checked. After a process was
@@ -219,7 +232,7 @@ extension ConnectionDriver {
                     events |= 3
                 }
                 events &+= 1
-                guard events & 3 == 0, !channel.isDatagram else { continue }
+                guard events & 3 == 0, !isDatagram else { continue }
                 // A peer that exceeds its control rate is ended now, and not at the end of its time budget.
                 if context.counters.controlWork != reading.controlRate.seen { limitControlRate() }
                 if owner != nil, !share.isRunning, context.counters.controlWork - asked >= Self.controlWorkAtOnce {
@@ -237,7 +250,7 @@ extension ConnectionDriver {
         if limits.readsOnlyWhileRead, context.output.count / 2 >= limits.writeBuffer {
             reading.pauses.insert(.fullOutput)
         }
-        if channel.isDatagram { reading.input.removeAll() }
+        if isDatagram { reading.input.removeAll() }
         leaveCore()
     }
 
@@ -287,7 +300,7 @@ extension ConnectionDriver {
         }
         leaveCore()
         // Over encrypted datagrams, messages may still be given out before the end.
-        if channel.isDatagram { pump() } else if phase == .draining { allowTimeForRest() }
+        if isDatagram { pump() } else if phase == .draining { allowTimeForRest() }
     }
 
     /// Ends the connection after TLS has. An end without close_notify after the protocol's own close is no error.
@@ -303,14 +316,14 @@ extension ConnectionDriver {
     }
 
     private func readFailed(_ error: SystemError) {
-        let isTransient = channel.isDatagram && error.number != ECONNREFUSED
+        let isTransient = isDatagram && error.number != ECONNREFUSED
         if !isTransient { broken(by: error) }
     }
 
     /// Handles a failed write. The peer can have sent the reason before, so received input is processed first, for a
     /// limited time.
     func writeFailed(_ error: SystemError) {
-        if !channel.isDatagram {
+        if !isDatagram {
             // A broken connection is not deferred any more; only the clock ends this loop. The buffered input gets more
             // time than the input in the kernel. A client processes all input from its server.
             share.isRunning = true
@@ -326,7 +339,7 @@ extension ConnectionDriver {
             share.end = 0
             while isAlive, mayRead {
                 reading.input.borrowInput(of: loop)
-                let result = channel.read(into: &reading.input, atMost: reading.size)
+                let result = readOnce()
                 if case .insecure(let failure) = result { brokenByTLS(failure) }
                 guard case .bytes = result else { break }
                 pumpMuch()
@@ -344,7 +357,7 @@ extension ConnectionDriver {
                 error,
                 isOpening ? .handshake : .open,
                 at: channel.peer?.description,
-                isDatagram: channel.isDatagram
+                isDatagram: isDatagram
             )
         )
         end(closeReasonSoFar() ?? failure, abort: true)
@@ -353,7 +366,7 @@ extension ConnectionDriver {
     /// Why the connection ends, if this side has closed it or the peer has sent a close frame with a code. A protocol
     /// that closes by just ending the connection (plain framing, an MQTT broker) has no reason after a reset.
     func closeReasonSoFar() -> CloseReason? {
-        guard phase == .open, !channel.isDatagram else { return nil }
+        guard phase == .open, !isDatagram else { return nil }
         enterCore()
         guard case .closed(let reason)? = try? core.inputEnded(&context) else { return nil }
         return isClosing || reason.code != nil ? reason : nil
@@ -394,7 +407,7 @@ extension ConnectionDriver {
     /// socket, and the session has it for one datagram only.
     func releaseInput() {
         core.connectionEnded()
-        guard !channel.isDatagram else { return }
+        guard !isDatagram else { return }
         reading.input.removeAll()
         reading.input.returnBlock(to: loop)
     }

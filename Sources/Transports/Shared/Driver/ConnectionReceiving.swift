@@ -123,7 +123,7 @@ extension ConnectionDriver {
         guard count > 0 else { return }
         // A stream ends with the close frame. Over datagrams more can follow, since earlier messages are still
         // repeated.
-        guard phase == .open, !isClosing || channel.isDatagram else {
+        guard phase == .open, !isClosing || isDatagram else {
             // The receipt can't be sent any more, but a session can record it.
             var nowhere = ByteBuffer()
             let ends = context.datagramEnds

@@ -5,7 +5,7 @@ import TransportAPI
 
 // MARK: Sending
 
-extension ConnectionDriver: MessagePeer, InlineConnection {
+extension ConnectionDriver: MessagePeer {
     /// Sends at once, for servers. Refuses the message if the write buffer is full.
     package func sendNow(_ payload: Payload) -> SendOutcome {
         guard context.output.count < limits.writeBuffer else { return .rejected(.bufferFull) }
@@ -72,14 +72,10 @@ extension ConnectionDriver: MessagePeer, InlineConnection {
     }
 
     private func completion(of id: UInt64) -> SendCompletion? {
-        guard var completing = core as? any CompletingCore else { return nil }
         let isAlone = !reading.isPumping
         if isAlone { enterCore() }
-        defer {
-            core = completing
-            if isAlone { leaveCore() }
-        }
-        return completing.completion(of: id, &context)
+        defer { if isAlone { leaveCore() } }
+        return core.completion(of: id, &context)
     }
 
     /// Why nothing can be sent: the connection is not open yet, is closing, or has ended.
@@ -100,7 +96,7 @@ extension ConnectionDriver: MessagePeer, InlineConnection {
             guard status != .blocked else { return .success(status) }
             statistics.messagesSent += 1
             // The owner is notified at the end of the tick of the bytes that a core buffers.
-            if owner != nil, channel.isDatagram { requestFlush() }
+            if owner != nil, isDatagram { requestFlush() }
             return .success(status)
         } catch {
             return .failure(error)
@@ -113,24 +109,24 @@ extension ConnectionDriver: MessagePeer, InlineConnection {
     /// Sends queued messages in their order while there is room.
     func sendBlocked() {
         var sent = 0
-        while phase == .open, sent < waiting.blocked.count, context.output.count < limits.writeBuffer {
+        while phase == .open, let send = waiting.blocked.first, context.output.count < limits.writeBuffer {
             guard sent < Self.blockedAtOnce else {
                 requestFlush()
                 break
             }
-            let (send, start) = (waiting.blocked[sent], outputEnd)
-            switch handToCore(send.payload, send.id) {
+            let start = outputEnd
+            let result = handToCore(send.payload, send.id)
+            if case .success(.blocked) = result { return }
+            _ = waiting.blocked.popFirst()
+            sent += 1
+            switch result {
             case .success(.written): send.continuation.resume(returning: .written)
             case .success(.awaitingAcknowledgement):
                 waiting.unacknowledged[send.id] = .init(continuation: send.continuation, start: start)
-            case .success(.blocked):
-                waiting.blocked.removeFirst(sent)
-                return
+            case .success(.blocked): break
             case .failure(let error): send.continuation.resume(returning: .rejected(error))
             }
-            sent += 1
         }
-        if sent > 0, phase == .open { waiting.blocked.removeFirst(sent) }
     }
 
     func cancelSend(_ id: UInt64) {

@@ -19,7 +19,8 @@ struct WriteState {
     var sentAhead = 0
     /// The number of bytes of output that the channel has taken.
     var flushed: UInt64 = 0
-    /// The time since which the peer has taken no output; 0 if no output waits for it.
+    /// The time since which the peer has taken no output; 0 if no output waits for it. A server ends the connection after
+    /// its `stallTimeout` (`StreamAcceptor`). At a client, the supervisor's ``Keepalive`` decides.
     var stuckSince: Int64 = 0
     /// Whether to call the handler, once, when little of the output is left.
     var wantsRoom = false
@@ -79,13 +80,13 @@ extension ConnectionDriver {
         guard phase != .closed else { return }
         writing.isUnanswered = true
         let before = context.output.count
-        let result = channel.flush(&context)
+        let result = isDatagram ? writeDatagrams() : writeStream()
         writing.flushed &+= UInt64(clamping: before - context.output.count)
         if result != .wouldBlock { setStuck(since: 0) }
-        if context.hasMoved { reportPathChange() }
+        if isDatagram, channel.takeAddressChange() { reportPathChange() }
         switch result {
         // TLS has ended, and takes no more bytes. A paused reader would never find out why.
-        case .end where (phase == .opening || phase == .open) && !channel.isDatagram:
+        case .end where (phase == .opening || phase == .open) && !isDatagram:
             return writeFailed(SystemError("send", EPIPE))
         case .bytes, .end: context.output.returnBlock(to: loop)
         case .wouldBlock:
@@ -109,6 +110,21 @@ extension ConnectionDriver {
                 deferWork()
             }
         }
+    }
+
+    /// Passes the output to the channel. Returns `.bytes` if the channel took all of it, `.wouldBlock` if some is left.
+    private func writeStream() -> IOResult {
+        while !context.output.isEmpty {
+            let result = context.output.withUnsafeReadableBytes { [channel] in channel.write($0) }
+            guard case .bytes(let count) = result else { return result }
+            context.output.consume(count)
+        }
+        return .bytes(0)
+    }
+
+    private func writeDatagrams() -> IOResult {
+        channel.beginWriting()
+        return DatagramOutput.flush(&context) { [channel] in channel.write($0) }
     }
 
     /// Flushes before the end of the tick once the output is about to outgrow its block, unless the kernel takes

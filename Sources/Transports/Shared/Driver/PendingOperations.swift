@@ -34,7 +34,7 @@ struct PendingOperations {
 
     var opener: UnsafeContinuation<TransportError?, Never>?
     var receiver: Receiver?
-    var blocked: [BlockedSend] = []
+    var blocked = Deque<BlockedSend>()
     /// A message in the output, or sent, without an acknowledgement.
     struct UnacknowledgedSend {
         /// `nil` if no caller waits for the acknowledgement.
@@ -53,7 +53,7 @@ struct PendingOperations {
     /// Refuses the messages that wait for room, because this side closes the connection.
     mutating func rejectBlocked(_ error: TransportError) {
         let all = blocked
-        blocked = []
+        blocked = Deque()
         for send in all { send.continuation.resume(returning: .rejected(error)) }
     }
 
@@ -65,7 +65,7 @@ struct PendingOperations {
     mutating func finish(_ reason: CloseReason, left: UInt64) {
         let all = self
         opener = nil
-        blocked = []
+        blocked = Deque()
         unacknowledged = [:]
 
         let error = reason.asError

@@ -27,7 +27,9 @@ struct ProxySettings: Sendable {
             ),
             .init(
                 "proxy-ca",
-                SettingFormat.file("a file, a directory, or a text in PEM format").orAbsent("the system's"),
+                SettingFormat.file("a file, a directory, or a text in PEM format").orAbsent(
+                    "those in OpenSSL's directories"
+                ),
                 \.authorities,
                 "the authorities that are trusted for an https:// proxy"
             ),

@@ -6,7 +6,7 @@ import TransportAPI
 /// A byte stream through a proxy, over a stream to the proxy. At first it completes the handshake of that stream, such as
 /// TLS, and requests the tunnel. From then on it passes on all bytes, beginning with those that followed the proxy's
 /// answer. Lives on its loop.
-final class ProxyTunnel: StreamChannel, PollHandler, ScheduledHandler {
+final class ProxyTunnel: ByteChannel, PollHandler, ScheduledHandler {
     private enum State {
         /// The handshake of the stream to the proxy is in progress.
         case securing
@@ -16,7 +16,7 @@ final class ProxyTunnel: StreamChannel, PollHandler, ScheduledHandler {
         case done
     }
 
-    private let stream: any ByteStream
+    private let stream: any ByteChannel
     private let loop: EventLoop
     private var state = State.securing
     private var handshake: any ProxyHandshake
@@ -33,7 +33,7 @@ final class ProxyTunnel: StreamChannel, PollHandler, ScheduledHandler {
     /// The user of the open tunnel.
     private var handler: (any PollHandler)?
 
-    init(over stream: any ByteStream, _ handshake: any ProxyHandshake, on loop: EventLoop) {
+    init(over stream: any ByteChannel, _ handshake: any ProxyHandshake, on loop: EventLoop) {
         self.stream = stream
         self.handshake = handshake
         self.loop = loop

@@ -24,7 +24,7 @@ extension Acceptor {
 }
 
 /// The public interface of an acceptor.
-package final class CoreListener: BufferingListener {
+package final class CoreListener: LocalListener {
     package let endpoint: Endpoint
     private let loop: EventLoop
     private let acceptor: LoopBound<Box<any Acceptor>>

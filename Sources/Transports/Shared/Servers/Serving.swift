@@ -98,7 +98,7 @@ package final class AcceptQueue {
     /// How many connections may wait. Beyond this, the listener stops accepting.
     static let limit = 1024
 
-    private var connections: [any Connection] = []
+    private var connections = Deque<any Connection>()
     private var waiters = Waiters<Result<(any Connection)?, TransportError>>()
     private var isClosed = false
     /// Called when there is room again.
@@ -129,8 +129,7 @@ package final class AcceptQueue {
 
     /// Returns the next connection, or the result that there is none. Returns `nil` if the caller must wait.
     func next() -> Result<(any Connection)?, TransportError>? {
-        if !connections.isEmpty {
-            let connection = connections.removeFirst()
+        if let connection = connections.popFirst() {
             if connections.count == Self.limit - 1 { onRoom?() }
             return .success(connection)
         }
@@ -148,7 +147,7 @@ package final class AcceptQueue {
 
     func close() {
         isClosed = true
-        connections = []
+        connections = Deque()
         waiters.resumeAll(returning: .success(nil))
     }
 }

@@ -13,7 +13,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
     private var limits: ConnectionLimits
     let bounds: ServerLimits
     private let tls: ServerTLS?
-    private let makeCore: (AcceptedClient) -> any ProtocolCore
+    private let makeCore: (AcceptedClient) -> any PackageCore
     private let handler: any ConnectionHandler
     private let queue: AcceptQueue
     var live: [UInt64: ConnectionDriver] = [:]
@@ -48,7 +48,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
         bounds: ServerLimits = ServerLimits(),
         tls: ServerTLS? = nil,
         handler: any ConnectionHandler,
-        makeCore: @escaping (AcceptedClient) -> any ProtocolCore
+        makeCore: @escaping (AcceptedClient) -> any PackageCore
     ) throws(SystemError) {
         socket = try ListeningSocket(boundTo: address, on: loop)
         self.loop = loop
@@ -143,7 +143,7 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
     }
 
     /// Returns TLS over the stream if the server is encrypted. Returns `nil` without memory.
-    private func protect(_ stream: StreamSocket) -> (any StreamChannel)? {
+    private func protect(_ stream: StreamSocket) -> (any ByteChannel)? {
         guard let tls else { return stream }
         return tls.protect(stream)
     }
@@ -294,8 +294,7 @@ private struct CatchUp {
 /// belongs to them again.
 struct ClientQueue {
     private let belongs: (ConnectionDriver) -> Bool
-    private var numbers: [UInt64] = []
-    private var head = 0
+    private var numbers = Deque<UInt64>()
 
     /// Creates an empty queue of the clients for which `belongs` is true.
     init(_ belongs: @escaping (ConnectionDriver) -> Bool) {
@@ -304,18 +303,15 @@ struct ClientQueue {
 
     /// Adds a client. Removes clients that no longer belong to the queue, once these are the majority.
     mutating func append(_ driver: ConnectionDriver, among live: [UInt64: ConnectionDriver]) {
-        if numbers.count - head > 2 * live.count + 64 || head > numbers.count / 2 + 64 {
-            numbers = numbers[head...].filter { live[$0].map(belongs) ?? false }
-            head = 0
-        }
+        if numbers.count > 2 * live.count + 64 { numbers = Deque(numbers.filter { live[$0].map(belongs) ?? false }) }
         numbers.append(driver.number)
     }
 
     /// Returns the client that connected first.
     mutating func oldest(among live: [UInt64: ConnectionDriver]) -> ConnectionDriver? {
-        while head < numbers.count {
-            if let driver = live[numbers[head]], belongs(driver) { return driver }
-            head += 1
+        while let number = numbers.first {
+            if let driver = live[number], belongs(driver) { return driver }
+            _ = numbers.popFirst()
         }
         return nil
     }

@@ -88,7 +88,7 @@ struct ClientTLS: Sendable {
     nonisolated(nonsending) func load(
         on loop: EventLoop,
         deadline: Int64
-    ) async throws(TransportError) -> (any ByteStream) -> TLSStream? {
+    ) async throws(TransportError) -> (any ByteChannel) -> TLSStream? {
         let context: any TLSContext
         do throws(TLSSetupError) {
             context = try await contexts.context(for: settings, on: loop, deadline: deadline)
@@ -102,7 +102,7 @@ struct ClientTLS: Sendable {
 
     /// Returns TLS over `stream`. Its handshake has not begun. Call this on the loop.
     nonisolated(nonsending) func protect(
-        _ stream: any ByteStream,
+        _ stream: any ByteChannel,
         on loop: EventLoop,
         deadline: Int64
     ) async throws(TransportError) -> TLSStream {
@@ -191,7 +191,7 @@ package final class ServerTLS {
     }
 
     /// Returns TLS over an accepted connection, or `nil` without memory.
-    func protect(_ stream: any ByteStream) -> TLSStream? {
+    func protect(_ stream: any ByteChannel) -> TLSStream? {
         checkFilesIfDue()
         return context.makeEngine(host: nil, port: 0).map { TLSStream(over: stream, $0, .server, on: loop) }
     }

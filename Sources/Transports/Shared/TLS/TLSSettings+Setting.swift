@@ -70,7 +70,9 @@ extension TLSSettings {
             [
                 .init(
                     "ca",
-                    SettingFormat.file("a file, a directory, or a text in PEM format").orAbsent("the system's"),
+                    SettingFormat.file("a file, a directory, or a text in PEM format").orAbsent(
+                        "those in OpenSSL's directories"
+                    ),
                     \.authorities,
                     "the authorities that are trusted; a server trusts them for certificates of clients"
                 ),

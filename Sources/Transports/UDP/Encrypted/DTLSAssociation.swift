@@ -69,10 +69,12 @@ final class DTLSAssociation {
         return step
     }
 
-    /// Encrypts and sends a message. The result has the number of bytes that were sent.
+    /// Encrypts and sends a message. The result has the number of bytes that were sent; 0 if the association is not open,
+    /// so that the message is lost as on a lossy network.
     func write(_ message: UnsafeRawBufferPointer) -> IOResult {
-        var result = IOResult.failed(SystemError("send", EMSGSIZE))
-        guard isOpen, message.count <= DTLS.largestRecord else { return result }
+        guard message.count <= DTLS.largestRecord else { return .failed(SystemError("send", EMSGSIZE)) }
+        guard isOpen else { return .bytes(0) }
+        var result = IOResult.bytes(0)
         let block = loop.takeBlock()
         var output = TLSOutput(UnsafeMutableRawBufferPointer(start: block, count: ScratchPool.blockSize))
         let step = engine.write(message, &output)

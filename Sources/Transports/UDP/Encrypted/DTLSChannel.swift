@@ -100,7 +100,7 @@ final class DTLSChannel: ByteChannel {
 
     // MARK: The handshake
 
-    func advance() -> StreamProgress {
+    func advance() -> HandshakeProgress {
         switch phase {
         case .handshake: break
         case .open, .ended: return .ready
@@ -128,7 +128,7 @@ final class DTLSChannel: ByteChannel {
         return progress(end ?? .needsInput)
     }
 
-    private func progress(_ end: TLSStep.End) -> StreamProgress {
+    private func progress(_ end: TLSStep.End) -> HandshakeProgress {
         switch end {
         case .done:
             phase = .open
@@ -161,11 +161,11 @@ final class DTLSChannel: ByteChannel {
 
     var hasEnded: Bool { if case .ended = phase { true } else { false } }
 
-    func read(into input: inout ByteBuffer, atMost _: Int) -> IOResult {
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
         if case .failed(let reason) = phase { return .insecure(reason) }
         var dropped = 0
         while !hasEnded {
-            if let result = readRecord(into: &input) { return result }
+            if let result = readRecord(into: buffer) { return result }
             guard !association.mayHaveMore, !hasEnded else { continue }
             guard dropped < Self.droppedAtOnce else { return continueInNextTick() }
             dropped += 1
@@ -178,8 +178,8 @@ final class DTLSChannel: ByteChannel {
     }
 
     /// Reads the next record, of the last datagram or of the next one. Returns `nil` if it has no message.
-    private func readRecord(into input: inout ByteBuffer) -> IOResult? {
-        guard !association.mayHaveMore else { return decrypt(UnsafeRawBufferPointer(start: nil, count: 0), &input) }
+    private func readRecord(into buffer: UnsafeMutableRawBufferPointer) -> IOResult? {
+        guard !association.mayHaveMore else { return decrypt(UnsafeRawBufferPointer(start: nil, count: 0), buffer) }
         let result: IOResult?? = batch.takeNext { datagram in
             received.add(datagram.count)
             guard let record = DTLSRecord(datagram) else { return nil }
@@ -187,17 +187,13 @@ final class DTLSChannel: ByteChannel {
                 beginDoubt()
                 return nil
             }
-            return decrypt(datagram, &input)
+            return decrypt(datagram, buffer)
         }
         return result ?? nil
     }
 
-    private func decrypt(_ datagram: UnsafeRawBufferPointer, _ input: inout ByteBuffer) -> IOResult? {
-        var step = TLSStep(.needsInput)
-        _ = input.write(minimum: DTLS.largestRecord) { target in
-            step = association.read(datagram, into: target)
-            return step.count
-        }
+    private func decrypt(_ datagram: UnsafeRawBufferPointer, _ buffer: UnsafeMutableRawBufferPointer) -> IOResult? {
+        let step = association.read(datagram, into: buffer)
         switch step.end {
         case .done:
             addressCheck.heard(now: loop.now)
@@ -216,8 +212,8 @@ final class DTLSChannel: ByteChannel {
 
     /// Lets other connections run before more datagrams without a message are dropped.
     private func continueInNextTick() -> IOResult {
-        let bound = LoopBound(self, to: loop)
-        loop.execute { bound.value.driver?.ready(.read) }
+        // A job could still run in this tick.
+        _ = loop.schedule(at: loop.now + 1) { [self] in driver?.ready(.read) }
         return .wouldBlock
     }
 
@@ -262,26 +258,26 @@ final class DTLSChannel: ByteChannel {
 
     // MARK: Writing
 
-    func flush(_ context: inout CoreContext) -> IOResult {
-        let now = context.now.nanoseconds
-        if addressCheck.isDue(now: now) { compareAddress(now) }
-        return DatagramOutput.flush(&context) { datagram in
-            let result = association.write(datagram)
-            if case .bytes = result { messageBytes += UInt64(datagram.count) }
-            if case .failed(let error) = result, error.isLossOfAddress { compareAddress(now) }
-            return result
-        }
+    func beginWriting() {
+        if addressCheck.isDue(now: loop.now) { compareAddress() }
     }
 
-    private func compareAddress(_ now: Int64) {
-        guard addressCheck.begin(now: now) else { return }
+    func write(_ datagram: UnsafeRawBufferPointer) -> IOResult {
+        let result = association.write(datagram)
+        if case .bytes = result { messageBytes += UInt64(datagram.count) }
+        if case .failed(let error) = result, error.isLossOfAddress { compareAddress() }
+        return result
+    }
+
+    private func compareAddress() {
+        guard addressCheck.begin(now: loop.now) else { return }
         // The driver is writing.
         let bound = LoopBound(self, to: loop)
-        loop.execute { _ = bound.value.renew(Instant(nanoseconds: now)) }
+        loop.execute { _ = bound.value.renew() }
     }
 
     /// Ends the connection if this side's address has changed. The server would not know the datagrams of another one.
-    func renew(_: Instant) -> Bool {
+    func renew() -> Bool {
         guard driver != nil, association.isOpen, let fresh = try? open() else { return false }
         let host = fresh.local?.host
         fresh.close()

@@ -19,7 +19,7 @@ final class DTLSClient {
     /// The sessions whose datagrams this association carries.
     var sessions: Set<UInt64> = []
     /// The datagrams of its handshake that wait to be processed.
-    fileprivate var waiting: [[UInt8]] = []
+    fileprivate var waiting = Deque<[UInt8]>()
     fileprivate var stage = Stage.new
     /// The timer that ends it unless it gets a session.
     fileprivate var timer: UInt64?
@@ -110,7 +110,7 @@ final class DTLSServer: ScheduledHandler {
     /// Whether no handshake begins any more.
     var isClosed = false
     /// Receives each decrypted datagram, which it empties.
-    var onDatagram: ((inout ByteBuffer, DTLSClient, _ isLittle: Bool) -> Void)?
+    var onDatagram: ((inout ByteBuffer, DTLSClient, _ isSingle: Bool) -> Void)?
     /// Called with the sessions of a client whose association has ended. The failure is `nil` if the client has ended it.
     var onEnd: ((DTLSClient, TLSFailure?) -> Void)?
     /// Called with each handshake that has failed, and each datagram that was refused.
@@ -137,9 +137,9 @@ final class DTLSServer: ScheduledHandler {
     // MARK: Datagrams
 
     /// Processes a datagram from the socket.
-    func receive(_ datagram: borrowing ByteBuffer, from sender: SocketAddress, _ isLittle: Bool) {
+    func receive(_ datagram: borrowing ByteBuffer, from sender: SocketAddress, _ isSingle: Bool) {
         guard let record = DTLSRecord(datagram) else { return refusePlain(datagram, sender) }
-        guard record.isPlain else { return receiveEncrypted(datagram, record, from: sender, isLittle) }
+        guard record.isPlain else { return receiveEncrypted(datagram, record, from: sender, isSingle) }
         guard record.isHandshake else {
             // An alert can end a handshake only.
             if let client = joining[sender] { addToHandshake(datagram, client) }
@@ -164,7 +164,7 @@ final class DTLSServer: ScheduledHandler {
                 addToHandshake(datagram, client)
             } else if let client = clients[sender] {
                 // The client repeats its last flight, because the server's was lost (section 4.2.4).
-                decrypt(datagram, client, isLittle)
+                decrypt(datagram, client, isSingle)
             }
         }
     }
@@ -173,14 +173,14 @@ final class DTLSServer: ScheduledHandler {
         _ datagram: borrowing ByteBuffer,
         _ record: DTLSRecord,
         from sender: SocketAddress,
-        _ isLittle: Bool
+        _ isSingle: Bool
     ) {
         // The last datagrams of a handshake are encrypted, and the first messages can come before they are processed.
         // Alerts and messages belong to the association that is complete, if there is one.
         if let client = joining[sender], record.isHandshake || clients[sender] == nil {
             return addToHandshake(datagram, client)
         }
-        if let client = clients[sender] { return decrypt(datagram, client, isLittle) }
+        if let client = clients[sender] { return decrypt(datagram, client, isSingle) }
         guard record.isMessage, datagram.count > DTLSRecord.alertSize else { return }
         // The client has an association that this server does not know. The alert makes it find out.
         sendAlert(to: sender)
@@ -204,7 +204,7 @@ final class DTLSServer: ScheduledHandler {
         _ = reply.withUnsafeReadableBytes { transmit($0, sender) }
     }
 
-    private func decrypt(_ datagram: borrowing ByteBuffer, _ client: DTLSClient, _ isLittle: Bool) {
+    private func decrypt(_ datagram: borrowing ByteBuffer, _ client: DTLSClient, _ isSingle: Bool) {
         var content = ByteBuffer(blockOf: loop)
         datagram.withUnsafeReadableBytes { bytes in
             var rest = bytes
@@ -212,7 +212,7 @@ final class DTLSServer: ScheduledHandler {
             repeat {
                 records += 1
                 guard readRecord(rest, client, &content) else { break }
-                if !content.isEmpty { onDatagram?(&content, client, isLittle) }
+                if !content.isEmpty { onDatagram?(&content, client, isSingle) }
                 content.removeAll()
                 rest = UnsafeRawBufferPointer(start: nil, count: 0)
             } while client.stage != .ended && records < Self.recordsInDatagram
@@ -275,8 +275,7 @@ final class DTLSServer: ScheduledHandler {
     func run(_: LoopQueue) {
         while let client = queue.popFirst() {
             // Clients that have ended take no tick from others.
-            guard !client.waiting.isEmpty, client.stage != .ended else { continue }
-            let datagram = client.waiting.removeFirst()
+            guard client.stage != .ended, let datagram = client.waiting.popFirst() else { continue }
             datagram.withUnsafeBytes { step($0, client) }
             if !client.waiting.isEmpty, client.stage != .ended { queue.append(client) }
             break
@@ -364,7 +363,7 @@ final class DTLSServer: ScheduledHandler {
     private func drop(_ client: DTLSClient) {
         guard client.stage != .ended else { return }
         newClients.move(client, to: .ended)
-        client.waiting = []
+        client.waiting = Deque()
         if let timer = client.timer.take() { loop.cancel(timer: timer) }
         client.association?.close()
         // Frees the memory of OpenSSL, also while a queue still contains the client.

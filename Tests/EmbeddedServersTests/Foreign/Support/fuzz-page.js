@@ -33,13 +33,16 @@ async (seed, rounds) => {
             check(Number.isFinite(message.sentAtMs), "a time that is none is shown")
             view.other(message)
         },
-        tick(number, ticks, name) {
-            check(ticks !== 2 || typeof name === "string", "a tick without a name")
-            view.tick(number, ticks, name)
+        acknowledged: number => view.acknowledged(number),
+        read(number, instance, name) {
+            check([instance, name].every(text => typeof text === "string"), "a reader without a name")
+            view.read(number, instance, name)
         },
-        status(text) {
-            check(typeof text === "string", "a status that is no text")
-            view.status(text)
+        failed: number => view.failed(number),
+        members: () => view.members(),
+        status(text, sender = "") {
+            check([text, sender].every(part => typeof part === "string"), "a status that is no text")
+            view.status(text, sender)
         },
     }
     const talk = new Conversation("ann", "lobby", checkedView)
@@ -76,18 +79,28 @@ async (seed, rounds) => {
     ]
     const names = [
         "id", "conversation", "sender", "sentAtMs", "kind", "text", "replyTo", "attributes", "__proto__", "toString", "length",
-        "event", "instance", "after", "mentions", "constructor",
+        "event", "instance", "after", "first", "more", "mentions", "constructor",
     ]
     let last = 0
     const whole = () => {
         const number = last += 1
         const message = { id: `m-${number}`, conversation: "lobby", sender: "bob", sentAtMs: "1767225600000", text: `text ${number}` }
-        switch (random(7)) {
+        switch (random(10)) {
         case 0: return { ...message, attributes: { after: `m-${number + random(5) - 3}` } }
         case 1: return { conversation: "lobby", kind: "KIND_RECEIPT", sender: "bob", replyTo: `${talk.instance}-${random(20)}` }
         case 2: return { conversation: "lobby", kind: "KIND_SYSTEM", sender: "bob", attributes: { event: "here", instance: "b" } }
         case 3: return { kind: "KIND_SYSTEM", sender: "server", text: "you have missed 3 messages", attributes: { event: "missed" } }
         case 4: return { ...message, id: `m-${1 + random(number)}` }
+        case 5: return { kind: "KIND_SYSTEM", sender: "server", mentions: [`m${number}`, "b"], attributes: { event: "members" } }
+        case 6: {
+            const attributes = { event: pick(["here", "gone", "repeat"]), instance: `m${random(2000)}` }
+            return { conversation: "lobby", kind: "KIND_SYSTEM", sender: "bob", attributes }
+        }
+        case 7:
+            return {
+                conversation: "lobby", kind: "KIND_RECEIPT", sender: "bob", replyTo: `${talk.instance}-${random(20)}`,
+                attributes: { instance: `m${number}`, first: "yes" },
+            }
         default: return message
         }
     }
@@ -99,7 +112,7 @@ async (seed, rounds) => {
     const protobuf = message => [
         ...field(1, message.id ?? ""), ...field(2, message.conversation ?? ""), ...field(3, message.sender ?? ""),
         ...[4 * 8, ...varint(1767225600000)], ...[5 * 8, Math.max(0, kinds.indexOf(message.kind))], ...field(6, message.text ?? ""),
-        ...field(7, message.replyTo ?? ""),
+        ...field(7, message.replyTo ?? ""), ...(message.mentions ?? []).flatMap(mention => field(8, mention)),
         ...Object.entries(message.attributes ?? {}).flatMap(([key, value]) => field(10, [...field(1, key), ...field(2, value)])),
     ]
     const damaged = bytes => {
@@ -160,6 +173,7 @@ async (seed, rounds) => {
         check(talk.held.length <= Stored.held && talk.heldText <= Stored.heldText, "too much is held")
         check(talk.heldText === talk.held.reduce((sum, one) => sum + heldSize(one), 0), "wrong size of what is held")
         check(talk.seen.size <= Stored.seen && talk.kept.size <= Stored.kept, "too much is stored")
+        check(talk.members.size <= Stored.members && talk.firsts.size <= Stored.members, "too many members are stored")
         if (!fuzzed.isOpen) {
             fuzzed.stayOffline()
             fuzzed = fresh()

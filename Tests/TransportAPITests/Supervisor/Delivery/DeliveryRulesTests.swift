@@ -32,6 +32,83 @@ import Testing
         #expect(client.outcomes(new).isEmpty)
     }
 
+    /// A delivery with two messages in flight and 200,000 that wait. Work for each that grows with the number of the others
+    /// would take minutes.
+    private func backlog(
+        _ mode: DeliveryConfiguration.Mode,
+        _ capabilities: Capabilities,
+        _ change: (inout OutboxConfiguration) -> Void = { _ in }
+    ) -> Delivery {
+        var configuration = SupervisorConfiguration()
+        configuration.delivery.mode = mode
+        configuration.delivery.window = 2
+        configuration.outbox.maximumCount = 200_002
+        change(&configuration.outbox)
+        var delivery = Delivery(configuration, identity: SessionID(high: 1, low: 1))
+        delivery.attach(1, capabilities)
+        var actions: [SupervisorAction] = []
+        for number in 1...200_002 as ClosedRange<UInt64> {
+            delivery.submit(MessageID(number), Payload([1]), at: .zero, &actions)
+        }
+        return delivery
+    }
+
+    private func finished(_ actions: [SupervisorAction]) -> [(id: UInt64, outcome: SendOutcome)] {
+        actions.compactMap { if case .finish(let id, let outcome) = $0 { (id.number, outcome) } else { nil } }
+    }
+
+    @Test(
+        "An end with many waiting messages rejects them in their order, and leaves those that the connection has",
+        .timeLimit(.minutes(1)),
+        arguments: [DeliveryConfiguration.Mode.plain, .session]
+    )
+    func endsBacklog(_ mode: DeliveryConfiguration.Mode) {
+        var delivery = backlog(mode, .session)
+        var actions: [SupervisorAction] = []
+        delivery.finishAll(gone, &actions)
+        let finished = finished(actions)
+        #expect(finished.map(\.id) == Array(3...200_002))
+        #expect(finished.allSatisfy { $0.outcome == .rejected(gone) })
+        #expect(delivery.outbox.count == 2 && !delivery.hasFinishedAll)
+        actions = []
+        for number in 1...2 as ClosedRange<UInt64> {
+            delivery.settled(MessageID(number), on: 1, .written, at: .zero, &actions)
+        }
+        #expect(self.finished(actions).map(\.id) == [1, 2] && delivery.hasFinishedAll)
+    }
+
+    @Test(
+        "Many messages that expire at once end in their order, and the numbers of those in flight are still skipped",
+        .timeLimit(.minutes(1)),
+        arguments: [DeliveryConfiguration.Mode.plain, .session]
+    )
+    func expiresBacklog(_ mode: DeliveryConfiguration.Mode) {
+        var delivery = backlog(mode, .session) { $0.maximumAge = .seconds(60) }
+        var actions: [SupervisorAction] = []
+        delivery.detach(at: .zero, &actions)
+        let end = Instant.zero.advanced(by: .seconds(60))
+        delivery.deadlineReached(at: end, &actions)
+        let finished = finished(actions)
+        #expect(finished.map(\.id) == Array(1...200_002))
+        #expect(finished.prefix(2).allSatisfy { $0.outcome == .unknown(.acknowledgementMissing) })
+        #expect(finished.dropFirst(2).allSatisfy { $0.outcome == .expired })
+        #expect(delivery.outbox.count == (mode == .session ? 2 : 0) && delivery.outbox.bytes == 0)
+    }
+
+    @Test(
+        "A full outbox drops the oldest message behind those in flight for each new one, however many there are",
+        .timeLimit(.minutes(1))
+    )
+    func dropsFromBacklog() {
+        var delivery = backlog(.session, .session) { $0.whenFull = .dropOldest }
+        var actions: [SupervisorAction] = []
+        for number in 200_003...400_000 as ClosedRange<UInt64> {
+            delivery.submit(MessageID(number), Payload([1]), at: .zero, &actions)
+        }
+        #expect(finished(actions).map(\.id) == Array(3...200_000))
+        #expect(delivery.outbox.count == 200_002)
+    }
+
     @Test("A full outbox refuses a new message if all others have been sent")
     func refusesNewest() {
         var configuration = SupervisorConfiguration.session

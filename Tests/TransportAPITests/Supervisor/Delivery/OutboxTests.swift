@@ -87,6 +87,27 @@ struct OutboxTests {
         #expect(outbox.position(of: MessageID(5000)) == nil)
     }
 
+    @Test("Messages are removed in one pass, and the others keep their order and their state")
+    mutating func passes() {
+        var random = RandomSource.seeded(4)
+        for _ in 0..<200 {
+            outbox = Outbox(OutboxConfiguration())
+            add((0..<Int.random(in: 0...150, using: &random)).map { _ in 2 })
+            for _ in 0..<Int.random(in: 0...outbox.count, using: &random) { outbox.remove(at: 0) }
+            for _ in 0..<Int.random(in: 0...outbox.count, using: &random) {
+                _ = outbox.handNext(to: 1, at: .zero, sequence: 0)
+            }
+            let (before, sent) = (numbers, outbox.sentCount)
+            let oldest = Int.random(in: 0...outbox.count, using: &random)
+            let gone = Set(before.prefix(oldest).filter { _ in random.next() % 3 == 0 })
+            let removed = outbox.removeAll(amongOldest: oldest) { gone.contains($0.id.number) }
+            #expect(removed.map(\.id.number) == before.filter(gone.contains))
+            #expect(numbers == before.filter { !gone.contains($0) })
+            #expect(outbox.sentCount == before.prefix(sent).count { !gone.contains($0) })
+            #expect(outbox.bytes == 2 * outbox.count)
+        }
+    }
+
     @Test("The next message that is too old is the oldest one that has not ended")
     mutating func expiry() {
         func after(_ seconds: Int) -> Instant { Instant.zero.advanced(by: .seconds(seconds)) }

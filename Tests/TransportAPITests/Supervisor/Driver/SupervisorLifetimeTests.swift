@@ -65,6 +65,32 @@ struct SupervisorLifetimeTests {
         #expect(runtime.timerCount == 0)
     }
 
+    @Test("A close returns the undelivered bytes of the latest connection", arguments: [false, true])
+    func undelivered(whileSuspended: Bool) throws {
+        let supervisor = try Supervisor(script.setup(), on: runtime)
+        supervisor.connect()
+        runtime.settle()
+        script.last?.leaveUndelivered(7)
+        if whileSuspended { supervisor.suspend() }
+        runtime.settle()
+        #expect(try runtime.run { await supervisor.close() } == 7)
+    }
+
+    @Test("A close without a connection does not count the undelivered bytes of a connection before the lost one")
+    func undeliveredBefore() throws {
+        let supervisor = try Supervisor(script.setup(), on: runtime)
+        supervisor.connect()
+        runtime.settle()
+        script.last?.leaveUndelivered(7)
+        supervisor.suspend()
+        supervisor.resume()
+        runtime.settle()
+        #expect(script.connections.count == 2)
+        script.last?.end(CloseReason(.network))
+        runtime.settle()
+        #expect(try runtime.run { await supervisor.close() } == 0)
+    }
+
     @Test("A supervisor releases everything if it was never started")
     func neverStarted() throws {
         weak var supervisor: Supervisor?

@@ -83,7 +83,7 @@ private final class Probe: @unchecked Sendable {
 }
 
 /// Opens at once. Each byte is a message.
-private struct ProbeCore: ProtocolCore {
+private struct ProbeCore: PackageCore {
     let probe: Probe
     var isOpen = false
 
@@ -146,33 +146,31 @@ private final class SlowChannel: ByteChannel {
         while flushes == before, !Task.isCancelled { await Task.yield() }
     }
 
-    let isDatagram = false
-    let roundTripsToConnect = 0
     let bytesSent: UInt64 = 0
     let bytesReceived: UInt64 = 0
-    var segmentCounts: SegmentCounts? { nil }
 
     func attach(_: any PollHandler) {}
     func note(_: Readiness) {}
 
-    func read(into input: inout ByteBuffer, atMost limit: Int) -> IOResult {
-        let piece = Array(incoming.prefix(limit))
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
+        let piece = incoming.prefix(buffer.count)
         guard !piece.isEmpty else { return .wouldBlock }
+        buffer.copyBytes(from: piece)
         incoming.removeFirst(piece.count)
-        input.append(contentsOf: piece)
         return .bytes(piece.count)
     }
 
     func isDrained(afterReading _: Int, of _: Int) -> Bool { incoming.isEmpty }
 
-    func flush(_ context: inout CoreContext) -> IOResult {
-        let count = min(room, context.output.count)
-        context.output.consume(count)
+    func write(_ bytes: UnsafeRawBufferPointer) -> IOResult {
+        let count = min(room, bytes.count)
         room -= count
         taken += count
+        // A flush ends with the write of the last byte, or with one that has no room.
+        guard count == 0 || count == bytes.count else { return .bytes(count) }
         flushes += 1
         flushedAt = loop.now
-        return context.output.isEmpty ? .bytes(0) : .wouldBlock
+        return count > 0 ? .bytes(count) : .wouldBlock
     }
 
     func shutdownWriting() -> Bool { true }

@@ -118,13 +118,13 @@ private struct ReceiverLog: Equatable, Sendable {
 
 /// Requests messages until it has the wanted number.
 private final class TestReceiver: ConnectionReceiver {
-    let connection: any InlineConnection
+    let connection: ConnectionDriver
     private(set) var log = ReceiverLog()
     /// Called with each message during the connection's call.
     var onMessage: ((UInt8) -> Void)?
     private var wanted = 0
 
-    init(_ connection: any InlineConnection) {
+    init(_ connection: ConnectionDriver) {
         self.connection = connection
     }
 
@@ -154,7 +154,7 @@ private final class TestReceiver: ConnectionReceiver {
 }
 
 /// Opens at once. Each byte is a message, and is confirmed by another byte.
-private struct ByteCore: ProtocolCore {
+private struct ByteCore: PackageCore {
     private var isOpen = false
 
     init() {}

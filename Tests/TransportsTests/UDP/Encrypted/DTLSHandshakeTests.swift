@@ -458,6 +458,42 @@ struct DTLSHandshakeTests {
         await host.stop()
     }
 
+    @Test("A client drops a burst of forged datagrams over several ticks, so that others on its loop have their turn")
+    func forgedBurst() async throws {
+        let certificates = try TestCertificates()
+        let host = try await TLSHost("dtls", certificates.server)
+        let relay = try DatagramRelay(to: host.port)
+        let endpoint = tlsEndpoint("dtls", port: relay.port, ["ca": certificates.authority])
+        let loop = try EventLoop(name: "im-burst")
+        let client = try await TransportRegistry.standard.connect(endpoint, on: loop)
+        #expect(try await client.ping() > .zero)
+        let driver = try #require(client as? CoreConnection).driver
+        let forged: [UInt8] = [23, 0xfe, 0xfd, 0, 1, 0, 0, 0, 0, 0, 99, 0, 40] + [UInt8](repeating: 7, count: 40)
+        let count = 250
+        // What has arrived, as a timer of each tick sees it.
+        let seen: [UInt64] = await withCheckedContinuation { done in
+            loop.execute {
+                // The client lives on this loop, so it cannot read during the burst.
+                for _ in 0..<count { relay.inject(forged, to: .client) }
+                let start = driver.value.channel.bytesReceived
+                let end = loop.now + 20_000_000_000
+                var seen: [UInt64] = [0]
+                func look() {
+                    seen.append((driver.value.channel.bytesReceived - start) / UInt64(forged.count))
+                    guard seen.last != UInt64(count), loop.now < end else { return done.resume(returning: seen) }
+                    _ = loop.schedule(at: loop.now + 1, look)
+                }
+                look()
+            }
+        }
+        #expect(seen.last == UInt64(count))
+        let steps = zip(seen, seen.dropFirst()).map { $1 - $0 }
+        #expect(steps.allSatisfy { $0 <= 100 }, "\(steps.filter { $0 > 0 })")
+        await client.close()
+        relay.stop()
+        await host.stop()
+    }
+
     @Test("A forged alert without encryption causes pings, and does not end an idle connection")
     func forgedAlert() async throws {
         let certificates = try TestCertificates()

@@ -2,14 +2,6 @@ import Protocols
 import SocketIO
 import TransportAPI
 
-/// A connection that may route by topic, which ``MQTTClient`` subscribes over.
-package protocol TopicConnection: Connection {
-    /// Its driver.
-    var driver: LoopBound<ConnectionDriver> { get }
-}
-
-extension CoreConnection: TopicConnection {}
-
 // The calls of a client.
 extension ConnectionDriver {
     /// The core, if it subscribes to topics.
@@ -67,9 +59,6 @@ extension ConnectionDriver {
 
     /// The session of a server's core, or `nil` if a later connection has taken it over.
     package var liveSession: MQTTSession? { (core as? any BrokeredCore)?.live }
-
-    /// The session that a server's MQTT core has opened for its client.
-    package var mqttSession: MQTTSession? { (core as? any BrokeredCore)?.session }
 
     /// Sends the messages that were added to the outbox of the session.
     package func sendOutbox() { pump() }
