@@ -3,6 +3,10 @@ import PackageDescription
 
 // The root package has no dependencies, on purpose: whatever is compared with other people's packages
 // lives in Benchmarks/, which has a manifest of its own.
+// The commands spend their time in the modules that they call. Not to optimise them and their reports shortens
+// the release build of imbench. No library for users has such a module.
+let unoptimized: [SwiftSetting] = [.unsafeFlags(["-Onone"], .when(configuration: .release))]
+
 let package = Package(
     name: "im-transports",
     platforms: [.macOS(.v15), .iOS(.v18)],
@@ -14,9 +18,11 @@ let package = Package(
         .library(name: "EmbeddedServers", targets: ["EmbeddedServers"]),
         .library(name: "TransportContract", targets: ["TransportContract"]),
         .executable(name: "imbench", targets: ["imbench"]),
+        // For Benchmarks/ alone. It has no public declarations.
+        .library(name: "BenchmarkSupport", targets: ["CommandSupport", "Measuring", "Reporting", "TrialCertificates"]),
     ],
     targets: [
-        // Queues, a heap, Base64 and UTF-8: what several modules need and no standard library has.
+        // Queues, a heap, Base64, UTF-8, a network path: what several modules need and no standard library has.
         .target(name: "Primitives"),
         .target(name: "TransportAPI", dependencies: ["Primitives"]),
         .target(name: "Codecs", dependencies: ["Primitives"]),
@@ -35,19 +41,65 @@ let package = Package(
         .target(name: "Simulation", dependencies: ["SocketIO", "CSocketIO", "CSimulation", "Primitives"]),
         // Certificates that are made for one run. No product of a library has them, only imbench and the tests.
         .target(name: "TrialCertificates", dependencies: ["Transports", "SocketIO"]),
+        // What imbench and imlab share: files and terminals, clocks and statistics, options and reports, networks between
+        // namespaces, crowds of clients.
+        .target(name: "CommandSupport", dependencies: ["SocketIO", "CSocketIO", "TransportAPI"]),
+        .target(
+            name: "Measuring",
+            dependencies: [
+                "CommandSupport", "CPages", "Transports", "Protocols", "TransportAPI", "Codecs", "SocketIO",
+                "CSocketIO",
+            ]
+        ),
+        .target(
+            name: "Reporting",
+            dependencies: [
+                "CommandSupport", "CPages", "Transports", "Protocols", "TransportAPI", "SocketIO", "TrialCertificates",
+                "Primitives",
+            ],
+            swiftSettings: unoptimized
+        ),
+        .target(
+            name: "EmulatedNetworks",
+            dependencies: [
+                "CommandSupport", "Measuring", "CNetwork", "Transports", "Protocols", "TransportAPI", "SocketIO",
+                "CSocketIO", "TrialCertificates", "Primitives",
+            ]
+        ),
+        .target(
+            name: "Crowds",
+            dependencies: [
+                "CommandSupport", "Measuring", "Transports", "Protocols", "TransportAPI", "SocketIO",
+                "TrialCertificates",
+            ]
+        ),
+        // What a measurement does for each message: the echo, the pictures beside it, the fan-out, the storm. It is compiled
+        // with optimisation, whatever its commands are.
+        .target(
+            name: "Workloads",
+            dependencies: [
+                "CommandSupport", "Measuring", "Transports", "Protocols", "TransportAPI", "Codecs", "SocketIO",
+                "TrialCertificates", "Primitives",
+            ]
+        ),
+        // The web pages, their styles and scripts, and the sample texts.
+        .target(name: "CPages", exclude: ["files"]),
         .executableTarget(
             name: "imbench",
             dependencies: [
-                "EmbeddedServers", "Transports", "Protocols", "TransportAPI", "Codecs", "SocketIO", "CSocketIO",
-                "CNetwork", "Simulation", "TrialCertificates", "Primitives",
+                "CommandSupport", "Measuring", "Workloads", "Reporting", "EmulatedNetworks", "Crowds", "CPages",
+                "EmbeddedServers",
+                "Transports", "Protocols", "TransportAPI", "Codecs", "SocketIO", "CSocketIO", "TrialCertificates",
+                "Primitives",
             ],
-            resources: [
-                .embedInCode("Corpus/messages.tsv"), .embedInCode("Report/report.css"),
-                .embedInCode("Report/Charts/charts.css"),
-                .embedInCode("Serve/Page/page.html"), .embedInCode("Serve/Page/page.css"),
-                .embedInCode("Serve/Page/session.js"), .embedInCode("Serve/Page/conversation.js"),
-                .embedInCode("Serve/Page/page.js"),
-                .embedInCode("Report/sort.js"),
+            swiftSettings: unoptimized
+        ),
+        // The laboratory of the developers: simulation, hostile clients, steps for a profiler. It is no product.
+        .executableTarget(
+            name: "imlab",
+            dependencies: [
+                "CommandSupport", "Measuring", "Reporting", "Crowds", "Simulation", "EmbeddedServers", "Transports",
+                "Protocols", "TransportAPI", "Codecs", "SocketIO", "CSocketIO", "TrialCertificates", "Primitives",
             ]
         ),
         // All tests are one program. This target sets how many of them run at a time.
@@ -91,10 +143,35 @@ let package = Package(
         ),
         .testTarget(
             name: "EmbeddedServersTests",
-            dependencies: ["EmbeddedServers", "Transports", "Protocols", "TrialCertificates", "TestSupport"],
+            dependencies: [
+                "EmbeddedServers", "Transports", "Protocols", "Primitives", "TrialCertificates", "TestSupport",
+            ],
             exclude: ["Foreign/Support"]
         ),
-        .testTarget(name: "imbenchTests", dependencies: ["imbench", "Protocols", "TrialCertificates", "TestSupport"]),
+        .testTarget(
+            name: "WorkloadsTests",
+            dependencies: ["Workloads", "CommandTestSupport", "Measuring", "CommandSupport", "Codecs", "TransportAPI"]
+        ),
+        // The built commands, as the tests of both run them.
+        .target(
+            name: "CommandTestSupport",
+            dependencies: ["CommandSupport", "Measuring", "Workloads", "Reporting"],
+            path: "Tests/CommandTestSupport"
+        ),
+        .testTarget(
+            name: "imbenchTests",
+            dependencies: [
+                "imbench", "CommandTestSupport", "CommandSupport", "Measuring", "Workloads", "Reporting",
+                "EmulatedNetworks", "Crowds", "Protocols", "TrialCertificates", "TestSupport",
+            ]
+        ),
+        .testTarget(
+            name: "imlabTests",
+            dependencies: [
+                "imlab", "CommandTestSupport", "CommandSupport", "Measuring", "Reporting", "Crowds", "Simulation",
+                "Protocols", "TrialCertificates", "TestSupport",
+            ]
+        ),
         // The functions that Fuzz/, a package of its own, gives any bytes; here they replay the committed ones.
         .testTarget(
             name: "FuzzTests",

@@ -1,8 +1,11 @@
 import Codecs
+import Crowds
 import Foundation
+import Reporting
 import SocketIO
 import Transports
 import TrialCertificates
+import Workloads
 
 let commandWords = Array(CommandLine.arguments.dropFirst())
 // Child processes of this program and of its tests.

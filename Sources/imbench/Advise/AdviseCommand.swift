@@ -1,16 +1,28 @@
+import CommandSupport
 import Foundation
 import Protocols
+import Reporting
 import TransportAPI
 import Transports
+import Workloads
 
 /// `imbench advise`: ranks the transports for an app, and writes a configuration file.
 struct AdviseCommand: RunnableCommand {
-    static let command = Command.advise
+    static let command = Command(
+        name: "advise",
+        summary: "rank the transports for your app from measurements, and write a configuration file",
+        examples: [
+            .init("imbench advise", "asks six questions"),
+            .init("imbench advise --workload game --network 4g --write-config game.json", "no questions"),
+            .init("imbench advise --workload chat --from run.json", "figures of an earlier run"),
+        ]
+    )
 
     var general = GeneralOptions()
     var advice = AdviceOptions()
-    /// The configuration goes to its file, and the report to standard output.
     var report = ReportOptions()
+    /// The file of the configuration; `nil` if only the report has it.
+    var configurationFile: String?
 
     static func ownOptions(_: Vocabulary) -> OptionList<AdviseCommand> {
         var list = OptionList(AdviseCommand())
@@ -19,9 +31,9 @@ struct AdviseCommand: RunnableCommand {
             .report,
             [
                 Setting(
-                    "output",
+                    "write-config",
                     SettingFormat.file.orAbsent("only in the report"),
-                    \.report.output,
+                    \.configurationFile,
                     "write the configuration to this file"
                 )
             ]
@@ -32,6 +44,9 @@ struct AdviseCommand: RunnableCommand {
 
     mutating func check(_: TypedLine, _: Vocabulary) throws(UsageError) {
         if let network = advice.network { try advice.assume(network) }
+        if let file = configurationFile, file == report.output {
+            throw UsageError("--write-config and --output name the same file, '\(file)'; give each its own")
+        }
     }
 
     func run() throws -> Int32 { try advise(self) }
@@ -41,16 +56,12 @@ private func advise(_ given: AdviseCommand) throws -> Int32 {
     var options = given
     try checkHost(options.advice.host)
     let answers = try answers(&options.advice)
-    // The report goes to standard output, and the configuration to the file.
-    let target = try ReportTarget()
-    try options.report.makeChartFolder()
-    let file: ReportTarget? = options.report.output == nil ? nil : try options.report.target()
-    let candidates = try SystemFailure.translate { () throws(TransportError) in try Candidate.all(answers) }
-    let exclusions = Exclusion.all(answers, candidates)
-    let excluded = Set(exclusions.flatMap(\.candidates))
-    let rest = candidates.filter { !excluded.contains($0.name) }
-    guard !rest.isEmpty else {
-        let reasons = exclusions.map { "\($0.candidates.joined(separator: ", ")): \($0.reason)" }
+    let target = try options.report.target()
+    let file = try options.configurationTarget()
+    let others = OtherAnswer.all(answers, options.advice)
+    let shortlist = try SystemFailure.translate { () throws(TransportError) in try Shortlist(answers) }
+    guard !shortlist.candidates.isEmpty else {
+        let reasons = shortlist.exclusions.map { "\($0.candidates.joined(separator: ", ")): \($0.reason)" }
         throw SystemFailure("no transport is left. " + reasons.joined(separator: "; "))
     }
 
@@ -58,26 +69,44 @@ private func advise(_ given: AdviseCommand) throws -> Int32 {
     let measured: AdviceFigures
     if let source = options.advice.source {
         measured = try UsageError.translate("--from") { () throws(TransportError) in
-            try AdviceFigures(json: readInput(source, limit: RecordedRun.maximumLength).utf8, label: source, answers)
+            try AdviceFigures(json: readInput(source, limit: RecordedRun.maximumLength).utf8, label: source)
         }
     } else {
-        measured = try AdviceFigures.measured(rest, answers, options.general, seed: seed)
+        // The transports that other answers leave are measured too, because they may be better.
+        let candidates = try SystemFailure.translate { () throws(TransportError) in
+            try Shortlist.candidates(of: [answers] + others.map(\.answers))
+        }
+        measured = try AdviceFigures.measured(candidates, options.general, seed: seed)
     }
     // A part of the figures would recommend the wrong transport.
     guard !Interruption.isRequested else { throw SystemFailure("interrupted: nothing is recommended") }
-    let advice = Advice(
-        run: RunResults(of: options, seed: seed),
-        options: options.advice,
-        answers: answers,
-        exclusions: exclusions,
-        ranking: Ranking(rest, measured, options.advice, answers),
-        origin: measured.origin
-    )
-    guard let configuration = advice.configuration else { throw advice.withoutFigures(of: rest) }
+    let advice = try SystemFailure.translate { () throws(TransportError) in
+        try Advice(
+            run: RunResults(of: options, seed: seed),
+            options: options.advice,
+            answers: answers,
+            shortlist: shortlist,
+            others: others,
+            measured
+        )
+    }
+    guard let configuration = advice.configuration else { throw advice.withoutFigures(of: shortlist.candidates) }
     try target.write(advice.report, options.report)
     if let file { try file.write(configuration.text) }
     // A report may lack some transports. A measurement must not.
     return options.advice.source == nil && !advice.ranking.unmeasured.isEmpty ? ExitStatus.failed : ExitStatus.good
+}
+
+extension AdviseCommand {
+    /// The file of `--write-config`.
+    fileprivate func configurationTarget() throws(UsageError) -> ReportTarget? {
+        guard let configurationFile else { return nil }
+        do throws(SystemFailure) {
+            return try ReportTarget(path: configurationFile)
+        } catch {
+            throw UsageError("--write-config: \(error.message)")
+        }
+    }
 }
 
 extension Advice {
@@ -139,8 +168,28 @@ struct Advice: Sendable {
     var answers: Answers
     var exclusions: [Exclusion]
     var ranking: Ranking
+    var turningPoints: [TurningPoint]
     /// Where the figures come from.
     var origin: String
+
+    /// Ranks the transports of the shortlist, and then those of each other answer.
+    init(
+        run: RunResults,
+        options: AdviceOptions,
+        answers: Answers,
+        shortlist: Shortlist,
+        others: [OtherAnswer],
+        _ measured: AdviceFigures
+    ) throws(TransportError) {
+        (self.run, self.options, self.answers, origin) = (run, options, answers, measured.origin)
+        exclusions = shortlist.exclusions
+        ranking = Ranking(shortlist.candidates, measured, options, answers)
+        let first = ranking.entries.first?.candidate.name
+        turningPoints =
+            try first.map { (first) throws(TransportError) in
+                try TurningPoint.all(others, measured, first: first)
+            } ?? []
+    }
 
     var configuration: AdvisedConfiguration? { AdvisedConfiguration(ranking, answers, host: options.host) }
 
@@ -165,12 +214,23 @@ struct Advice: Sendable {
                 reading: "Longer is better. The points follow from the table of the arithmetic."
             ),
             Report.Section(
+                heading: "What would change the first place",
+                question: "Which other answer would put another transport first?",
+                notes: changes
+            ),
+            Report.Section(
                 heading: "The arithmetic: figure → points",
                 question: "Where do the points come from?",
                 table: arithmetic,
-                notes: ["points of all = sum of weight × points / sum of the weights. Figures \(origin)."]
+                notes: ["points of all = sum of weight × points / sum of the weights. Figures \(origin)."],
+                isDetail: true
             ),
-            Report.Section(heading: "The criteria", question: "What does each criterion mean?", table: criteria),
+            Report.Section(
+                heading: "The criteria",
+                question: "What does each criterion mean?",
+                table: criteria,
+                isDetail: true
+            ),
         ]
         if let configuration {
             sections.append(
@@ -189,6 +249,7 @@ struct Advice: Sendable {
         return Report(
             name: "imbench advise",
             title: ranking.verdict(answers) ?? "No transport is left",
+            trust: .exact,
             facts: [("answers", answers.sentence), ("assumed", assumed)] + run.facts,
             sections: sections,
             records: records,
@@ -197,7 +258,20 @@ struct Advice: Sendable {
     }
 
     private var assumed: String {
-        "\(options.assumed); radio \(options.radio.name) (--network, or --round-trip and --loss; --radio)"
+        "\(options.assumed); radio \(options.radio.name) (--network, or --round-trip and --loss; --radio); "
+            + answers.workload.traffic.sentence
+    }
+
+    /// The most sentences about other answers.
+    private static let mostChanges = 5
+
+    private var changes: [String] {
+        guard !turningPoints.isEmpty else {
+            return ["No other answer to a single question changes the first place."]
+        }
+        let rest = turningPoints.count - Self.mostChanges
+        return turningPoints.prefix(Self.mostChanges).map(\.sentence)
+            + (rest > 0 ? ["--format json has \(rest) more."] : [])
     }
 
     private var unmeasured: [String] { ranking.unmeasured.map { "\($0.name) is not ranked: \($0.reason)" } }
@@ -280,14 +354,17 @@ struct Advice: Sendable {
     private var chart: BarChart {
         BarChart(
             title: "Points, of 10",
-            rows: ranking.entries.map { BarChart.Row($0.candidate.name, $0.total, shown: fixed($0.total, 2)) },
+            rows: ranking.entries.map { entry in
+                let name = entry.candidate.name
+                return BarChart.Row(name, entry.total, shown: fixed(entry.total, 2), style: .transport(name))
+            },
             range: 0...10
         )
     }
 
     // MARK: For programs
 
-    private static func members(_ score: Ranking.Score) -> [(String, JSONValue)] {
+    private static func members(_ score: Ranking.Score) -> [(String, ReportValue)] {
         [
             ("criterion", .string(score.criterion.title)), ("weight", .integer(score.weight)),
             ("figure", .rounded(score.figure)), ("points", .rounded(score.points)),
@@ -298,7 +375,7 @@ struct Advice: Sendable {
     private var records: Table {
         let names = ["rank", "transport", "total", "criterion", "weight", "figure", "points", "reason"]
         let ranked = ranking.entries.enumerated().flatMap { number, entry in
-            entry.scores.map { score -> [JSONValue] in
+            entry.scores.map { score -> [ReportValue] in
                 [.integer(number + 1), .string(entry.candidate.name), .rounded(entry.total)]
                     + Self.members(score).map(\.1) + [.null]
             }
@@ -306,7 +383,7 @@ struct Advice: Sendable {
         let excluded = exclusions.flatMap { exclusion in
             exclusion.candidates.map { (name: $0, reason: exclusion.reason) }
         }
-        let others = (excluded + ranking.unmeasured).map { name, reason -> [JSONValue] in
+        let others = (excluded + ranking.unmeasured).map { name, reason -> [ReportValue] in
             [.null, .string(name), .null, .null, .null, .null, .null, .string(reason)]
         }
         return Table(
@@ -315,38 +392,47 @@ struct Advice: Sendable {
         )
     }
 
-    private var assumptions: JSONValue {
+    private var assumptions: ReportValue {
         .object([
-            ("network", JSONValue(options.network?.name)), ("network_source", JSONValue(options.network?.source)),
+            ("network", ReportValue(options.network?.name)), ("network_source", ReportValue(options.network?.source)),
             ("round_trip_ms", .rounded(Double(options.roundTrip.wholeNanoseconds) / 1e6)),
             ("loss_share", .rounded(options.loss)), ("radio", .string(options.radio.name)),
+            ("messages_per_day", .integer(answers.workload.traffic.messagesPerDay)),
+            ("bursts_per_day", .integer(answers.workload.traffic.bursts)),
         ])
     }
 
-    private var data: JSONValue {
+    private var data: ReportValue {
         let results = ranking.entries.enumerated().map { number, entry in
-            JSONValue.object([
+            ReportValue.object([
                 ("rank", .integer(number + 1)), ("transport", .string(entry.candidate.name)),
                 ("total", .rounded(entry.total)),
                 ("scores", .array(entry.scores.map { .object(Self.members($0)) })),
             ])
         }
         let excluded = exclusions.map { exclusion in
-            JSONValue.object([
-                ("transports", .array(exclusion.candidates.map(JSONValue.string))),
+            ReportValue.object([
+                ("transports", .array(exclusion.candidates.map(ReportValue.string))),
                 ("reason", .string(exclusion.reason)), ("source", .string(exclusion.source)),
             ])
         }
         let unmeasured = ranking.unmeasured.map { name, reason in
-            JSONValue.object([("transport", .string(name)), ("reason", .string(reason))])
+            ReportValue.object([("transport", .string(name)), ("reason", .string(reason))])
+        }
+        let turning = turningPoints.map { point in
+            ReportValue.object([
+                ("option", .string(point.option)), ("values", .array(point.values.map(ReportValue.string))),
+                ("first", .string(point.first)),
+            ])
         }
         return run.envelope(
             results: results,
             more: [
-                ("verdict", .array([ranking.verdict(answers)].compactMap { $0 }.map(JSONValue.string))),
+                ("verdict", .array([ranking.verdict(answers)].compactMap { $0 }.map(ReportValue.string))),
                 ("figures", .string(origin)),
                 ("answers", .string(answers.sentence)), ("assumed", assumptions), ("excluded", .array(excluded)),
-                ("unmeasured", .array(unmeasured)), ("configuration", configuration?.json ?? .null),
+                ("unmeasured", .array(unmeasured)), ("turning_points", .array(turning)),
+                ("configuration", configuration?.json ?? .null),
             ]
         )
     }

@@ -1,4 +1,5 @@
 import Protocols
+import Reporting
 import TransportAPI
 import Transports
 
@@ -27,7 +28,7 @@ struct AdvisedConfiguration: Sendable {
         fallbackReason =
             "\(fallback.name) stands behind \(first.name) for networks that block "
             + (first.descriptor.isDatagram
-                ? "UDP: 3 to 5 % do (RFC 9308, 2022, section 2)." : "other ports than 80 and 443.")
+                ? "UDP: 3 to 5 % do (RFC 9308, 2022, section 2; data of 2016)." : "other ports than 80 and 443.")
     }
 
     private static func endpoint(_ candidate: Candidate, _ answers: Answers, _ host: String) -> Endpoint {
@@ -35,7 +36,12 @@ struct AdvisedConfiguration: Sendable {
         if candidate.capabilities.routesByTopic {
             let topic = "\(answers.workload.rawValue)/1"
             options += [.init(name: "publish", value: topic), .init(name: "subscribe", value: topic)]
-            if answers.arrival != .mayBeLost { options.append(.init(name: "qos", value: "1")) }
+            if answers.arrival != .mayBeLost {
+                // Without a kept session, the broker drops what it has for a client that is away.
+                options.append(.init(name: "qos", value: "1"))
+                options.append(.init(name: "clean-session", value: "off"))
+                options.append(.init(name: "client-id", value: "\(answers.workload.rawValue)-client-1"))
+            }
         }
         if answers.path == .company, !candidate.descriptor.isDatagram {
             options.append(.init(name: "proxy", value: "environment"))
@@ -46,14 +52,14 @@ struct AdvisedConfiguration: Sendable {
     /// Messages must arrive, and no broker confirms them.
     private var needsSession: Bool { answers.arrival != .mayBeLost && !isBrokered }
 
-    var json: JSONValue {
-        var members: [(String, JSONValue)] = [
+    var json: ReportValue {
+        var members: [(String, ReportValue)] = [
             ("endpoints", .array(endpoints.map { .string($0.description) })),
             ("codec", .string(answers.codec.name)),
         ]
         if needsSession { members.append(("delivery", .object([("mode", .string("session"))]))) }
         if answers.arrival == .mayBeLost {
-            let outbox = [("age", JSONValue.string("2s")), ("when-full", .string("drop-oldest"))]
+            let outbox = [("age", ReportValue.string("2s")), ("when-full", .string("drop-oldest"))]
             members.append(("outbox", .object(outbox)))
         }
         return .object(members)
@@ -84,7 +90,10 @@ struct AdvisedConfiguration: Sendable {
             )
         }
         if isBrokered, answers.arrival != .mayBeLost {
-            sentences.append("With qos=1 the broker confirms each message. Replace the topic by your own.")
+            sentences.append(
+                "With qos=1 and clean-session=off the broker confirms each message, and keeps it while a client is away. "
+                    + "Replace the topic by your own, and give each client a client-id of its own."
+            )
         } else if isBrokered {
             sentences.append("Replace the topic by your own.")
         }

@@ -1,10 +1,20 @@
 import Codecs
+import CommandSupport
+import EmulatedNetworks
 import Protocols
+import Reporting
 import TransportAPI
 import Transports
+import Workloads
 
-/// A kind of app. It has usual answers to the other questions, and the weight of each criterion.
-enum Workload: String, Sendable, Hashable, CaseIterable {
+/// The answers to one question: the words of an option.
+protocol Answer: RawRepresentable<String>, CaseIterable, Sendable, Hashable {
+    /// What the word means, for the questionnaire.
+    var meaning: String { get }
+}
+
+/// A kind of app. It has usual answers to the other questions, its messages, and the weight of each criterion.
+enum Workload: String, Answer {
     case chat, presence, game, iot, live, corporate
 
     var meaning: String {
@@ -28,14 +38,18 @@ enum Workload: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// Messages a second on one connection while it is busy.
-    var rate: Double {
+    /// The messages of one client, in both directions. They are a judgement, not a measurement.
+    var traffic: DailyTraffic {
         switch self {
-        case .chat, .corporate: 0.1
-        case .presence: 1
-        case .game: 20
-        case .iot: 0.02
-        case .live: 10
+        case .chat: DailyTraffic(bursts: 40, messages: 5, rate: 0.1)
+        case .presence: DailyTraffic(bursts: 40, messages: 30, rate: 1)
+        // Three matches of 20 minutes.
+        case .game: DailyTraffic(bursts: 3, messages: 24_000, rate: 20)
+        // A reading every five minutes.
+        case .iot: DailyTraffic(bursts: 288, messages: 1, rate: 0.02)
+        // Two events of half an hour.
+        case .live: DailyTraffic(bursts: 2, messages: 18_000, rate: 10)
+        case .corporate: DailyTraffic(bursts: 60, messages: 5, rate: 0.1)
         }
     }
 
@@ -53,44 +67,64 @@ enum Workload: String, Sendable, Hashable, CaseIterable {
 }
 
 /// Where clients run.
-enum ClientKind: String, Sendable, Hashable, CaseIterable {
+enum ClientKind: String, Answer {
     case browsers, mobile, servers, devices
+
+    var meaning: String {
+        switch self {
+        case .browsers: "web pages"
+        case .mobile: "apps on phones and tablets"
+        case .servers: "other servers, and desktops"
+        case .devices: "small devices on a battery"
+        }
+    }
 
     /// Whether its radio or battery matters.
     var hasRadio: Bool { self == .mobile || self == .devices }
 }
 
 /// The requirement for a message.
-enum Arrival: String, Sendable, Hashable, CaseIterable {
-    /// Each message must arrive, and soon.
+enum Arrival: String, Answer {
     case mustArrive = "must-arrive"
-    /// Each message must arrive, and may be late.
     case mayBeLate = "may-be-late"
-    /// A late message is worthless, so it may be lost.
     case mayBeLost = "may-be-lost"
+
+    var meaning: String {
+        switch self {
+        case .mustArrive: "each one, and soon"
+        case .mayBeLate: "each one, but it may be late"
+        case .mayBeLost: "a late one is worthless, so it may be lost"
+        }
+    }
 }
 
 /// The network between client and server.
-enum PathKind: String, Sendable, Hashable, CaseIterable {
-    /// You control it, with its firewalls.
-    case own
-    /// You do not control it.
-    case internet
-    /// It may let nothing pass but HTTP through its proxy.
-    case company
+enum PathKind: String, Answer {
+    case own, internet, company
+
+    var meaning: String {
+        switch self {
+        case .own: "you control it, with its firewalls"
+        case .internet: "you do not control it"
+        case .company: "perhaps only HTTP through its proxy"
+        }
+    }
 }
 
 /// The receivers of a message.
-enum Receivers: String, Sendable, Hashable, CaseIterable {
-    /// One peer.
-    case peer
-    /// The members of a room. A server of yours sends it to them.
-    case room
-    /// All subscribers of a topic.
-    case topic
+enum Receivers: String, Answer {
+    case peer, room, topic
+
+    var meaning: String {
+        switch self {
+        case .peer: "one peer"
+        case .room: "the members of a room, through a server of yours"
+        case .topic: "all subscribers of a topic, through a broker"
+        }
+    }
 }
 
-/// The answers to the five questions.
+/// The answers to the questions about the app.
 struct Answers: Sendable, Equatable {
     var workload: Workload
     var clients: [ClientKind]
@@ -194,7 +228,7 @@ struct AdviceOptions: Sendable, Equatable {
                 Setting("host", hostName.called("NAME"), \.host, "the host in the configuration"),
                 Setting(
                     "from",
-                    SettingFormat.file.orAbsent("measure now, in a few seconds"),
+                    SettingFormat.file.orAbsent("measure now, in about ten seconds"),
                     \.source,
                     "a report of 'run' or 'overhead' in JSON"
                 ),
@@ -255,9 +289,18 @@ struct AdviceOptions: Sendable, Equatable {
         (self.roundTrip, loss, self.network) = (roundTrip, network.loss, network)
     }
 
+    /// Whether nothing was said about the network.
+    var assumesUsualNetwork: Bool {
+        network == nil && roundTrip == Self.usualRoundTrip && loss == Self.usualLoss
+    }
+
+    static func figures(roundTrip: Duration, loss: Double) -> String {
+        "round trip \(roundTrip.settingText), loss \(fixed(loss * 100, 2, trimmed: true)) %"
+    }
+
     /// The assumptions about the network, with their source.
     var assumed: String {
-        let figures = "round trip \(roundTrip.settingText), loss \(fixed(loss * 100, 2, trimmed: true)) %"
+        let figures = Self.figures(roundTrip: roundTrip, loss: loss)
         guard let network else { return figures }
         let source = network.source.isEmpty ? "--network" : network.source
         return "network \(network.name): \(figures) (\(source))"

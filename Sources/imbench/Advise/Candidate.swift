@@ -3,6 +3,7 @@ import SocketIO
 import TransportAPI
 import Transports
 import TrialCertificates
+import Workloads
 
 /// A transport that `imbench advise` can recommend.
 struct Candidate: Sendable {
@@ -89,8 +90,8 @@ struct Exclusion: Sendable {
             (
                 answers.path == .company,
                 \.descriptor.isDatagram,
-                "an HTTP proxy carries TCP only",
-                "RFC 9110, 2022, section 9.3.6 (CONNECT)"
+                "the CONNECT of an HTTP proxy carries TCP only",
+                "RFC 9298, 2022, section 1"
             ),
             (
                 answers.arrival != .mayBeLost,
@@ -103,5 +104,28 @@ struct Exclusion: Sendable {
             let names = candidates.filter(rule.isExcluded).map(\.name)
             return names.isEmpty ? nil : Exclusion(candidates: names, reason: rule.reason, source: rule.source)
         }
+    }
+}
+
+/// The candidates that some answers leave, and those that they exclude.
+struct Shortlist: Sendable {
+    var candidates: [Candidate]
+    var exclusions: [Exclusion]
+
+    init(_ answers: Answers) throws(TransportError) {
+        let all = try Candidate.all(answers)
+        exclusions = Exclusion.all(answers, all)
+        let excluded = Set(exclusions.flatMap(\.candidates))
+        candidates = all.filter { !excluded.contains($0.name) }
+    }
+
+    /// The candidates that any of the answers leave, each once.
+    static func candidates(of answers: [Answers]) throws(TransportError) -> [Candidate] {
+        var all: [Candidate] = []
+        for answers in answers {
+            let more = try Shortlist(answers).candidates
+            all += more.filter { candidate in !all.contains { $0.name == candidate.name } }
+        }
+        return all
     }
 }

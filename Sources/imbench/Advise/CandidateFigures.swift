@@ -1,7 +1,11 @@
 import Codecs
+import CommandSupport
+import Measuring
 import Protocols
+import Reporting
 import TransportAPI
 import Transports
+import Workloads
 
 /// The measured figures of one candidate.
 struct CandidateFigures: Sendable, Equatable {
@@ -13,25 +17,35 @@ struct CandidateFigures: Sendable, Equatable {
     var keepalive: Double
 }
 
-/// The figures of all candidates, and why some have none.
+/// The figures of all candidates, or why some have none.
 struct AdviceFigures: Sendable {
-    var figures: [String: CandidateFigures] = [:]
-    var failures: [String: String] = [:]
+    /// One transport with one codec and size.
+    struct Row: Sendable {
+        var transport: String
+        var codec: String
+        /// Bytes of text in a message.
+        var size: Int
+        var figures: CandidateFigures?
+        /// Why there are no figures.
+        var reason: String?
+    }
+
+    var rows: [Row] = []
     /// Where the figures come from.
     var origin: String
 
-    /// Measures the candidates through embedded servers, a few seconds in all.
-    static func measured(
-        _ candidates: [Candidate],
-        _ answers: Answers,
-        _ options: GeneralOptions,
-        seed: UInt64
-    ) throws -> AdviceFigures {
-        let rows = RowOptions(
-            transports: candidates.map(\.name),
-            codec: answers.codec.name,
-            size: answers.workload.size
-        )
+    /// Of the rows of a transport with the codec of the answers, the one whose size is the nearest to that of the workload.
+    func row(of transport: String, for answers: Answers) -> Row? {
+        rows.filter { $0.transport == transport && $0.codec == answers.codec.name }
+            .min { abs($0.size - answers.workload.size) < abs($1.size - answers.workload.size) }
+    }
+
+    /// Measures the candidates through embedded servers with each codec and the size of each workload, about ten seconds
+    /// in all.
+    static func measured(_ candidates: [Candidate], _ options: GeneralOptions, seed: UInt64) throws -> AdviceFigures {
+        var rows = RowOptions(.measured)
+        rows.transports = candidates.map(\.name)
+        rows.sizes = Workload.allCases.map(\.size).distinct
         let registry = TransportRegistry(candidates.map(\.descriptor))
         let stage = try Stage(registry: registry, outside: [], seed: seed, placement: nil)
         let bench = EchoBench(rows, .counted(messages), stage: stage, seed: seed)
@@ -42,13 +56,12 @@ struct AdviceFigures: Sendable {
         }
         progress.finish()
         var result = AdviceFigures(origin: "measured now on this machine, through embedded servers")
-        for row in bench.results(FloorBench(kinds: [], sizes: [])) {
+        for row in bench.results() {
             result.add(
-                row.transport,
+                Row(transport: row.transport, codec: row.codec, size: row.size, reason: row.reason),
                 roundTrips: row.handshake.map { Double($0.roundTrips) },
                 bytes: row.bytesPerMessage?.wire,
-                keepalive: row.keepaliveBytesPerDay,
-                reason: row.reason
+                keepalive: row.keepaliveBytesPerDay
             )
         }
         bench.close()
@@ -58,28 +71,25 @@ struct AdviceFigures: Sendable {
 
     private static let messages = 100
 
-    private mutating func add(
-        _ name: String,
-        roundTrips: Double?,
-        bytes: Double?,
-        keepalive: Double?,
-        reason: String?
-    ) {
-        guard let roundTrips, let bytes, let keepalive else {
-            failures[name] = reason ?? "bytes, round trips or keepalive were not measured"
-            return
+    private mutating func add(_ row: Row, roundTrips: Double?, bytes: Double?, keepalive: Double?) {
+        var row = row
+        if let roundTrips, let bytes, let keepalive {
+            row.figures = CandidateFigures(roundTrips: roundTrips, bytes: bytes, keepalive: keepalive)
+        } else {
+            row.reason = row.reason ?? "bytes, round trips or keepalive were not measured"
         }
-        figures[name] = CandidateFigures(roundTrips: roundTrips, bytes: bytes, keepalive: keepalive)
+        rows.append(row)
     }
+}
 
+extension AdviceFigures {
     // MARK: Reports
 
-    /// Reads the figures from the JSON of `imbench run` or `imbench overhead`. Of the rows of a transport with the codec of
-    /// the answers, the one counts whose size is the nearest to that of the workload.
+    /// Reads the figures from the JSON of `imbench run` or `imbench overhead`.
     ///
     /// - Throws: `.invalidConfiguration` with the file, the line and the allowed values.
-    init(json: some Sequence<UInt8>, label: String, _ answers: Answers) throws(TransportError) {
-        origin = "from \(label)"
+    init(json: some Sequence<UInt8>, label: String) throws(TransportError) {
+        self.init(origin: "from \(label)")
         let file = try ConfigurationValue(json, label: label, maximumLength: RecordedRun.maximumLength)
         let schema = try file.required("schema", Self.schema.debugDescription)
         guard schema.string == Self.schema else { throw schema.wrong(Self.schema.debugDescription) }
@@ -88,33 +98,28 @@ struct AdviceFigures: Sendable {
         guard rows.count <= RecordedRun.maximumRows else {
             throw list.failure("has more than \(RecordedRun.maximumRows) rows")
         }
-        var nearest: [String: Int] = [:]
         for row in rows {
             let name = try row.required("transport", "a text, as imbench run writes it")
             guard let transport = name.string, transport.utf8.count <= Self.longestName else {
                 throw name.wrong("a text of at most \(Self.longestName) bytes")
             }
-            guard row.member("codec")?.string == answers.codec.name, let size = row.member("size")?.integer else {
-                continue
-            }
-            let distance = abs(size - answers.workload.size)
-            guard distance < nearest[transport] ?? .max else { continue }
-            nearest[transport] = distance
-            (figures[transport], failures[transport]) = (nil, nil)
+            // A row of another report may lack them.
+            guard let codec = row.member("codec")?.string, let size = row.member("size")?.integer,
+                Self.sizes.contains(size)
+            else { continue }
             add(
-                transport,
+                Row(transport: transport, codec: codec, size: size),
                 roundTrips: try Self.number(row, "handshake", "round_trips"),
                 bytes: try Self.number(row, "bytes_per_msg", "wire"),
-                keepalive: try Self.number(row, "keepalive_bytes_per_day"),
-                reason: nil
+                keepalive: try Self.number(row, "keepalive_bytes_per_day")
             )
         }
     }
 
-    private init(origin: String) { self.origin = origin }
-
     private static let schema = "imbench/1"
     private static let longestName = 64
+    /// The sizes that `imbench run` has.
+    private static let sizes = 1...1 << 24
     private static let largest = 1e15
 
     /// A number at the end of these keys, or `nil` if there is none.

@@ -1,6 +1,8 @@
+import CommandSupport
 import Protocols
 import TransportAPI
 import Transports
+import Workloads
 
 /// A criterion of `imbench advise`. A smaller figure is better.
 enum Criterion: String, Sendable, Hashable, CaseIterable {
@@ -64,15 +66,16 @@ enum Criterion: String, Sendable, Hashable, CaseIterable {
             "measured, \(answers.workload.size) bytes of text in \(answers.codec.name), all layers, one direction"
         case .keepalive: "measured ping, at the transport's own interval"
         case .radio:
-            "model, not measured: \(assumptions.radio.wake.settingText) + \(assumptions.radio.tail.settingText) per ping "
-                + "at the transport's own interval (\(assumptions.radio.source))"
+            "model, not measured: \(assumptions.radio.wake.settingText) + \(assumptions.radio.tail.settingText) after each "
+                + "message and ping (\(assumptions.radio.source)); \(answers.workload.traffic.sentence) (assumed), and "
+                + "pings at the transport's own interval between them"
         case .late:
             "model: a lost packet (\(Self.percent(assumptions.loss)) %, assumed) delays its message, and in an ordered "
                 + "stream (RFC 9293, 2022) also those of the next round trip: loss × "
-                + "(1 + \(fixed(answers.workload.rate, 2, trimmed: true))/s × round trip)"
+                + "(1 + \(fixed(answers.workload.traffic.rate, 2, trimmed: true))/s × round trip)"
         case .lost: "the assumed loss, where nothing repeats a lost packet"
         case .ports:
-            "1 if it needs another port than 80 or 443; 3 to 5 % of networks block UDP (RFC 9308, 2022, section 2)"
+            "1 if it needs another port than 80 or 443; 3 to 5 % of networks block UDP (RFC 9308, 2022, section 2; data of 2016)"
         case .routing: "0 if a broker sends a message to all subscribers, 1 if your server does"
         }
     }
@@ -101,10 +104,14 @@ enum Criterion: String, Sendable, Hashable, CaseIterable {
             return roundTrips * seconds * 1000
         case .bytes: return measured.bytes
         case .keepalive: return measured.keepalive
-        case .radio: return options.radio.awakeHoursPerDay(every: capabilities.keepaliveInterval)
+        case .radio:
+            return options.radio.awakeHoursPerDay(
+                every: capabilities.keepaliveInterval,
+                beside: answers.workload.traffic
+            )
         case .late:
             guard capabilities.isReliable else { return 0 }
-            let delayed = capabilities.isOrdered ? 1 + answers.workload.rate * seconds : 1
+            let delayed = capabilities.isOrdered ? 1 + answers.workload.traffic.rate * seconds : 1
             return min(100, options.loss * delayed * 100)
         case .lost: return capabilities.isReliable ? 0 : options.loss * 100
         case .ports: return candidate.isWeb ? 0 : 1
@@ -157,11 +164,4 @@ extension Workload {
         case .corporate: [.firstMessage: 3, .bytes: 1, .keepalive: 1, .late: 1, .ports: 6, .routing: 2]
         }
     }
-}
-
-/// The number with this many decimals.
-func rounded(_ number: Double, _ digits: Int) -> Double {
-    var scale = 1.0
-    for _ in 0..<digits { scale *= 10 }
-    return (number * scale).rounded() / scale
 }

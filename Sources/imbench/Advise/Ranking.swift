@@ -1,5 +1,7 @@
+import CommandSupport
 import TransportAPI
 import Transports
+import Workloads
 
 /// The candidates in the order of their points. All numbers are rounded as they are printed, so the order follows from the
 /// printed numbers.
@@ -30,10 +32,9 @@ struct Ranking: Sendable {
         weights = Criterion.allCases.map { ($0, $0.weight(answers)) }.filter { $0.1 > 0 }
         var known: [(candidate: Candidate, figures: [Double])] = []
         for candidate in candidates {
-            guard let own = measured.figures[candidate.name] else {
-                unmeasured.append(
-                    (candidate.name, measured.failures[candidate.name] ?? "no figures \(measured.origin)")
-                )
+            let row = measured.row(of: candidate.name, for: answers)
+            guard let own = row?.figures else {
+                unmeasured.append((candidate.name, row?.reason ?? "no figures \(measured.origin)"))
                 continue
             }
             known.append((candidate, weights.map { $0.criterion.figure(candidate, own, options, answers) }))

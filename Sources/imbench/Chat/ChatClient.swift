@@ -1,4 +1,5 @@
 import Codecs
+import CommandSupport
 import EmbeddedServers
 import Foundation
 import Primitives
@@ -20,6 +21,7 @@ final class ChatClient {
     static let inFlightLimit = 256
 
     private let loop: EventLoop
+    private let registry: TransportRegistry
     private let display: any ChatDisplay
     private let longestHold: Duration
     private var conversation: ChatConversation
@@ -31,8 +33,9 @@ final class ChatClient {
     private(set) var lastReason: String?
     private var waiters: [UnsafeContinuation<Void, Never>] = []
 
-    private init(_ setup: ChatSetup, _ display: any ChatDisplay, on loop: EventLoop) {
+    private init(_ setup: ChatSetup, _ display: any ChatDisplay, _ registry: TransportRegistry, on loop: EventLoop) {
         self.loop = loop
+        self.registry = registry
         self.display = display
         longestHold = setup.longestHold
         let instance = String(UInt64.random(in: (1 << 60)...UInt64.max), radix: 36)
@@ -48,7 +51,7 @@ final class ChatClient {
         on loop: EventLoop = .shared,
         registry: TransportRegistry = .trial
     ) async throws(TransportError) -> LoopBound<ChatClient> {
-        let client = LoopBound(ChatClient(setup, display, on: loop), to: loop)
+        let client = LoopBound(ChatClient(setup, display, registry, on: loop), to: loop)
         let supervisor = try Supervisor(setup.configuration, registry: registry, on: loop) {
             $0.observer = ChatObserver(client: client)
         }
@@ -90,6 +93,7 @@ final class ChatClient {
 
     /// Ends the chat.
     nonisolated(nonsending) func close() async {
+        if conversation.isOverBroker, state.isOpen { _ = try? await channel?.submit(conversation.farewell) }
         await channel?.supervisor.close()
         channel = nil
     }
@@ -106,7 +110,10 @@ final class ChatClient {
             case .waiting(_, let reason): lastReason = reason.words
             default: break
             }
-            if case .open(_, isResumed: false) = state { run(client) { $0.began(&$1) } }
+            if case .open(let endpoint, isResumed: false) = state {
+                let isOverBroker = (try? registry.transport(for: endpoint))?.capabilities.routesByTopic ?? false
+                run(client) { $0.began(isOverBroker: isOverBroker, &$1) }
+            }
             wake()
         case .sessionLost: display.show(.status("the server has lost the session; unconfirmed messages are sent again"))
         default: break

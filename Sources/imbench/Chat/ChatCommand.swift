@@ -1,7 +1,9 @@
 import Codecs
+import CommandSupport
 import Foundation
 import Primitives
 import Protocols
+import Reporting
 import SocketIO
 import TransportAPI
 import Transports
@@ -10,7 +12,15 @@ import TrialCertificates
 /// `imbench chat`: a chat in the terminal, or through pipes. At the end of its input it waits until the server has
 /// acknowledged all messages.
 struct ChatCommand: RunnableCommand {
-    static let command = Command.chat
+    static let command = Command(
+        name: "chat",
+        summary: "chat through a chat server ('imbench serve --chat') or an MQTT broker",
+        argument: "URL",
+        examples: [
+            .init("imbench chat ws://127.0.0.1:8080 --name ann", "after 'imbench serve --chat'"),
+            .init("imbench chat mqtt://broker.example --name ann --room lunch", "over a broker"),
+        ]
+    )
 
     var general = GeneralOptions()
     /// The URL of the chat server; `nil` if the configuration file names it.
@@ -96,7 +106,7 @@ private struct ChatSession {
     static let help = [
         (
             "/history",
-            "the last messages and their ticks: ✓ the server has it, ✓✓ another member's program has shown it"
+            "the last messages and their ticks: ✓ the server has it, ✓✓ so many of the other members have read it"
         ),
         ("/state", "the state of the connection"),
         ("/quit", "ends the chat, after at most two seconds for messages in flight"),

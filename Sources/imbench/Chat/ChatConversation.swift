@@ -6,7 +6,7 @@ import TransportAPI
 ///
 /// A supervisor delivers each message to the server once. A server that crashes loses acknowledged messages that it has not
 /// yet passed on. So a message is kept here until another member's program has confirmed it, and it is sent again when the
-/// session was lost, or when another member enters the room.
+/// session was lost, or when another member asks for it.
 struct ChatConversation: Sendable {
     enum Action: Sendable, Equatable {
         /// Send the message. With a number, report its outcome.
@@ -25,12 +25,31 @@ struct ChatConversation: Sendable {
         var mustRepeat = false
     }
 
+    /// A line that was shown.
+    private struct Shown: Sendable {
+        let line: ChatLine
+        var progress = Progress.shown
+        /// The programs that have shown a message of the user.
+        var readers: Set<UTF8Key> = []
+
+        var size: Int { line.size + readers.reduce(0) { $0 + $1.text.utf8.count } }
+    }
+
+    /// What is known of a message of the user.
+    private enum Progress: Int, Comparable {
+        case shown, acknowledged, read, readByAll
+
+        static func < (left: Progress, right: Progress) -> Bool { left.rawValue < right.rawValue }
+    }
+
     /// How many messages are kept for sending again. Beyond this the oldest one that is not in flight is dropped.
     static let keptLimit = 1000
     /// How many lines ``history`` has.
     static let historyLimit = 200
     /// How many bytes of lines are stored for ``history`` and for ticks.
     static let historyBytesLimit = 4 << 20
+    /// How many other members are known, and the longest instance in bytes.
+    static let (memberLimit, instanceLimit) = (1000, 32)
     /// The shortest time between two answers to notices of missed messages, in milliseconds.
     static let noticePauseMs: Int64 = 10_000
 
@@ -42,11 +61,17 @@ struct ChatConversation: Sendable {
     /// The unconfirmed messages.
     private var kept: [Own] = []
     private var incoming = IncomingOrder()
+    /// The other members, by the instances of their programs.
+    private var members: Set<UTF8Key> = []
+    /// The first message that was shown of each program, by its instance.
+    private var firsts: [UTF8Key: UTF8Key] = [:]
+    /// Whether the server is a broker, which stores no messages for new members, and does not know the members.
+    private(set) var isOverBroker = false
     /// The number of the last held message when the present wait began; `nil` if there is none.
     private var waitingFor: UInt64?
     /// When a notice of missed messages was last answered.
     private var answeredAtMs: Int64?
-    private var lines: [(line: ChatLine, ticks: Int)] = []
+    private var lines: [Shown] = []
     private var linesBytes = 0
 
     init(name: String, room: String, instance: String) {
@@ -92,7 +117,7 @@ struct ChatConversation: Sendable {
 
     /// An attempt to send has its outcome.
     mutating func settled(_ number: UInt64, _ outcome: SendOutcome, _ actions: inout [Action]) {
-        if outcome == .acknowledged, tick(number, 1) { actions.append(.show(.acknowledged(number))) }
+        if outcome == .acknowledged, advance(number, to: .acknowledged) { actions.append(.show(.acknowledged(number))) }
         guard let index = kept.firstIndex(where: { $0.number == number }) else { return }
         kept[index].isInFlight = false
         switch outcome {
@@ -108,19 +133,29 @@ struct ChatConversation: Sendable {
     }
 
     /// A new session has begun, in which the server has none of the earlier messages.
-    mutating func began(_ actions: inout [Action]) {
-        var hello = ChatMessage()
-        hello.conversation = room
-        hello.sender = name
-        hello.kind = .system
-        hello.attributes["event"] = "here"
-        hello.attributes["instance"] = instance
-        actions.append(.send(nil, hello))
+    mutating func began(isOverBroker: Bool, _ actions: inout [Action]) {
+        self.isOverBroker = isOverBroker
+        // The server of a room lists the members, after its history.
+        if !isOverBroker { members = [] }
+        actions.append(.send(nil, notice("here")))
+        if isOverBroker { actions.append(.send(nil, notice("repeat"))) }
         // The supervisor sends the messages in flight.
         for index in kept.indices where !kept[index].isInFlight { send(index, &actions) }
     }
 
-    /// Another member may lack earlier messages.
+    /// What the program says when it ends. A broker would not tell the other members.
+    var farewell: ChatMessage { notice("gone") }
+
+    private func notice(_ event: String) -> ChatMessage {
+        var notice = ChatMessage()
+        notice.conversation = room
+        notice.sender = name
+        notice.kind = .system
+        notice.attributes = ["event": event, "instance": instance]
+        return notice
+    }
+
+    /// Another member lacks earlier messages.
     private mutating func repeatAll(_ actions: inout [Action]) {
         for index in kept.indices {
             if kept[index].isInFlight { kept[index].mustRepeat = true } else { send(index, &actions) }
@@ -168,32 +203,62 @@ struct ChatConversation: Sendable {
             let line = ChatLine.other(sender: message.sender, text: message.text, atMs: message.sentAtMs)
             note(line)
             actions.append(.show(line))
-            if !message.id.isEmpty { actions.append(.send(nil, receipt(for: message.id))) }
+            guard !message.id.isEmpty else { continue }
+            let program = UTF8Key(Self.program(of: message.id))
+            if firsts[program] == nil, firsts.count < Self.memberLimit { firsts[program] = UTF8Key(message.id) }
+            actions.append(.send(nil, receipt(for: message.id)))
         }
     }
 
     private mutating func receivedSystemMessage(_ message: ChatMessage, atMs now: Int64, _ actions: inout [Action]) {
+        let sender = ChatLine.printable(message.sender, limit: ChatLine.senderLimit)
+        let other = Self.instance(message.attributes["instance"])
+        // A broker returns the user's own messages.
+        guard other != UTF8Key(instance) else { return }
         switch message.attributes["event"].map({ UTF8Key($0) }) {
         case "here":
-            guard message.attributes["instance"]?.hasSameUTF8(as: instance) != true else { return }
-            actions.append(.show(.status("\(ChatLine.printable(message.sender, limit: ChatLine.senderLimit)) is here")))
-            repeatAll(&actions)
+            actions.append(.show(.status("\(sender) is here")))
+            guard enters(other), isOverBroker else { return }
+            var answer = notice("members")
+            answer.mentions = [instance]
+            actions.append(.send(nil, answer))
+        case "members":
+            for mention in message.mentions { _ = enters(Self.instance(mention)) }
+            // The list of a server follows its history, so that members send again only what the history lacks.
+            let isComplete = message.conversation.isEmpty && message.attributes["more"] == nil
+            if isComplete, !isOverBroker, !members.isEmpty { actions.append(.send(nil, notice("repeat"))) }
+        case "gone": if members.remove(other) != nil { actions.append(.show(.status("\(sender) has left"))) }
+        case "repeat": repeatAll(&actions)
         case "missed":
-            actions.append(.show(.status("\(message.sender): \(message.text)")))
+            actions.append(.show(.status("\(sender): \(message.text)")))
             // Over a broker any member can forge the notice, and each answer makes all other members answer.
             if let last = answeredAtMs, now - last < Self.noticePauseMs { return }
             answeredAtMs = now
-            began(&actions)
-        default: actions.append(.show(.status("\(message.sender): \(message.text)")))
+            began(isOverBroker: isOverBroker, &actions)
+        default: actions.append(.show(.status("\(sender): \(message.text)")))
         }
+    }
+
+    /// Adds a member. Returns `false` if it was known.
+    private mutating func enters(_ other: UTF8Key) -> Bool {
+        guard other != "", other != UTF8Key(instance), members.count < Self.memberLimit else { return false }
+        return members.insert(other).inserted
+    }
+
+    /// The instance of another program; empty if it is missing or too long.
+    private static func instance(_ text: String?) -> UTF8Key {
+        guard let text, text.utf8.count <= instanceLimit else { return "" }
+        return UTF8Key(text)
     }
 
     private mutating func confirmed(_ message: ChatMessage, _ actions: inout [Action]) {
         guard let id = message.replyTo, isOwn(id),
-            let number = UInt64(Substring(id.utf8.dropFirst(instance.utf8.count + 1)))
+            let number = UInt64(Substring(id.utf8.dropFirst(instance.utf8.count + 1))), number <= lastNumber
         else { return }
-        kept.removeAll { $0.number == number }
-        if tick(number, 2) { actions.append(.show(.confirmed(number, by: message.sender))) }
+        // Earlier messages of this program are older than what the server stores for new members.
+        let isFirst = message.attributes["first"] != nil
+        kept.removeAll { $0.number == number || isFirst && $0.number < number && !$0.isInFlight }
+        read(number, by: message, &actions)
     }
 
     private func receipt(for id: String) -> ChatMessage {
@@ -202,7 +267,15 @@ struct ChatConversation: Sendable {
         receipt.sender = name
         receipt.kind = .receipt
         receipt.replyTo = id
+        receipt.attributes["instance"] = instance
+        if firsts[UTF8Key(Self.program(of: id))] == UTF8Key(id) { receipt.attributes["first"] = "yes" }
         return receipt
+    }
+
+    /// The instance of the program that sent a message.
+    private static func program(of id: String) -> String {
+        let end = id.utf8.lastIndex(of: UInt8(ascii: "-")) ?? id.startIndex
+        return String(id[..<end])
     }
 
     private func identifier(_ number: UInt64) -> String { "\(instance)-\(number)" }
@@ -216,34 +289,64 @@ extension ChatConversation {
     private mutating func note(_ line: ChatLine) {
         // Lines that can still get a tick, and lines of the history.
         if lines.count >= Self.historyLimit + Self.keptLimit { removeLines(Self.historyLimit) }
-        lines.append((line, 0))
+        lines.append(Shown(line: line))
         linesBytes += line.size
+        removeSurplus()
+    }
+
+    /// Removes the oldest lines beyond the limit of bytes, but not the last line.
+    private mutating func removeSurplus() {
         var surplus = 0
         var left = linesBytes
         while left > Self.historyBytesLimit, surplus < lines.count - 1 {
-            left -= lines[surplus].line.size
+            left -= lines[surplus].size
             surplus += 1
         }
         removeLines(surplus)
     }
 
     private mutating func removeLines(_ count: Int) {
-        for index in 0..<count { linesBytes -= lines[index].line.size }
+        for index in 0..<count { linesBytes -= lines[index].size }
         lines.removeFirst(count)
     }
 
-    /// Gives a message of the user its ticks. Returns `false` if it has as many already, or is dropped.
-    private mutating func tick(_ number: UInt64, _ ticks: Int) -> Bool {
-        let index = lines.lastIndex { if case .own(number, _, _, _) = $0.line { true } else { false } }
-        guard let index, lines[index].ticks < ticks else { return false }
-        lines[index].ticks = ticks
+    private func index(of number: UInt64) -> Int? {
+        lines.lastIndex { if case .own(number, _, _, _) = $0.line { true } else { false } }
+    }
+
+    /// Returns `false` if a message of the user has advanced so far already, or is dropped.
+    private mutating func advance(_ number: UInt64, to progress: Progress) -> Bool {
+        guard let index = index(of: number), lines[index].progress < progress else { return false }
+        lines[index].progress = progress
         return true
+    }
+
+    /// Counts the program of a receipt. The first and the last of the members are shown.
+    private mutating func read(_ number: UInt64, by receipt: ChatMessage, _ actions: inout [Action]) {
+        let reader = Self.instance(receipt.attributes["instance"])
+        guard let index = index(of: number), reader != UTF8Key(instance), lines[index].readers.count < Self.memberLimit,
+            lines[index].readers.insert(reader).inserted
+        else { return }
+        linesBytes += reader.text.utf8.count
+        let count = lines[index].readers.count
+        let all = lines[index].readers.union(members).count
+        if advance(number, to: count < all ? .read : .readByAll) {
+            actions.append(.show(.read(number, by: receipt.sender, count: count, of: all)))
+        }
+        removeSurplus()
     }
 
     /// The last messages of all members.
     var history: [String] {
-        lines.suffix(Self.historyLimit).map {
-            $0.line.text + ($0.ticks == 0 ? "" : " " + String(repeating: "✓", count: $0.ticks))
+        lines.suffix(Self.historyLimit).map { shown in
+            let mark =
+                switch shown.progress {
+                case .shown: ""
+                case .acknowledged: " ✓"
+                case .read, .readByAll:
+                    " ✓✓ " + ChatLine.readers(shown.readers.count, shown.readers.union(members).count)
+                }
+            return shown.line.words + mark
         }
     }
 }

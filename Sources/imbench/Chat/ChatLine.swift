@@ -1,6 +1,7 @@
+import CommandSupport
 import Foundation
 
-/// One line on the screen of a chat.
+/// A line on the screen of a chat. A text of several lines has several rows.
 enum ChatLine: Sendable, Hashable {
     /// A message of the user, with its number, and when it was sent, in milliseconds since the Unix epoch.
     case own(UInt64, sender: String, text: String, atMs: Int64 = 0)
@@ -8,34 +9,40 @@ enum ChatLine: Sendable, Hashable {
     case other(sender: String, text: String, atMs: Int64 = 0)
     /// The server has acknowledged a message.
     case acknowledged(UInt64)
-    /// Another member's program has shown it.
-    case confirmed(UInt64, by: String)
+    /// The program of a member has shown it, as the first or the last one. So many of the other members have read it.
+    case read(UInt64, by: String, count: Int, of: Int)
     /// It was not sent.
     case failed(UInt64, String)
     /// A status of the chat.
     case status(String)
 
-    /// How many characters (Unicode scalars) of a name, and of a text, are shown.
-    static let (senderLimit, textLimit) = (64, 1 << 16)
+    /// How many characters (Unicode scalars) of a name, and of a text, are shown, and how many rows of a text.
+    static let (senderLimit, textLimit, rowLimit) = (64, 1 << 16, 100)
 
-    /// The text without an end of line.
-    var text: String {
+    /// The rows without the last end of line.
+    var text: String { Self.rows(words) }
+
+    /// The text with its ends of lines as they are.
+    var words: String {
         switch self {
         case .own(let number, let sender, let text, _): "#\(number) \(sender): \(text)"
-        case .other(let sender, let text, _):
-            "\(Self.printable(sender, limit: Self.senderLimit)): \(Self.printable(text))"
+        case .other(let sender, let text, _): "\(Self.printable(sender, limit: Self.senderLimit)): \(text)"
         case .acknowledged(let number): "✓ #\(number)"
-        case .confirmed(let number, let person): "✓✓ #\(number) \(Self.printable(person, limit: Self.senderLimit))"
+        case .read(let number, let person, let count, let all):
+            "✓✓ #\(number) \(Self.printable(person, limit: Self.senderLimit)), \(Self.readers(count, all))"
         case .failed(let number, let reason): "✗ #\(number) not sent: \(Self.printable(reason))"
-        case .status(let text): "· \(Self.printable(text))"
+        case .status(let text): "· \(text)"
         }
     }
+
+    /// How many of the other members have read a message.
+    static func readers(_ count: Int, _ all: Int) -> String { "read by \(count) of \(all)" }
 
     /// How many bytes of texts it has.
     var size: Int {
         switch self {
         case .own(_, let sender, let text, _), .other(let sender, let text, _): sender.utf8.count + text.utf8.count
-        case .confirmed(_, let text), .failed(_, let text), .status(let text): text.utf8.count
+        case .read(_, let text, _, _), .failed(_, let text), .status(let text): text.utf8.count
         case .acknowledged: 0
         }
     }
@@ -43,13 +50,39 @@ enum ChatLine: Sendable, Hashable {
     /// Replaces control characters and marks of text direction, because text of others must not control the terminal.
     static func printable(_ text: String, limit: Int = textLimit) -> String {
         var result = String.UnicodeScalarView()
-        for scalar in text.unicodeScalars.prefix(limit) {
-            switch scalar.value {
-            case 0..<0x20, 0x7f..<0xa0, 0x202a...0x202e, 0x2066...0x2069, 0x2028, 0x2029: result.append("\u{fffd}")
-            default: result.append(scalar)
+        for scalar in text.unicodeScalars.prefix(limit) { result.append(printable(scalar)) }
+        return String(result)
+    }
+
+    private static func printable(_ scalar: Unicode.Scalar) -> Unicode.Scalar {
+        switch scalar.value {
+        case 0..<0x20, 0x7f..<0xa0, 0x202a...0x202e, 0x2066...0x2069, 0x2028, 0x2029: "\u{fffd}"
+        default: scalar
+        }
+    }
+
+    /// The rows of a text, printable. All but the first are indented and have a bar, so that no text of others can look
+    /// like a line of its own.
+    static func rows(_ text: String) -> String {
+        var result = String.UnicodeScalarView()
+        var count = 1
+        for scalar in text.unicodeScalars.prefix(textLimit) {
+            switch scalar {
+            // Some programs end lines with CR LF.
+            case "\r": continue
+            case "\n":
+                count += 1
+                guard count <= rowLimit else { return String(result) + " …" }
+                result.append(contentsOf: "\n  | ".unicodeScalars)
+            default: result.append(printable(scalar))
             }
         }
         return String(result)
+    }
+
+    /// The part of a text that is shown.
+    static func cut(_ text: String) -> String {
+        String(String.UnicodeScalarView(text.unicodeScalars.prefix(textLimit)))
     }
 }
 
@@ -60,13 +93,13 @@ extension ChatLine {
     func styled(_ style: Style, now: Int64) -> String {
         switch self {
         case .own(let number, let sender, let text, let time):
-            let rest = Self.printable(text)
-            return stamp(time, style, now) + style.dim("#\(number)") + " " + style.bold(sender) + ": " + rest
+            let start = stamp(time, style, now) + style.dim("#\(number)") + " " + style.bold(sender)
+            return start + ": " + Self.rows(text)
         case .other(let sender, let text, let time):
             let name = Self.printable(sender, limit: Self.senderLimit)
-            return stamp(time, style, now) + style.colour(Self.colour(of: name), name) + ": " + Self.printable(text)
+            return stamp(time, style, now) + style.colour(Self.colour(of: name), name) + ": " + Self.rows(text)
         case .acknowledged: return stamp(now, style, now) + style.dim(self.text)
-        case .confirmed: return stamp(now, style, now) + style.green(self.text)
+        case .read: return stamp(now, style, now) + style.green(self.text)
         case .failed: return stamp(now, style, now) + style.red(self.text)
         case .status: return stamp(now, style, now) + style.dim(self.text)
         }

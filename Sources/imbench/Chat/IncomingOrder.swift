@@ -19,7 +19,7 @@ struct IncomingOrder: Sendable {
             id = message.id.utf8.count <= identifierLimit ? message.id : ""
             after = message.attributes["after"]
             sender = ChatLine.printable(message.sender, limit: ChatLine.senderLimit)
-            text = ChatLine.printable(message.text)
+            text = ChatLine.cut(message.text)
             sentAtMs = message.sentAtMs
         }
 

@@ -1,3 +1,5 @@
+import CommandSupport
+
 /// Edits one line, as a value without I/O. It takes the bytes of a terminal's keys, and returns finished lines and what to
 /// draw.
 ///

@@ -1,9 +1,21 @@
+import CommandSupport
+import Measuring
+import Reporting
 import TransportAPI
 import Transports
 
 /// `imbench compare BEFORE AFTER`: reads two reports of `imbench run` and reports which differences are real.
 struct CompareCommand: RunnableCommand {
-    static let command = Command.compare
+    static let command = Command(
+        name: "compare",
+        summary: "compare two reports of 'run --format json': real differences, and those within noise",
+        argument: "A.json B.json",
+        isInterruptible: false,
+        examples: [
+            .init("imbench compare a.json b.json", "every difference of two runs"),
+            .init("imbench compare a.json b.json --noise 3 --format html --output c.html", "a page with charts"),
+        ]
+    )
 
     var general = GeneralOptions()
     /// The files.
@@ -30,7 +42,7 @@ struct CompareCommand: RunnableCommand {
         list.add(ReportOptions.listWithCharts, at: \.report)
         list.add(
             .report,
-            [.assertions(command, vocabulary, \.assertions, example: "ws.rtt.p50_us.ratio_low <= 1.05")]
+            [.assertions(.comparedRows(vocabulary), vocabulary, \.assertions)]
         )
         return list
     }
@@ -71,6 +83,7 @@ extension Comparison {
         return Report(
             name: "imbench compare",
             title: summary,
+            trust: .exact,
             warnings: warnings,
             facts: facts,
             sections: [
@@ -330,18 +343,18 @@ extension Comparison {
     }
 
     /// Unknown numbers are null.
-    private var data: JSONValue {
+    private var data: ReportValue {
         .object([
             ("schema", .string("imbench-compare/1")), ("before", Self.data(before)), ("after", Self.data(after)),
             ("coverage", .number(RatioInterval.target)), ("noise", .number(noise)),
-            ("warnings", .array(warnings.map(JSONValue.string))), ("verdict", .array([.string(summary)])),
+            ("warnings", .array(warnings.map(ReportValue.string))), ("verdict", .array([.string(summary)])),
             ("results", .array(rows.map { Self.data($0, nameOf: "transport") })),
             ("floors", .array(floors.map { Self.data($0, nameOf: "floor") })),
         ])
     }
 
-    private static func data(_ run: RecordedRun) -> JSONValue {
-        func object(_ texts: [String: String]) -> JSONValue {
+    private static func data(_ run: RecordedRun) -> ReportValue {
+        func object(_ texts: [String: String]) -> ReportValue {
             .object(texts.sorted { $0.key < $1.key }.map { ($0.key, .string($0.value)) })
         }
         return .object([
@@ -349,8 +362,8 @@ extension Comparison {
         ])
     }
 
-    private static func data(_ row: ComparedRow, nameOf kind: String) -> JSONValue {
-        var members: [(String, JSONValue)] = [
+    private static func data(_ row: ComparedRow, nameOf kind: String) -> ReportValue {
+        var members: [(String, ReportValue)] = [
             (kind, .string(row.transport)), ("codec", .string(row.codec)), ("size", .integer(row.size)),
             ("loop", .string(row.row.loop.rawValue)), ("load", .string(row.row.load)),
             ("network", row.row.network.isEmpty ? .null : .string(row.row.network)),
@@ -371,12 +384,12 @@ extension Comparison {
         }
         members += row.differences.map { difference in
             let (interval, verdict) = (difference.interval, difference.verdict)
-            let value = JSONValue.object([
+            let value = ReportValue.object([
                 ("before", .rounded(difference.before)), ("after", .rounded(difference.after)),
                 ("ratio", .rounded(difference.ratio)), ("ratio_low", .rounded(interval?.low)),
                 ("ratio_high", .rounded(interval?.high)), ("resolution", .rounded(difference.resolution)),
-                ("coverage", JSONValue(interval?.coverage)),
-                ("verdict", .string(verdict.name)), ("reason", JSONValue(verdict.reason)),
+                ("coverage", ReportValue(interval?.coverage)),
+                ("verdict", .string(verdict.name)), ("reason", ReportValue(verdict.reason)),
             ])
             return (difference.metric.key, value)
         }

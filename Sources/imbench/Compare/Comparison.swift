@@ -1,3 +1,7 @@
+import CommandSupport
+import Measuring
+import Reporting
+
 /// Two runs, row by row: real differences, differences within noise, and unknown ones.
 struct Comparison: Sendable {
     var before: RecordedRun
@@ -258,7 +262,7 @@ struct Difference: Sendable {
         let empty = rows.filter { $0.repeats.known(metric).isEmpty }
         if metric == .ratioToFloor, empty.contains(where: { $0.floorP50 == nil }) { return "a row has no floor" }
         if metric == .ratioToFloor, empty.contains(where: { $0.repeats[metric] == nil }) {
-            return "the floor of a row is bimodal"
+            return "the floor of a row has a heavy tail"
         }
         if metric == .cpu, before.name.hasPicture { return "CPU time is not measured beside a picture" }
         if rows.contains(where: { $0.repeats[metric] == nil }) { return "a report lacks the values of its repeats" }
@@ -292,4 +296,15 @@ func shownResolution(_ factor: Double?) -> String {
 func shownChange(_ ratio: Double?) -> String {
     let percent = shownPercent(ratio)
     return percent == "-" ? percent : percent + " %"
+}
+
+extension Assertion.Names {
+    /// The names of differences.
+    static func comparedRows(_ vocabulary: Vocabulary) -> Assertion.Names {
+        Assertion.Names(
+            example: "ws.rtt.p50_us.ratio_low <= 1.05",
+            labels: codecAndSize(vocabulary),
+            metrics: ComparedRow.metrics
+        )
+    }
 }

@@ -1,5 +1,8 @@
 import Codecs
+import CommandSupport
+import Measuring
 import Protocols
+import Reporting
 import TransportAPI
 import Transports
 

@@ -1,5 +1,9 @@
 import CSocketIO
+import CommandSupport
+import Crowds
 import EmbeddedServers
+import Measuring
+import Reporting
 import SocketIO
 import TransportAPI
 import TrialCertificates
@@ -7,12 +11,6 @@ import TrialCertificates
 /// Holds many idle clients of one transport. The server is in this process and the clients are in another. Each connection
 /// needs one descriptor in each process, and the growth of each heap is the memory of one end of the connections.
 struct IdleCrowd {
-    /// Each connection needs a local port for the same address of the server. Linux has 28,000 by default.
-    static let connectionsPerAddress = 20_000
-
-    /// How many addresses this number of connections needs.
-    static func addresses(_ connections: Int) -> Int { (connections - 1) / connectionsPerAddress + 1 }
-
     let transport: String
     let connections: Int
     let hold: Duration
@@ -74,7 +72,7 @@ struct IdleCrowd {
     }
 
     private func start() throws(SystemFailure) -> [EmbeddedServer] {
-        let (transport, addresses, loop) = (transport, Self.addresses(connections), loop)
+        let (transport, addresses, loop) = (transport, ClientsProcess.addresses(connections), loop)
         return try SystemFailure.translate { () throws(TransportError) in
             try tryBlocking(on: loop) { () async throws(TransportError) in
                 var servers: [EmbeddedServer] = []
@@ -95,38 +93,5 @@ struct IdleCrowd {
     private func heap() -> Int? {
         let loop = loop
         return runBlocking(on: loop) { await HeapUse.settled(on: loop) }
-    }
-}
-
-/// The memory of this process.
-enum HeapUse {
-    /// The bytes of the heap in use. If the C library does not provide them, the bytes of the process; `nil` if these are
-    /// unknown too.
-    static func now() -> Int? {
-        #if os(Linux)
-        let heap = csocketio_heap_in_use()
-        if heap >= 0 { return heap }
-        // The second number is the resident set, in pages (proc_pid_statm(5)).
-        guard let text = readFile("/proc/self/statm", limit: 256),
-            let pages = text.split(separator: " ").dropFirst().first.flatMap({ Int($0) })
-        else { return nil }
-        return pages * 4096
-        #else
-        return nil
-        #endif
-    }
-
-    /// The same once it is stable, or after ten seconds, because closed connections are freed with a delay. TLS keeps the
-    /// buffers of a connection for up to 0.8 s, and looks stable until then. Call it on the loop.
-    static func settled(on loop: EventLoop) async -> Int? {
-        await pause(on: loop, until: Clocks.monotonic() + 1_000_000_000)
-        var last = now() ?? 0
-        for _ in 0..<50 {
-            await pause(on: loop, until: Clocks.monotonic() + 200_000_000)
-            guard let next = now() else { return nil }
-            if abs(next - last) <= max(last / 1000, 4096) { return next }
-            last = next
-        }
-        return last
     }
 }

@@ -1,7 +1,11 @@
 import Codecs
+import CommandSupport
+import Measuring
+import Reporting
 import SocketIO
 import TransportAPI
 import Transports
+import Workloads
 
 /// The rows of `imbench fanout`. Each repeat of a row has its own server and its own connections, so that rows do not affect
 /// each other.
@@ -142,12 +146,14 @@ final class FanoutBench {
         entry.row.accounts += summary.accounts
         entry.row.messages += summary.messages
         if let failure = summary.failure { entry.row.outcome = .failed(failure) }
+        guard !Interruption.isRequested || outcome.delivered > 0 else { return }
         guard outcome.delivered > 0 else {
-            if summary.failure == nil, !Interruption.isRequested {
-                entry.row.outcome = .failed("no subscriber has received any of \(summary.messages) messages")
-            }
+            // A repeat without a delivery has no numbers. The row fails only if all its repeats are like that.
+            entry.lastP50.append(nil)
+            entry.cpuRepeats.append(nil)
             return
         }
+        entry.row.measuredRepeats += 1
         entry.delivered += outcome.delivered
         entry.times.merge(outcome.times)
         entry.rates.append(Double(outcome.delivered) * 1e9 / Double(outcome.elapsed))
@@ -206,7 +212,11 @@ final class FanoutBench {
         var row = entry.row
         guard row.outcome == .measured else { return row }
         guard entry.delivered > 0 else {
-            if Interruption.isRequested { row.outcome = .skipped(Interruption.sentence) }
+            if Interruption.isRequested {
+                row.outcome = .skipped(Interruption.sentence)
+            } else if !entry.lastP50.isEmpty {
+                row.outcome = .failed("no subscriber has received any of \(row.messages) messages")
+            }
             return row
         }
         row.first = Latency(entry.times.first)

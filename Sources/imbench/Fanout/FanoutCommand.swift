@@ -1,7 +1,12 @@
+import CommandSupport
+import EmulatedNetworks
+import Measuring
 import Protocols
+import Reporting
 import SocketIO
 import TransportAPI
 import Transports
+import Workloads
 
 /// The rows of `imbench fanout`: one for each transport, server, size and number of subscribers that fit.
 struct FanoutRows: Sendable, Equatable {
@@ -29,7 +34,15 @@ struct FanoutLoad: Sendable, Equatable {
 
 /// `imbench fanout`: one client publishes, and a number of subscribers receive each message.
 struct FanoutCommand: RunnableCommand {
-    static let command = Command.fanout
+    static let command = Command(
+        name: "fanout",
+        summary: "send each message to many subscribers: time until they have it, and the server's cost",
+        examples: [
+            .init("imbench fanout --transport mqtt --subscribers 1000", "the embedded broker beside mosquitto"),
+            .init("imbench fanout --server room --rate 50", "chat rooms, in the open loop"),
+            .init("imbench fanout --assert 'ws.fan-out.100.last.p99_us < 20000'", "a check for scripts"),
+        ]
+    )
 
     var general = GeneralOptions()
     var rows: FanoutRows
@@ -92,14 +105,14 @@ struct FanoutCommand: RunnableCommand {
         list.add(ReportOptions.listWithCharts, at: \.report)
         list.add(
             .report,
-            [.assertions(command, vocabulary, \.assertions, example: "ws.fan-out.100.last.p99_us < 20000")]
+            [.assertions(.fanout, vocabulary, \.assertions)]
         )
         return list
     }
 
     mutating func check(_: TypedLine, _ vocabulary: Vocabulary) throws(UsageError) {
         if usesTLS { rows.transports = withEncrypted(rows.transports, among: vocabulary.transports) }
-        try networks.check(rows.transports, vocabulary, limit: 1, of: .fanout, allowsNAT: false)
+        try networks.check(rows.transports, vocabulary, limit: 1, of: Self.command, allowsNAT: false)
         let transports = TransportRegistry.measured.transports.filter { rows.transports.contains($0.name) }
         let servers = rows.servers.filter { transports.contains(where: $0.serves) }
         guard !servers.isEmpty else {
@@ -148,8 +161,8 @@ private func fanout(_ options: FanoutCommand) throws -> Int32 {
     let (measured, planned) = measure(bench, options, seed)
     results.rows = bench.results
     if let network = options.networks.first, let lab { results.run.networks = [NetworkUse(network, seed, lab)] }
-    if Interruption.isRequested {
-        results.run.wasCutShort = true
+    results.run.end()
+    if results.run.wasCutShort {
         results.run.remarks.append(
             "interrupted after \(measured) of \(planned) measurements, \(options.load.repeats) of each row"
         )

@@ -1,3 +1,8 @@
+import CommandSupport
+import Measuring
+import Reporting
+import Workloads
+
 /// One row of `imbench fanout`.
 struct FanoutRow: Sendable, AssertableRow {
     var transport: String
@@ -24,6 +29,10 @@ struct FanoutRow: Sendable, AssertableRow {
     var cpuRepeats: [Double?] = []
     /// Published messages.
     var messages = 0
+    /// How many repeats there were.
+    var repeats: Int { lastP50Repeats.count }
+    /// In how many repeats a message was delivered.
+    var measuredRepeats = 0
     /// Deliveries, warm-ups included.
     var accounts = DeliveryCounts()
 
@@ -38,12 +47,10 @@ struct FanoutRow: Sendable, AssertableRow {
         return !closes
     }
 
-    var reason: String? {
-        switch outcome {
-        case .measured: nil
-        case .skipped(let reason), .failed(let reason): reason
-        }
-    }
+    var reason: String? { outcome.reason }
+
+    /// Why the row has failed; `nil` if it has not.
+    var failure: String? { hasFailed ? reason ?? RowOutcome.openAccounts : nil }
 
     func value(of metric: String) -> Double? {
         FanoutMetric.all.first { $0.name == metric }?.value(self)
@@ -89,7 +96,7 @@ struct FanoutMetric: Sendable {
 
     func cell(_ row: FanoutRow) -> Table.Cell {
         let value = value(row)
-        return Table.Cell(value, value.map { isWhole ? fixed($0, 0) : shown($0) } ?? "-")
+        return Table.Cell(value, value.map { isWhole ? grouped(fixed($0, 0)) : shown($0) } ?? "-")
     }
 
     private static func count(
@@ -130,13 +137,15 @@ struct FanoutResults: Sendable {
         var facts = run.facts
         if !facts.contains(where: { $0.name == "placement" }) { facts.append(("placement", run.placement.sentence)) }
         let (times, costs) = (lastSentences, costSentences)
-        var more: [(String, JSONValue)] = [("sentences", .array((times + costs).map(JSONValue.string)))]
+        var more: [(String, ReportValue)] = [("sentences", .array((times + costs).map(ReportValue.string)))]
         if !run.networks.isEmpty { more.append(("networks", .array(run.networks.map(\.data)))) }
         return Report(
             name: "imbench fanout",
             title: "One message to many subscribers: time until they have it, and the cost for the server",
+            trust: run.trust,
             warnings: run.warnings,
-            verdict: [verdict].compactMap { $0 },
+            outcomes: rows.map { RowOutcome($0.name, failure: $0.failure) },
+            verdict: verdict,
             facts: facts,
             sections: [
                 Report.Section(
@@ -144,7 +153,7 @@ struct FanoutResults: Sendable {
                     question: "How long does it take until all subscribers have a message?",
                     charts: rows.map(\.subscribers).distinct.map(chart),
                     table: table.selecting(["1st p50", "half p50", "last p50", "last p99", "accounts"]),
-                    notes: times + notes + run.networks.map(\.sentence),
+                    notes: times + [RowDifferences.rule] + notes + run.networks.map(\.sentence),
                     reading:
                         "Shorter is better. Each bar is the time from the intended moment of sending until the last subscriber "
                         + "has the message. All subscribers share one thread here, so it grows with their number."
@@ -171,8 +180,9 @@ struct FanoutResults: Sendable {
                     .object(
                         members + [
                             ("accounts_close", .bool(row.closes)),
-                            ("last_p50_us_repeats", .array(row.lastP50Repeats.map(JSONValue.rounded))),
-                            ("server_cpu_us_per_delivery_repeats", .array(row.cpuRepeats.map(JSONValue.rounded))),
+                            ("repeats", .integer(row.repeats)), ("repeats_measured", .integer(row.measuredRepeats)),
+                            ("last_p50_us_repeats", .array(row.lastP50Repeats.map(ReportValue.rounded))),
+                            ("server_cpu_us_per_delivery_repeats", .array(row.cpuRepeats.map(ReportValue.rounded))),
                         ]
                     )
                 },
@@ -193,7 +203,7 @@ struct FanoutResults: Sendable {
                 .text(
                     "accounts",
                     nil,
-                    "✓ if messages × subscribers = delivered + lost; and the numbers that should be 0"
+                    "✓ if all are delivered or lost; repeats with a delivery, if not all; what should be 0"
                 ),
                 .text(nil, "outcome"), .text(nil, "reason"),
             ],
@@ -205,7 +215,7 @@ struct FanoutResults: Sendable {
                 cells += FanoutMetric.all.map { $0.cell(row) }
                 cells.append(Table.Cell(accounts(of: row)))
                 cells.append(Table.Cell(value: .string(row.outcome.name), text: ""))
-                cells.append(Table.Cell(value: JSONValue(row.reason), text: ""))
+                cells.append(Table.Cell(value: ReportValue(row.reason), text: ""))
                 return Table.Row(cells: cells, note: row.reason, isFailure: row.hasFailed)
             }
         )
@@ -215,6 +225,7 @@ struct FanoutResults: Sendable {
     private func accounts(of row: FanoutRow) -> String {
         let counts = row.accounts
         var text = row.closes ? "✓" : "✗ \(row.messages) × \(row.subscribers) ≠ \(counts.acked)"
+        if row.measuredRepeats < row.repeats { text += " \(row.measuredRepeats) of \(row.repeats) repeats" }
         let others = [
             ("lost", counts.lost), ("in flight", counts.inFlight), ("duplicated", counts.duplicated),
             ("reordered", counts.reordered), ("unexpected", counts.unexpected),
@@ -225,39 +236,34 @@ struct FanoutResults: Sendable {
 
     private var measured: [FanoutRow] { rows.filter { $0.outcome == .measured && $0.last?.p50 != nil } }
 
-    /// The rows with the most subscribers, from the soonest to the latest.
-    private var verdict: String? {
-        guard let most = measured.map(\.subscribers).max() else { return nil }
-        let times = measured.filter { $0.subscribers == most }.compactMap { row in
-            row.last?.p50.map { (row: row, time: $0) }
-        }
-        guard let least = times.min(by: { $0.time < $1.time }), let latest = times.max(by: { $0.time < $1.time }) else {
-            return nil
-        }
-        func text(_ one: (row: FanoutRow, time: Double)) -> String {
-            "\(shown(one.time)) µs over \(one.row.transport) with \(one.row.server.rawValue)"
-                + (hasSizes ? " and \(counted(one.row.size, "byte"))" : "")
-        }
+    /// The medians of the rows with the most subscribers, and the largest difference that is sure.
+    private var verdict: [String] {
+        guard let most = measured.map(\.subscribers).max() else { return [] }
+        let rows = measured.filter { $0.subscribers == most }
+        let times = rows.compactMap { $0.last?.p50 }
+        guard let least = times.min(), let latest = times.max() else { return [] }
         let subject = most == 1 ? "the only subscriber has" : "the last of \(most) subscribers has"
-        let start = "In the median, \(subject) a message after \(text(least))"
-        return times.count > 1 ? "\(start), the soonest, and after \(text(latest)), the latest." : start + "."
+        guard rows.count > 1 else { return ["In the median, \(subject) a message after \(shown(least)) µs."] }
+        let range = "In the median, \(subject) a message after \(shown(least)) to \(shown(latest)) µs."
+        let lasts = differences(rows, \.lastP50Repeats, .lastSubscriber)
+        return [range, lasts.sureSentence]
     }
 
     // MARK: Differences
 
     /// The sentences under the table of times.
-    private var lastSentences: [String] { differences(\.lastP50Repeats, .lastSubscriber).sentences }
+    private var lastSentences: [String] { differences(measured, \.lastP50Repeats, .lastSubscriber).sentences }
 
     /// The sentences under the table of costs.
-    private var costSentences: [String] { differences(\.cpuRepeats, .serverTime).sentences }
+    private var costSentences: [String] { differences(measured, \.cpuRepeats, .serverTime).sentences }
 
     /// Each transport beside the first one with the same server, and each server beside the first one of its transport,
     /// with as many subscribers.
     private func differences(
+        _ measured: [FanoutRow],
         _ values: (FanoutRow) -> [Double?],
         _ words: RowDifferences.Words
     ) -> RowDifferences {
-        let measured = measured
         func axis(_ isPart: (FanoutRow) -> Bool) -> RowDifferences.Axis {
             RowDifferences.Axis(
                 preposition: "with",
@@ -327,4 +333,16 @@ extension RowDifferences.Words {
         words.remedy = "use a longer --duration"
         return words
     }
+}
+
+extension Assertion.Names {
+    /// The names of rows of `fanout`: the server, the subscribers and the size follow the transport.
+    static let fanout = {
+        let number: @Sendable (String) -> String? = { Int($0).map { String($0) } }
+        return Assertion.Names(
+            example: "ws.fan-out.100.last.p99_us < 20000",
+            labels: [{ FanoutServerKind(rawValue: $0)?.rawValue }, number, number],
+            metrics: FanoutMetric.all.map(\.name)
+        )
+    }()
 }

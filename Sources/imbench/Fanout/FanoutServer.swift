@@ -1,7 +1,9 @@
+import CommandSupport
 import EmbeddedServers
 import SocketIO
 import TransportAPI
 import Transports
+import Workloads
 
 /// The servers that pass a message on to all other clients.
 enum FanoutServerKind: String, Sendable, Hashable, CaseIterable {

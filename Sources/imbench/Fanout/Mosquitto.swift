@@ -1,4 +1,6 @@
+import CommandSupport
 import Foundation
+import Reporting
 import SocketIO
 import TransportAPI
 import Transports

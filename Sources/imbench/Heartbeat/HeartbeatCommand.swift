@@ -1,11 +1,23 @@
+import CommandSupport
+import EmulatedNetworks
 import Protocols
+import Reporting
 import SocketIO
 import TransportAPI
 import Transports
+import Workloads
 
 /// `imbench heartbeat`: the costs of a keepalive interval, and whether it keeps a connection alive behind a NAT.
 struct HeartbeatCommand: RunnableCommand {
-    static let command = Command.heartbeat
+    static let command = Command(
+        name: "heartbeat",
+        summary: "the costs of a keepalive interval, and what a NAT does to a connection, calculated and measured",
+        examples: [
+            .init("imbench heartbeat", "four transports, and 10 s behind a NAT that forgets"),
+            .init("imbench heartbeat --interval 285s --nat 5m --radio 3g", "one more interval, one NAT"),
+            .init("imbench heartbeat --tls --radio 'tail=5s,wake=100ms'", "with TLS, and another radio"),
+        ]
+    )
 
     var general = GeneralOptions()
     /// Names of transports, in the order of the command line.
@@ -59,6 +71,9 @@ struct HeartbeatCommand: RunnableCommand {
     func run() throws -> Int32 { try measureHeartbeats(self) }
 }
 
+/// How many times as long as one transport the clients behind the NAT take.
+private let trialWeight = 100
+
 private func measureHeartbeats(_ options: HeartbeatCommand) throws -> Int32 {
     let target = try options.report.target()
     let seed = runSeed()
@@ -66,17 +81,20 @@ private func measureHeartbeats(_ options: HeartbeatCommand) throws -> Int32 {
     let lab = results.makeLab()
     defer { lab?.stop() }
     let stage = try Stage(registry: .measured, outside: [], seed: seed, placement: nil)
-    var progress = Progress(total: options.transports.count + (lab == nil ? 0 : 1), isQuiet: options.general.isQuiet)
+    var progress = Progress(
+        total: options.transports.count + (lab == nil ? 0 : trialWeight),
+        isQuiet: options.general.isQuiet
+    )
     for descriptor in TransportRegistry.measured.transports where options.transports.contains(descriptor.name) {
         guard !Interruption.isRequested else { break }
         progress.step(descriptor.name)
-        let (bytes, failure) = pingBytes(descriptor.name, on: stage)
+        let (bytes, outcome) = pingBytes(descriptor.name, on: stage)
         // An interrupted measurement has no result.
         guard !Interruption.isRequested else { break }
-        results.rows += options.heartbeat.rows(of: descriptor, pingBytes: bytes, failure: failure)
+        results.rows += options.heartbeat.rows(of: descriptor, pingBytes: bytes, outcome)
     }
     if let lab, !Interruption.isRequested {
-        progress.step("clients behind a NAT")
+        progress.step("clients behind a NAT", weight: trialWeight)
         do {
             let (rows, use) = try measureBehindNAT(options, lab, seed: seed)
             if !Interruption.isRequested { (results.trial, results.run.networks) = (rows, [use]) }
@@ -86,17 +104,17 @@ private func measureHeartbeats(_ options: HeartbeatCommand) throws -> Int32 {
         }
     }
     progress.finish()
-    results.run.wasCutShort = Interruption.isRequested
+    results.run.end()
     try target.write(results.report, options.report)
     stage.close()
     let isGood =
-        results.trialFailure == nil && results.rows.allSatisfy { $0.failure == nil }
+        results.trialFailure == nil && results.rows.allSatisfy { $0.outcome.failure == nil }
         && results.trial.allSatisfy { $0.failure == nil && !$0.differs }
     return isGood ? ExitStatus.good : ExitStatus.failed
 }
 
 /// Measures one ping and its answer, or says why there is none.
-private func pingBytes(_ name: String, on stage: Stage) -> (bytes: Double?, failure: String?) {
+private func pingBytes(_ name: String, on stage: Stage) -> (bytes: Double?, outcome: ResultRow.Outcome) {
     do {
         let transport = try stage.transport(name, unique: "heartbeat")
         let loop = stage.clientLoop
@@ -107,10 +125,10 @@ private func pingBytes(_ name: String, on stage: Stage) -> (bytes: Double?, fail
                 return .failure(error)
             }
         }
-        guard let bytes = try measured.get() else { return (nil, "the protocol has no ping") }
-        return (bytes, nil)
+        guard let bytes = try measured.get() else { return (nil, .skipped("the protocol has no ping")) }
+        return (bytes, .measured)
     } catch {
-        return (nil, stage.failure(error, of: name))
+        return (nil, .failed(stage.failure(error, of: name)))
     }
 }
 
@@ -140,7 +158,11 @@ struct HeartbeatResults: Sendable {
         Report(
             name: "imbench heartbeat",
             title: "Keepalive: bytes, radio and detection at each interval, and the NATs that a connection survives",
-            warnings: run.cutShort,
+            trust: trial.isEmpty ? .exact : run.trust,
+            warnings: run.record.cutShort,
+            outcomes: rows.map {
+                RowOutcome("\($0.transport) \($0.interval.settingText)", failure: $0.outcome.failure)
+            },
             verdict: costVerdict + trialVerdict,
             facts: run.facts,
             sections: [
@@ -169,7 +191,10 @@ struct HeartbeatResults: Sendable {
                             + "requires 2 h 4 min for TCP, and mobile operators' NATs keep it for 5 to 30 minutes "
                             + "(High Performance Browser Networking, 2013)."
                     ],
-                    next: [.init("To see other NATs and intervals", "imbench heartbeat --nat 5m,30m --interval 4m,25m")]
+                    next: [
+                        .init("To see other NATs and intervals", "imbench heartbeat --nat 5m,30m --interval 4m,25m")
+                    ],
+                    isDetail: true
                 ),
             ] + trialSections,
             records: records,
@@ -179,12 +204,12 @@ struct HeartbeatResults: Sendable {
 
     /// The cheapest and the most expensive rows in bytes, and the longest and the shortest interval in time of the radio.
     private var costVerdict: [String] {
-        let measured = rows.filter { $0.failure == nil }
+        let measured = rows.filter { $0.outcome == .measured }
         var sentences: [String] = []
         let costs = measured.compactMap { row in row.bytesPerDay.map { (row: row, bytes: $0) } }
         if let least = costs.min(by: { $0.bytes < $1.bytes }), let most = costs.max(by: { $0.bytes < $1.bytes }) {
             func text(_ cost: (row: HeartbeatRow, bytes: Double)) -> String {
-                "\(fixed(cost.bytes, 0)) bytes a day over \(cost.row.transport) at an interval of \(cost.row.interval.settingText)"
+                "\(grouped(fixed(cost.bytes, 0))) bytes a day over \(cost.row.transport) at an interval of \(cost.row.interval.settingText)"
             }
             let range = most.bytes > least.bytes ? "from \(text(least)) to \(text(most))" : text(least)
             sentences.append("Without other traffic, pings cost \(range).")
@@ -231,13 +256,13 @@ struct HeartbeatResults: Sendable {
                 let detection = Self.seconds(row.detection(timeout: options.timeout))
                 let cells = [
                     Table.Cell(row.pingBytes, row.pingBytes.map { fixed($0, 0) } ?? "-"),
-                    Table.Cell(row.bytesPerDay, row.bytesPerDay.map { fixed($0, 0) } ?? "-"),
+                    Table.Cell(row.bytesPerDay, row.bytesPerDay.map { grouped(fixed($0, 0)) } ?? "-"),
                     Table.Cell(awake, fixed(awake, 2)), Table.Cell(detection, fixed(detection, 3, trimmed: true)),
                 ]
                 return Table.Row(
                     cells: Self.labels(row) + cells,
-                    note: row.failure,
-                    isFailure: row.failure != nil
+                    note: row.outcome.reason,
+                    isFailure: row.outcome.failure != nil
                 )
             }
         )
@@ -257,7 +282,7 @@ struct HeartbeatResults: Sendable {
                 },
             rows: rows.map { row in
                 let cells = options.expiries.map { Table.Cell(row.verdict($0)?.rawValue ?? "-") }
-                return Table.Row(cells: Self.labels(row) + cells, note: row.failure)
+                return Table.Row(cells: Self.labels(row) + cells, note: row.outcome.reason)
             }
         )
     }
@@ -265,9 +290,10 @@ struct HeartbeatResults: Sendable {
     private var awakeChart: BarChart {
         BarChart(
             title: "Hours a day with the radio awake (\(options.radio.name), a model)",
-            rows: rows.filter { $0.failure == nil }.map { row in
+            rows: rows.filter { $0.outcome == .measured }.map { row in
                 let hours = options.radio.awakeHoursPerDay(every: row.interval)
-                return BarChart.Row("\(row.transport) \(row.interval.settingText)", hours, shown: fixed(hours, 2))
+                let label = "\(row.transport) \(row.interval.settingText)"
+                return BarChart.Row(label, hours, shown: fixed(hours, 2), style: .transport(row.transport))
             }
         )
     }
@@ -275,7 +301,7 @@ struct HeartbeatResults: Sendable {
     // MARK: For programs
 
     /// The members of a row that do not depend on the NAT.
-    private func members(_ row: HeartbeatRow) -> [(String, JSONValue)] {
+    private func members(_ row: HeartbeatRow) -> [(String, ReportValue)] {
         [
             ("transport", .string(row.transport)), ("interval_s", .rounded(Self.seconds(row.interval))),
             ("own", .bool(row.isOwn)), ("ping_bytes", .rounded(row.pingBytes)),
@@ -283,14 +309,14 @@ struct HeartbeatResults: Sendable {
             ("radio", .string(options.radio.name)),
             ("radio_awake_h_per_day", .rounded(options.radio.awakeHoursPerDay(every: row.interval))),
             ("detect_s", .rounded(Self.seconds(row.detection(timeout: options.timeout)))),
-            ("reason", JSONValue(row.failure)),
+            ("outcome", .string(row.outcome.name)), ("reason", ReportValue(row.outcome.reason)),
         ]
     }
 
-    private func data(_ row: HeartbeatRow) -> JSONValue {
+    private func data(_ row: HeartbeatRow) -> ReportValue {
         let nats = options.expiries.map { expiry in
-            JSONValue.object([
-                ("nat_s", .rounded(Self.seconds(expiry))), ("verdict", JSONValue(row.verdict(expiry)?.rawValue)),
+            ReportValue.object([
+                ("nat_s", .rounded(Self.seconds(expiry))), ("verdict", ReportValue(row.verdict(expiry)?.rawValue)),
             ])
         }
         return .object(members(row) + [("nats", .array(nats))])
@@ -305,7 +331,7 @@ struct HeartbeatResults: Sendable {
         let calculated = rows.flatMap { row in
             options.expiries.map { expiry in
                 members(row) + [
-                    ("nat_s", .rounded(Self.seconds(expiry))), ("verdict", JSONValue(row.verdict(expiry)?.rawValue)),
+                    ("nat_s", .rounded(Self.seconds(expiry))), ("verdict", ReportValue(row.verdict(expiry)?.rawValue)),
                 ]
             }
         }

@@ -1,6 +1,8 @@
 import Protocols
+import Reporting
 import TransportAPI
 import Transports
+import Workloads
 
 /// One row of `imbench heartbeat`: a transport and a keepalive interval.
 struct HeartbeatRow: Sendable {
@@ -26,8 +28,8 @@ struct HeartbeatRow: Sendable {
     var survivesRebinding = false
     /// Bytes of one ping and its answer on all layers, measured; `nil` if there is none.
     var pingBytes: Double?
-    /// Why the row has no numbers.
-    var failure: String?
+    /// How the measurement of the ping ended. A protocol without pings is skipped.
+    var outcome = ResultRow.Outcome.measured
 
     var pingsPerDay: Double {
         let interval = Double(interval.wholeNanoseconds) / 1e9
@@ -43,7 +45,7 @@ struct HeartbeatRow: Sendable {
     ///
     /// An expiry that equals the interval is too short, because the ping leaves only after the interval.
     func verdict(_ expiry: Duration) -> Verdict? {
-        guard failure == nil else { return nil }
+        guard outcome == .measured else { return nil }
         if min(interval, serverInterval ?? interval) < expiry { return .survives }
         return survivesRebinding ? .gaps : .dies
     }
@@ -64,7 +66,11 @@ struct HeartbeatOptions: Sendable, Equatable {
     var refusal: String?
 
     /// The rows of a transport: its own interval, and the given ones, from the shortest to the longest.
-    func rows(of descriptor: TransportDescriptor, pingBytes: Double?, failure: String?) -> [HeartbeatRow] {
+    func rows(
+        of descriptor: TransportDescriptor,
+        pingBytes: Double?,
+        _ outcome: ResultRow.Outcome
+    ) -> [HeartbeatRow] {
         let own = descriptor.keepaliveInterval
         return Set(intervals + [own]).sorted().map { interval in
             HeartbeatRow(
@@ -73,7 +79,7 @@ struct HeartbeatOptions: Sendable, Equatable {
                 isOwn: interval == own,
                 survivesRebinding: Self.survivesRebinding(descriptor),
                 pingBytes: pingBytes,
-                failure: failure
+                outcome: outcome
             )
         }
     }

@@ -1,6 +1,9 @@
+import CommandSupport
 import Protocols
+import Reporting
 import TransportAPI
 import Transports
+import Workloads
 
 /// The measured NAT in the report of `imbench heartbeat`.
 extension HeartbeatResults {
@@ -52,7 +55,7 @@ extension HeartbeatResults {
                         + "their handshake, apart from pings. The server sends one message after "
                         + "\(fixed(Self.seconds(timing.message), 2, trimmed: true)) s. The times are scaled down, because "
                         + "only the ratio of interval and memory matters. Packets of both directions refresh this NAT. "
-                        + "RFC 4787 (REQ-6) requires it only for packets of the client."
+                        + "RFC 4787 (2007, REQ-6) requires it only for packets of the client."
                 ] + failures + run.networks.map { "NAT: \($0.sentence)" },
                 reading:
                     "Each bar is a client in a session. A wide part is the time in which the NAT has forgotten the mapping, and the "
@@ -158,22 +161,22 @@ extension HeartbeatResults {
     // MARK: For programs
 
     /// The members of one client behind the measured NAT.
-    static func members(_ row: NATRow) -> [(String, JSONValue)] {
-        func time(_ duration: Duration?) -> JSONValue { .rounded(duration.map(seconds)) }
+    static func members(_ row: NATRow) -> [(String, ReportValue)] {
+        func time(_ duration: Duration?) -> ReportValue { .rounded(duration.map(seconds)) }
         return [
             ("transport", .string(row.transport)), ("delivery", .string(row.delivery.rawValue)),
             ("interval_s", time(row.pings.client)), ("server_interval_s", time(row.pings.server)),
-            ("nat_s", time(row.timing.memory)), ("verdict", JSONValue(row.calculated?.rawValue)),
-            ("seen", JSONValue(row.seen?.rawValue)), ("forgotten_mappings", JSONValue(row.observation?.forgotten)),
+            ("nat_s", time(row.timing.memory)), ("verdict", ReportValue(row.calculated?.rawValue)),
+            ("seen", ReportValue(row.seen?.rawValue)), ("forgotten_mappings", ReportValue(row.observation?.forgotten)),
             ("detected_after_s", time(row.detected)), ("recovered_after_s", time(row.recovered)),
-            ("message", JSONValue(row.fate?.rawValue)), ("message_sent_after_s", time(row.timing.message)),
-            ("message_after_s", time(row.observation?.message)), ("reason", JSONValue(row.failure)),
+            ("message", ReportValue(row.fate?.rawValue)), ("message_sent_after_s", time(row.timing.message)),
+            ("message_after_s", time(row.observation?.message)), ("reason", ReportValue(row.failure)),
         ]
     }
 
-    var trialData: JSONValue {
+    var trialData: ReportValue {
         .object([
-            ("needs", JSONValue(options.refusal)),
+            ("needs", ReportValue(options.refusal)),
             ("agrees", trial.allSatisfy { $0.seen == nil } ? .null : .bool(!trial.contains(where: \.differs))),
             ("clients", .array(trial.map { .object(Self.members($0)) })),
             ("networks", .array(run.networks.map(\.data))),

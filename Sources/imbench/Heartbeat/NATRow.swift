@@ -1,6 +1,9 @@
+import CommandSupport
 import Protocols
+import Reporting
 import TransportAPI
 import Transports
+import Workloads
 
 /// The times of the measured NAT. They are scaled down, because only their ratios matter.
 struct NATTiming: Sendable, Equatable {

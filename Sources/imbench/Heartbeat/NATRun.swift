@@ -1,8 +1,12 @@
+import CommandSupport
 import EmbeddedServers
+import EmulatedNetworks
 import Protocols
+import Reporting
 import SocketIO
 import TransportAPI
 import Transports
+import Workloads
 
 /// Measures all rows behind one NAT at the same time, because they wait most of it.
 ///

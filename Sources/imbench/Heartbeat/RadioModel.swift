@@ -1,3 +1,4 @@
+import CommandSupport
 import Protocols
 import TransportAPI
 import Transports
@@ -21,7 +22,7 @@ struct RadioModel: Sendable, Equatable {
         wake: .milliseconds(260),
         tail: .seconds(10),
         source:
-            "tail of about 10 s: Huang et al., MobiSys 2012; wake: AT&T, Application Resource Optimizer, lte.conf, 2012"
+            "AT&T, Application Resource Optimizer, lte.conf: tail 10 s and wake 0.26 s, 2012"
     )
     /// The tail consists of 4 s on the dedicated channel (DCH) and 10 s on the shared one (FACH).
     static let umts = RadioModel(
@@ -82,9 +83,34 @@ struct RadioModel: Sendable, Equatable {
         return 24 * min(1, share)
     }
 
+    /// Hours a day in which the radio is awake for messages, and for the pings that each interval of silence between them
+    /// causes. A transfer during the tail of another one prolongs it.
+    func awakeHoursPerDay(every interval: Duration, beside traffic: DailyTraffic) -> Double {
+        let (tail, interval) = (Self.seconds(wake + tail), Self.seconds(interval))
+        guard interval > 0 else { return 24 }
+        /// The awake seconds from one message until the next one.
+        func awake(until next: Double) -> Double {
+            let pings = (next / interval).rounded(.down)
+            return pings * min(interval, tail) + min(next - pings * interval, tail)
+        }
+        let pause = Double(ConnectionCosts.secondsPerDay) / Double(traffic.bursts) - traffic.secondsPerBurst
+        let burst = Double(traffic.messages - 1) * awake(until: 1 / traffic.rate)
+        return min(24, Double(traffic.bursts) * (burst + awake(until: max(0, pause))) / 3600)
+    }
+
+    private static func seconds(_ duration: Duration) -> Double { Double(duration.wholeNanoseconds) / 1e9 }
+
     /// The model in one sentence.
     var sentence: String {
         "Radio-awake time is a model, not a measurement: each ping keeps the radio awake for \(wake.settingText) until it "
             + "can send and for \(tail.settingText) afterwards (\(name); \(source)). Other traffic is not counted."
+    }
+}
+
+extension SettingFormat where Value == RadioModel {
+    static var radio: Self {
+        var text = SettingFormat<String>.text("a radio").called("WORD")
+        text.words = RadioModel.words
+        return text.read(by: { (text) throws(UsageError) in try RadioModel(text) }, back: { $0.name })
     }
 }

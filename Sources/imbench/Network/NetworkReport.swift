@@ -1,4 +1,9 @@
+import CommandSupport
+import EmulatedNetworks
+import Measuring
+import Reporting
 import Transports
+import Workloads
 
 /// The report of `imbench run --network`.
 extension RunResults {
@@ -11,7 +16,9 @@ extension RunResults {
         return Report(
             name: "imbench run --network",
             title: "The round trip of a chat message over each network",
+            trust: record.trust(doubts: controlDoubts),
             warnings: warnings,
+            outcomes: outcomes,
             verdict: parts.flatMap { Self.conclusions($0.use.network, $0.results.rows) },
             facts: facts,
             sections: parts.map { Self.section($0.use, $0.results) } + lossSections,
@@ -25,13 +32,11 @@ extension RunResults {
 
     private static func section(_ use: NetworkUse, _ results: RunResults) -> Report.Section {
         let titles = ["p50 ms", "p90 ms", "p99 ms", "max ms", "open ms", "lost", "accounts", "guarantees"]
-        let transports = results.rows.map(\.transport).distinct
         let charts = results.rows.map(\.size).distinct.flatMap { size in
             results.rows.map(\.codec).distinct.map { codec in
                 results.distributions(
                     results.rows.filter { $0.size == size && $0.codec == codec },
-                    "\(use.network.name), \(size) bytes, \(codec)",
-                    transports
+                    "\(use.network.name), \(size) bytes, \(codec)"
                 )
             }
         }
@@ -65,6 +70,37 @@ extension RunResults {
             }
         }
         return table
+    }
+
+    // MARK: The control
+
+    /// The networks in groups that differ in their loss alone, each with at least two.
+    private var lossGroups: [[NetworkUse]] {
+        func withoutLoss(_ network: Network) -> Network {
+            var network = network
+            (network.loss, network.name, network.source) = (0, "", "")
+            return network
+        }
+        return networks.map { withoutLoss($0.network) }.distinct.map { group in
+            networks.filter { withoutLoss($0.network) == group }
+        }.filter { $0.count > 1 }
+    }
+
+    /// The sure differences of plain UDP between networks that differ in their loss alone. Loss cannot change the times of the
+    /// datagrams that arrive, so the machine did.
+    private var controlDoubts: [String] {
+        lossGroups.compactMap { group in
+            let names = group.map(\.network.name)
+            let control = rows.filter { $0.transport == "udp" && $0.rtt != nil && names.contains($0.network ?? "") }
+            let axis = RowDifferences.Axis(
+                preposition: "with",
+                rows: control.map { row in
+                    .init(subject: row.network ?? "", group: row.codec, size: row.size, values: row.repeats[.p50] ?? [])
+                }
+            )
+            let sure = RowDifferences([axis], .time, wasCutShort: wasCutShort).largestSure()
+            return sure.map { "loss cannot change the median of plain UDP, and yet: \($0.sentence)" }
+        }
     }
 
     // MARK: In short
@@ -101,14 +137,7 @@ extension RunResults {
 
     /// The percentiles against the loss, for each group of at least three networks that differ in it alone.
     private var lossSections: [Report.Section] {
-        func withoutLoss(_ network: Network) -> Network {
-            var network = network
-            (network.loss, network.name, network.source) = (0, "", "")
-            return network
-        }
-        let groups = networks.map { withoutLoss($0.network) }.distinct.map { group in
-            networks.filter { withoutLoss($0.network) == group }
-        }.filter { $0.count >= 3 }
+        let groups = lossGroups.filter { $0.count >= 3 }
         return groups.map { lossSection($0, of: groups.count) }
     }
 
@@ -120,20 +149,34 @@ extension RunResults {
         }
         let transports = rows.map(\.transport).distinct
         let kinds = rows.map(\.size).distinct.flatMap { size in rows.map(\.codec).distinct.map { (size, $0) } }
-        func chart(_ name: String, _ size: Int, _ codec: String, _ value: (Latency) -> Double?) -> LineChart {
+        func chart(
+            _ name: String,
+            _ size: Int,
+            _ codec: String,
+            _ repeated: RepeatedMetric? = nil,
+            _ value: (Latency) -> Double?
+        ) -> LineChart {
             LineChart(
                 title: "\(name) of the round trip, by the loss of packets\(place)"
                     + (kinds.count > 1 ? ": \(size) bytes, \(codec)" : ""),
                 x: Axis(title: "lost packets in each direction", unit: .percent),
                 y: Axis(title: "round trip", scale: .logarithmic, unit: .microseconds),
-                series: transports.enumerated().map { number, transport in
-                    let points = uses.sorted { $0.network.loss < $1.network.loss }.compactMap { use in
-                        rows.first {
+                series: transports.map { transport in
+                    let points = uses.sorted { $0.network.loss < $1.network.loss }.compactMap {
+                        use -> LineChart.Point? in
+                        let row = rows.first {
                             $0.network == use.network.name && $0.transport == transport && $0.size == size
                                 && $0.codec == codec
-                        }?.rtt.flatMap(value).map { LineChart.Point(use.network.loss * 100, $0) }
+                        }
+                        guard let row, let time = row.rtt.flatMap(value) else { return nil }
+                        let interval = repeated.flatMap { RepeatStatistics(row.repeats.known($0))?.interval }
+                        return LineChart.Point(
+                            use.network.loss * 100,
+                            time,
+                            interval: interval.map { min($0.low, time)...max($0.high, time) }
+                        )
                     }
-                    return .init(label: transport, style: SeriesStyle(number), points: points, hasMarks: true)
+                    return .init(label: transport, style: .transport(transport), points: points, hasMarks: true)
                 }
             )
         }
@@ -142,12 +185,12 @@ extension RunResults {
             question: "What does a lost packet do to the messages behind it?",
             charts: kinds.flatMap { size, codec in
                 [
-                    chart("Median", size, codec) { $0.p50 }, chart("90th percentile", size, codec) { $0.p90 },
+                    chart("Median", size, codec, .p50) { $0.p50 }, chart("90th percentile", size, codec) { $0.p90 },
                     chart("99th percentile", size, codec) { $0.p99 },
                 ]
             },
             reading:
-                "Lower is better. A transport that delivers in order holds messages back until a lost one was sent again "
+                "Lower is better. The thin lines at the medians are their 95 % intervals. A transport that delivers in order holds messages back until a lost one was sent again "
                 + "(head-of-line blocking). Plain UDP does not send again, so its lost messages are missing in this chart and "
                 + "counted in the tables.",
             media: .htmlOnly
@@ -164,14 +207,14 @@ extension ResultRow {
 }
 
 extension NetworkUse {
-    var data: JSONValue {
-        func direction(_ counts: LinkDirection.Counts) -> JSONValue {
+    var data: ReportValue {
+        func direction(_ counts: LinkDirection.Counts) -> ReportValue {
             .object([
                 ("packets", .integer(counts.packets)), ("bytes", .integer(counts.bytes)),
                 ("lost", .integer(counts.lost)),
                 ("overflowed", .integer(counts.overflowed)), ("reordered", .integer(counts.reordered)),
                 ("untranslated", .integer(counts.untranslated)),
-                ("lost_numbers", .array(counts.lostNumbers.map(JSONValue.integer))),
+                ("lost_numbers", .array(counts.lostNumbers.map(ReportValue.integer))),
             ])
         }
         return .object([

@@ -1,47 +1,14 @@
+import CommandSupport
+import EmulatedNetworks
+import Measuring
 import Protocols
+import Reporting
 import SocketIO
 import TransportAPI
 import Transports
+import Workloads
 
-/// One network of a run, with what became of its packets.
-struct NetworkUse: Sendable {
-    var network: Network
-    var seed: UInt64
-    var congestionControl: String
-    var counts: LinkCounts
-
-    /// One line for the report.
-    var sentence: String {
-        let losses = network.loss > 0 || counts.toServer.lost + counts.toClient.lost > 0
-        return "\(network.description)" + (network.source.isEmpty ? "" : " (\(network.source))")
-            + "; TCP uses \(congestionControl); "
-            + [("to the server", counts.toServer), ("to the client", counts.toClient)].map { name, direction in
-                var parts: [String] = []
-                if losses { parts.append("\(direction.lost) lost") }
-                if direction.overflowed > 0 { parts.append("\(direction.overflowed) dropped by the full queue") }
-                if direction.reordered > 0 { parts.append("\(direction.reordered) delayed for reordering") }
-                if direction.untranslated > 0 { parts.append("\(direction.untranslated) without a mapping of the NAT") }
-                return "\(name) \(counted(direction.packets, "packet"))"
-                    + (parts.isEmpty ? "" : " (\(parts.joined(separator: ", ")))")
-            }.joined(separator: ", ")
-            + (counts.lostByMachine > 0
-                ? "; this machine was too busy and dropped \(counts.lostByMachine) more" : "")
-    }
-}
-
-extension NetworkUse {
-    /// The use of a network until now.
-    init(_ network: Network, _ seed: UInt64, _ lab: NetworkLab) {
-        self.init(
-            network: network,
-            seed: seed,
-            congestionControl: lab.congestionControlInForce,
-            counts: lab.counts
-        )
-    }
-}
-
-/// Measures every row over each network, one network after the other.
+/// Measures every row over each network, all networks in turn in each repeat.
 func runOverNetworks(_ options: RunCommand) throws -> Int32 {
     let target = try options.report.target()
     let seed = runSeed(options.seed)
@@ -69,47 +36,74 @@ func runOverNetworks(_ options: RunCommand) throws -> Int32 {
         polling: options.machine.polling,
         lab: lab
     )
-    for network in options.networks where !Interruption.isRequested {
+    var places: [NetworkPlace] = []
+    for (number, network) in options.networks.enumerated() where !Interruption.isRequested {
         lab.use(network, seed: seed)
         let limits = EchoBench.Limits(
             connect: .seconds(20) + network.delay * 20,
             ping: .seconds(10) + network.delay * 4,
             network: network,
-            measuresKeepalive: false
+            measuresKeepalive: false,
+            // All networks have their connections at the same time.
+            descriptors: places.last.map { $0.bench.descriptorsLeft + EchoBench.otherDescriptors }
         )
-        let rows = EchoBench(options.rows, options.load, stage: stage, seed: EchoBench.textSeed, limits: limits)
-        measure(rows, plan, network, seed, &progress)
-        results.networks.append(NetworkUse(network, seed, lab))
-        for var row in rows.results() {
-            row.network = network.name
+        let bench = EchoBench(
+            options.rows,
+            options.load,
+            stage: stage,
+            seed: EchoBench.textSeed,
+            limits: limits,
+            prefix: "\(number)-"
+        )
+        places.append(NetworkPlace(bench: bench, use: NetworkUse(network, seed, lab)))
+    }
+    measure(&places, plan, lab, seed, &progress)
+    for place in places {
+        results.networks.append(place.use)
+        for var row in place.bench.results() {
+            row.network = place.use.network.name
             results.rows.append(row)
         }
-        // A lost close would only take time.
-        lab.use(.free, seed: seed)
-        if !Interruption.isRequested { rows.close() }
     }
+    // A lost close would only take time.
+    lab.use(.free, seed: seed)
+    if !Interruption.isRequested { for place in places { place.bench.close() } }
     progress.finish()
     spinners?.stop()
-    results.wasCutShort = Interruption.isRequested
+    results.end()
     try target.write(results.report, options.report)
     results.writeFailures()
     stage.close()
     return options.assertions.status(of: results.rows, hasFailed: results.hasFailed)
 }
 
-/// Measures all repeats of the rows in an order drawn from the seed.
+/// The rows over one network.
+private struct NetworkPlace {
+    let bench: EchoBench
+    var use: NetworkUse
+}
+
+/// Measures all repeats of the rows. In each repeat all networks have their turn, in an order drawn from the seed, so that a
+/// slow phase of the machine is one of all networks. Each turn of a network loses other packets.
 private func measure(
-    _ rows: EchoBench,
+    _ places: inout [NetworkPlace],
     _ plan: RepeatPlan,
-    _ network: Network,
+    _ lab: NetworkLab,
     _ seed: UInt64,
     _ progress: inout Progress
 ) {
     var generator = RandomSource.seeded(seed)
-    for messages in plan.messages {
-        for key in rows.keys.shuffled(using: &generator) where !Interruption.isRequested {
-            progress.step("\(network.name) \(key.name)", figures: rows.figures)
-            rows.measure(key, duration: plan.duration, messages: messages)
+    for (number, messages) in plan.messages.enumerated() {
+        for index in places.indices.shuffled(using: &generator) where !Interruption.isRequested {
+            let place = places[index]
+            if places.count > 1 { lab.use(place.use.network, seed: seed &+ UInt64(number) &+ 1) }
+            for key in place.bench.keys.shuffled(using: &generator) where !Interruption.isRequested {
+                progress.step("\(place.use.network.name) \(key.name)", figures: place.bench.figures)
+                place.bench.measure(key, duration: plan.duration, messages: messages)
+            }
+            if places.count > 1 { places[index].use.counts += lab.counts }
         }
     }
+    // Its counts go on from the opening of the connections.
+    if places.count == 1 { places[0].use.counts = lab.counts }
 }

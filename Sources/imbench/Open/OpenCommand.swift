@@ -1,11 +1,23 @@
+import CommandSupport
+import EmulatedNetworks
+import Measuring
 import Protocols
+import Reporting
 import SocketIO
 import TransportAPI
 import Transports
+import Workloads
 
 /// `imbench open`: opens connections over each network, and measures what happens before the first message has its answer.
 struct OpenCommand: RunnableCommand {
-    static let command = Command.open
+    static let command = Command(
+        name: "open",
+        summary: "open connections: round trips, bytes and time until the first message, plain and over TLS",
+        examples: [
+            .init("imbench open --network 4g --network satellite", "the start of a conversation over two networks"),
+            .init("imbench open --transport ws,mqtt", "over loopback, where only the code costs time"),
+        ]
+    )
 
     var general = GeneralOptions()
     /// Names of transports, in the order of the command line.
@@ -38,7 +50,7 @@ struct OpenCommand: RunnableCommand {
     mutating func check(_ line: TypedLine, _ vocabulary: Vocabulary) throws(UsageError) {
         // By default, plain and encrypted connections are compared.
         if !line.has("transport") { transports = withEncrypted(transports, among: vocabulary.transports) }
-        try networks.check(transports, vocabulary, of: .open, allowsNAT: true)
+        try networks.check(transports, vocabulary, of: Self.command, allowsNAT: true)
     }
 
     func prepare() throws {
@@ -81,7 +93,7 @@ private func openConnections(_ options: OpenCommand) throws -> Int32 {
         if let network, let lab { results.run.networks.append(NetworkUse(network, seed, lab)) }
     }
     progress.finish()
-    results.run.wasCutShort = Interruption.isRequested
+    results.run.end()
     try target.write(results.report, options.report)
     stage.close()
     return results.rows.contains { $0.failure != nil } ? ExitStatus.failed : ExitStatus.good
@@ -135,7 +147,18 @@ struct OpenRow: Sendable {
     var answers: [Double] = []
     /// The packets of one connection until the answer, if there is a network.
     var packets: [LinkRecord] = []
+    /// The round trip of the network without waiting, in milliseconds; `nil` for loopback.
+    var roundTrip: Double?
     var failure: String?
+
+    /// The time until the answer that the round trips alone take: those until a message may leave, and that of the message.
+    var expected: Double? { roundTrip.flatMap { time in roundTrips.map { Double($0 + 1) * time } } }
+
+    /// Whether the answer took more than a fifth longer than that.
+    var isLate: Bool {
+        guard let expected, let median = answered?.median else { return false }
+        return median > expected * 1.2
+    }
 
     /// The times until the answer so far, in ms: a line for each kind, and a column for each network.
     static func figures(_ rows: [OpenRow]) -> Table {
@@ -168,6 +191,8 @@ struct OpenSeries {
 
     init(_ kind: OpenKind, _ network: Network?, _ lab: NetworkLab?, _ stage: Stage) {
         measured = OpenRow(network: network?.name, kind: kind)
+        let delay = network?.delay ?? .zero
+        measured.roundTrip = delay > .zero ? Double((delay * 2).wholeNanoseconds) / 1e6 : nil
         (self.lab, self.stage) = (lab, stage)
         limit = .seconds(20) + (network?.delay ?? .zero) * 20
         do throws(TransportError) {

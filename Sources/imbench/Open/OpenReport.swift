@@ -1,3 +1,6 @@
+import CommandSupport
+import Reporting
+
 /// The results of `imbench open`.
 struct OpenResults: Sendable {
     /// The conditions.
@@ -10,30 +13,37 @@ extension OpenResults {
         let groups = rows.map(\.network).distinct
         let sections = groups.map { network in
             let rows = rows.filter { $0.network == network }
-            let hasLadders = network != nil && !repeatsPackets(network)
+            let showsPackets = network != nil && !repeatsPackets(network)
             return Report.Section(
                 heading: network.map { "Over \($0)" } ?? "Over loopback",
                 question: "How long until the first message has its answer\(network.map { " over \($0)" } ?? "")?",
-                charts: [Self.chart(rows, network)] + (hasLadders ? rows.map { Self.ladder($0) } : []),
+                charts: [Self.chart(rows, network)] + (showsPackets ? rows.map { Self.packets($0) } : []),
                 table: Self.table(rows),
-                notes: differences(rows, network)
+                notes: differences(rows, network) + [RowDifferences.rule]
                     + run.networks.filter { $0.network.name == network }.map(\.sentence),
                 reading:
                     "Shorter is better. The first part of a bar is the time until the connection is open. The second part is the "
                     + "message and its answer."
                     + (network == nil
-                        ? "" : " Over a network, each round trip of the column RTTs takes at least twice its delay.")
-                    + (hasLadders
-                        ? " The ladders show the packets of one connection from top to bottom, without TCP's plain "
-                            + "acknowledgements. Each band is one round trip." : ""),
+                        ? ""
+                        : " The mark is the model: the round trips of the column RTTs and that of the message, each of which "
+                            + "takes twice the network's delay.")
+                    + (showsPackets
+                        ? " The charts of packets show one connection to scale, without TCP's plain acknowledgements. Each bar "
+                            + "is a packet on its way, and each dotted line is one more round trip. Below are the median of "
+                            + "all connections and the model." : ""),
                 next: [.init("To see one message on each wire", "imbench trace Hello --tls")]
             )
         }
         return Report(
             name: "imbench open",
             title: "From nothing to the answer of the first message",
+            trust: run.trust,
             warnings: run.warnings,
-            verdict: groups.compactMap { network in conclusion(network) },
+            outcomes: rows.map { row in
+                RowOutcome([row.network, row.kind.name].compactMap { $0 }.joined(separator: " "), failure: row.failure)
+            },
+            verdict: groups.flatMap { network in conclusions(network) },
             facts: run.facts,
             sections: sections,
             records: Self.table(rows),
@@ -41,7 +51,7 @@ extension OpenResults {
         )
     }
 
-    /// Whether packets can be missing or repeated, so that a ladder would not show round trips. TCP sends its first packet
+    /// Whether packets can be missing or repeated, so that the packets of one connection would not show round trips. TCP sends its first packet
     /// again after 1 s (RFC 6298, section 2).
     private func repeatsPackets(_ name: String?) -> Bool {
         run.networks.filter { $0.network.name == name }.contains { use in
@@ -51,8 +61,13 @@ extension OpenResults {
         }
     }
 
-    /// The sentences about the differences over one network: each kind beside the first one.
+    /// The sentences about the differences over one network.
     private func differences(_ rows: [OpenRow], _ network: String?) -> [String] {
+        compared(rows, network).sentences
+    }
+
+    /// Each kind beside the first one, over one network.
+    private func compared(_ rows: [OpenRow], _ network: String?) -> RowDifferences {
         let rows = rows.filter { $0.failure == nil }.map { row in
             RowDifferences.Row(
                 subject: row.kind.name.replacing(",", with: ""),
@@ -62,25 +77,25 @@ extension OpenResults {
             )
         }
         let axis = RowDifferences.Axis(preposition: "over", rows: rows)
-        return RowDifferences([axis], .time("until the first answer"), wasCutShort: run.wasCutShort).sentences
+        return RowDifferences([axis], .time("until the first answer"), wasCutShort: run.wasCutShort)
     }
 
-    /// The shortest and the longest beginning over one network.
-    private func conclusion(_ network: String?) -> String? {
-        let measured = rows.filter { $0.network == network }.compactMap { row in
-            row.answered.map { (row: row, milliseconds: $0.median) }
+    /// The range of the medians over one network, the largest sure difference, and the kinds that take longer than their
+    /// round trips explain.
+    private func conclusions(_ network: String?) -> [String] {
+        let own = rows.filter { $0.network == network }
+        let medians = own.compactMap { $0.answered?.median }
+        guard let least = medians.min(), let most = medians.max(), medians.count > 1 else { return [] }
+        let place = network.map { "Over \($0)" } ?? "Over loopback"
+        let late = own.filter { $0.isLate }.map { row in
+            "\(row.kind.name) (\(shown(row.answered?.median)) ms for \(shown(row.expected)) ms)"
         }
-        guard let least = measured.min(by: { $0.milliseconds < $1.milliseconds }),
-            let most = measured.max(by: { $0.milliseconds < $1.milliseconds }), measured.count > 1
-        else { return nil }
-        func text(_ one: (row: OpenRow, milliseconds: Double)) -> String {
-            let rounds = one.row.roundTrips ?? 0
-            return "\(shown(one.milliseconds)) ms over \(one.row.kind.name) "
-                + "(\(counted(rounds, "round trip")) until it may leave)"
-        }
-        return
-            "\(network.map { "Over \($0)" } ?? "Over loopback"), the first message has its answer soonest after "
-            + "\(text(least)), and latest after \(text(most))."
+        return [
+            "\(place), the first message has its answer after \(shown(least)) to \(shown(most)) ms, in the median. "
+                + compared(own, network).sureSentence,
+            late.isEmpty
+                ? nil : "More than 20 % longer than their round trips explain: \(late.joined(separator: ", ")).",
+        ].compactMap { $0 }
     }
 
     private static func table(_ rows: [OpenRow]) -> Table {
@@ -100,9 +115,19 @@ extension OpenResults {
                     "handshake_bytes",
                     "bytes of the handshakes in both directions, without TCP and IP headers"
                 ),
-                .number("open ms", "open_ms", "median time until the connection is open, in ms"),
-                .number("answer ms", "answer_ms", "median time until the first message has its answer, in ms"),
-                .number("±%", "answer_spread_percent", "half the spread of that time, in %"),
+                .number(nil, "open_ms", "median time until the connection is open, in ms"),
+                .number(
+                    "answer ms",
+                    "answer_ms",
+                    "median time to the first answer, in ms; ! if over 20 % longer than its round trips"
+                ),
+                .number(
+                    "95 %",
+                    nil,
+                    "where the true median is with 95 %, in ms; with fewer than 6 repeats, all of theirs"
+                ),
+                .number("model", "expected_ms", "the answer if it took only its round trips, in ms"),
+                .number(nil, "answer_low_ms"), .number(nil, "answer_high_ms"),
                 .text(nil, "failure"),
             ],
             rows: rows.map { row in
@@ -110,8 +135,11 @@ extension OpenResults {
                     cells: [
                         Table.Cell(row.kind.transport), Table.Cell(row.kind.security), Table.Cell(row.network ?? ""),
                         Table.Cell(row.roundTrips), Table.Cell(row.bytes, row.bytes.map { fixed($0, 0) } ?? "-"),
-                        Table.Cell(row.opened?.median), Table.Cell(row.answered?.median),
-                        Table.Cell(row.answered?.relativeSpread.map { $0 * 100 }), Table.Cell(row.failure ?? ""),
+                        Table.Cell(row.opened?.median),
+                        Table.Cell(row.answered?.median, shown(row.answered?.median) + (row.isLate ? " !" : "")),
+                        Table.Cell(row.answered?.intervalText ?? "-"), Table.Cell(row.expected),
+                        Table.Cell(row.answered?.interval?.low), Table.Cell(row.answered?.interval?.high),
+                        Table.Cell(row.failure ?? ""),
                     ],
                     note: row.failure,
                     isFailure: row.failure != nil
@@ -121,61 +149,78 @@ extension OpenResults {
     }
 
     private static func chart(_ rows: [OpenRow], _ network: String?) -> BarChart {
-        BarChart(
+        let hasModel = rows.contains { $0.expected != nil }
+        return BarChart(
             title: "\(network ?? "loopback"): ms until the answer of the first message",
-            legend: [(.first, "until the connection is open"), (.second, "until the answer")],
+            legend: [(.first, "until the connection is open"), (.second, "until the answer")]
+                + (hasModel ? [(.mark, "model: round trips alone")] : []),
             rows: rows.compactMap { row in
                 guard let opened = row.opened?.median, let answered = row.answered?.median else { return nil }
                 return BarChart.Row(
                     label: row.kind.name,
                     spans: [
                         .init(kind: .first, from: 0, to: opened), .init(kind: .second, from: opened, to: answered),
-                    ],
+                    ] + (row.expected.map { [.init(kind: .mark, from: $0, to: $0)] } ?? []),
                     value: shown(answered)
                 )
             }
         )
     }
 
-    /// The packets of one connection.
-    private static func ladder(_ row: OpenRow) -> Ladder {
-        var ladder = Ladder(title: "\(row.kind.name): packets until the answer of the first message")
-        var (roundTrip, wasFromClient) = (0, false)
+    /// The packets of one connection from their sending to their arrival, and below them the median of all connections and
+    /// the model.
+    private static func packets(_ row: OpenRow) -> BarChart {
+        var chart = BarChart(
+            title: "\(row.kind.name): packets until the answer of the first message, in ms",
+            legend: [(.first, "from the client"), (.third, "from the server")]
+        )
         // Packets of the connection before can still arrive.
-        let start = row.packets.firstIndex { $0.isFromClient && $0.summary == "SYN" }
-        for packet in row.packets[(start ?? 0)...] {
-            if packet.isFromClient, !wasFromClient { roundTrip += 1 }
-            wasFromClient = packet.isFromClient
-            ladder.steps.append(
-                .init(
-                    label: packet.summary,
-                    isFromClient: packet.isFromClient,
-                    bytes: packet.bytes,
-                    roundTrip: max(1, roundTrip)
-                )
+        let port = row.packets.last { $0.isFromClient }?.clientPort
+        let packets = row.packets.filter { $0.clientPort == port }
+        guard let first = packets.first else { return chart }
+        // The recording ends with the answer.
+        let message = packets.lastIndex { $0.isFromClient }
+        let answer = packets.lastIndex { !$0.isFromClient }
+        chart.rows = packets.enumerated().map { index, packet in
+            let role = index == message ? "message" : index == answer ? "answer" : nil
+            let times = [packet.sent, packet.arrival ?? packet.sent].map { Double($0 - first.sent) / 1e6 }
+            return BarChart.Row(
+                label: packet.summary + (role.map { ", \($0)" } ?? ""),
+                spans: [.init(kind: packet.isFromClient ? .first : .third, from: times[0], to: times[1])],
+                value: "\(packet.bytes) B"
             )
         }
-        return ladder
+        for (label, time) in [("median", row.answered?.median), ("model", row.expected)] {
+            guard let time else { continue }
+            chart.rows.append(
+                .init(label: label, spans: [.init(kind: .fourth, from: 0, to: time)], value: "\(shown(time)) ms")
+            )
+        }
+        if let roundTrip = row.roundTrip, let roundTrips = row.roundTrips {
+            chart.lines = (0...roundTrips).map { Double($0 + 1) * roundTrip }
+            chart.legend.append((.reference, "a round trip"))
+        }
+        return chart
     }
 
-    private func data(_ groups: [String?]) -> JSONValue {
+    private func data(_ groups: [String?]) -> ReportValue {
         let sentences = groups.flatMap { network in
             differences(rows.filter { $0.network == network }, network)
         }
-        var more: [(String, JSONValue)] = [("sentences", .array(sentences.map(JSONValue.string)))]
+        var more: [(String, ReportValue)] = [("sentences", .array(sentences.map(ReportValue.string)))]
         if !run.networks.isEmpty { more.append(("networks", .array(run.networks.map(\.data)))) }
         return run.envelope(results: rows.map { Self.data($0) }, more: more)
     }
 
-    private static func data(_ row: OpenRow) -> JSONValue {
+    private static func data(_ row: OpenRow) -> ReportValue {
         .object([
             ("transport", .string(row.kind.transport)), ("encryption", .string(row.kind.security)),
-            ("network", JSONValue(row.network)), ("round_trips", JSONValue(row.roundTrips)),
+            ("network", ReportValue(row.network)), ("round_trips", ReportValue(row.roundTrips)),
             ("handshake_bytes", .rounded(row.bytes)), ("open_ms", .rounded(row.opened?.median)),
-            ("answer_ms", .rounded(row.answered?.median)), ("answer_low_ms", .rounded(row.answered?.low)),
-            ("answer_high_ms", .rounded(row.answered?.high)),
-            ("answer_spread_percent", .rounded(row.answered?.relativeSpread.map { $0 * 100 })),
-            ("answer_ms_repeats", .array(row.answers.map(JSONValue.rounded))), ("failure", JSONValue(row.failure)),
+            ("answer_ms", .rounded(row.answered?.median)), ("expected_ms", .rounded(row.expected)),
+            ("answer_low_ms", .rounded(row.answered?.interval?.low)),
+            ("answer_high_ms", .rounded(row.answered?.interval?.high)),
+            ("answer_ms_repeats", .array(row.answers.map(ReportValue.rounded))), ("failure", ReportValue(row.failure)),
         ])
     }
 }

@@ -1,5 +1,7 @@
+import CommandSupport
 import Foundation
 import Protocols
+import Reporting
 import SocketIO
 import TransportAPI
 import Transports

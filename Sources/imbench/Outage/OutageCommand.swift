@@ -1,11 +1,22 @@
+import CommandSupport
+import EmulatedNetworks
 import Protocols
+import Reporting
 import SocketIO
 import TransportAPI
 import Transports
+import Workloads
 
 /// `imbench outage`: how each transport's supervisor recovers from each fault.
 struct OutageCommand: RunnableCommand {
-    static let command = Command.outage
+    static let command = Command(
+        name: "outage",
+        summary: "break the path in twelve ways: time to detect, time to recover, lost messages",
+        examples: [
+            .init("imbench outage --fault reset,black-hole --transport ws", "two faults"),
+            .init("imbench outage --interval 2s --timeout 1s", "a slower keepalive"),
+        ]
+    )
 
     var general = GeneralOptions()
     /// Names of transports, in the order of the command line.
@@ -46,7 +57,7 @@ struct OutageCommand: RunnableCommand {
 
     mutating func check(_: TypedLine, _ vocabulary: Vocabulary) throws(UsageError) {
         if usesTLS { transports = withEncrypted(transports, among: vocabulary.transports) }
-        try networks.check(transports, vocabulary, limit: 1, of: .outage, allowsNAT: true)
+        try networks.check(transports, vocabulary, limit: 1, of: Self.command, allowsNAT: true)
     }
 
     func prepare() throws {
@@ -105,7 +116,7 @@ private func outage(_ options: OutageCommand) throws -> Int32 {
     }
     progress.finish()
     if let network, let lab { results.run.networks = [NetworkUse(network, seed, lab)] }
-    results.run.wasCutShort = Interruption.isRequested
+    results.run.end()
     try target.write(results.report, options.report)
     return results.rows.contains { $0.failure != nil } ? ExitStatus.failed : ExitStatus.good
 }
@@ -203,6 +214,7 @@ struct OutageResults: Sendable {
         return Report(
             name: "imbench outage",
             title: "When the path breaks: time to detect, time to recover, and the accounts",
+            trust: run.trust,
             warnings: run.warnings,
             verdict: verdict,
             facts: run.facts,
@@ -220,7 +232,15 @@ struct OutageResults: Sendable {
                         .init("To see many clients reconnect at the same time", "imbench storm"),
                     ],
                     media: .htmlOnly
-                )
+                ),
+                Report.Section(
+                    heading: "Detected after + open again after, in ms",
+                    table: summary,
+                    notes: rows.compactMap { row in
+                        row.failure.map { "\(row.transport) \(row.fault.rawValue): \($0)" }
+                    } + [conditions],
+                    media: .textOnly
+                ),
             ]
                 + transports.map { transport in
                     let isLast = transport == transports.last
@@ -229,7 +249,9 @@ struct OutageResults: Sendable {
             records: table,
             data: run.envelope(
                 results: zip(table.members, rows).map { members, row in
-                    let outcomes = row.outcomes.sorted { $0.key < $1.key }.map { ($0.key, JSONValue.integer($0.value)) }
+                    let outcomes = row.outcomes.sorted { $0.key < $1.key }.map {
+                        ($0.key, ReportValue.integer($0.value))
+                    }
                     return .object(members + [("in_flight", .integer(row.inFlight)), ("outcomes", .object(outcomes))])
                 }
             )
@@ -279,8 +301,34 @@ struct OutageResults: Sendable {
             heading: transport,
             question: "What became of the connection and of the messages over \(transport)?",
             table: own,
-            notes: failures + notes
+            notes: failures + notes,
+            isDetail: true
         )
+    }
+
+    /// A line for each fault, and a column for each transport.
+    private var summary: Table {
+        let transports = rows.map(\.transport).distinct
+        return Table(
+            columns: [.text("fault", nil, "how the path breaks, or the first connect fails")]
+                + transports.map {
+                    .number($0, nil, "over \($0); open if it stayed open, - if the fault cannot happen")
+                },
+            rows: rows.map(\.fault).distinct.map { fault in
+                let own = transports.map { name in rows.first { $0.fault == fault && $0.transport == name } }
+                return Table.Row(
+                    cells: [Table.Cell(fault.rawValue)] + own.map { Table.Cell($0.map(Self.times) ?? "") },
+                    isFailure: own.contains { $0?.failure != nil }
+                )
+            }
+        )
+    }
+
+    private static func times(_ row: OutageRow) -> String {
+        if row.skipped != nil { return "-" }
+        if row.failure != nil { return "FAILED" }
+        guard let detect = milliseconds(row.detect) else { return "open" }
+        return "\(whole(detect)) + \(whole(milliseconds(row.recover)))"
     }
 
     private var table: Table {
@@ -303,8 +351,8 @@ struct OutageResults: Sendable {
                 let counts = [row.sent, row.acked, row.lost, row.duplicated, row.reordered]
                 var cells = [Table.Cell(row.transport), Table.Cell(row.fault.rawValue)]
                 cells += times.map { Table.Cell($0, Self.whole($0)) } + counts.map { Table.Cell($0) }
-                cells.append(Table.Cell(value: JSONValue(row.failure), text: row.failure == nil ? "ok" : "FAILED"))
-                cells.append(Table.Cell(value: JSONValue(row.skipped), text: ""))
+                cells.append(Table.Cell(value: ReportValue(row.failure), text: row.failure == nil ? "ok" : "FAILED"))
+                cells.append(Table.Cell(value: ReportValue(row.skipped), text: ""))
                 return Table.Row(cells: cells, note: row.skipped, isFailure: row.failure != nil)
             }
         )

@@ -1,9 +1,12 @@
+import CommandSupport
 import EmbeddedServers
 import Primitives
 import Protocols
+import Reporting
 import SocketIO
 import TransportAPI
 import Transports
+import Workloads
 
 /// One row of `imbench outage`: a supervisor sends numbered messages through a fault.
 struct OutageRun: Sendable {

@@ -4,6 +4,7 @@ import Protocols
 import SocketIO
 import TransportAPI
 import Transports
+import Workloads
 
 /// The server of one row. It can stop and start again at its port, and it records every message that it receives. Its
 /// sessions outlive its restarts, as in a server that stores them.

@@ -1,11 +1,22 @@
 import Codecs
+import CommandSupport
+import Measuring
 import Protocols
+import Reporting
 import Transports
+import Workloads
 
 /// `imbench overhead`: bytes per message, per handshake and per day of keepalive, counted on real connections through
 /// the embedded servers and in the kernel.
 struct OverheadCommand: RunnableCommand {
-    static let command = Command.overhead
+    static let command = Command(
+        name: "overhead",
+        summary: "count bytes per message, per handshake and per day of keepalive, layer by layer",
+        examples: [
+            .init("imbench overhead --size 32,256", "all transports and codecs"),
+            .init("imbench overhead --transport mqtt --codec protobuf", "one row"),
+        ]
+    )
 
     var general = GeneralOptions()
     var rows: RowOptions
@@ -67,7 +78,8 @@ extension RunResults {
         return Report(
             name: "imbench overhead",
             title: "Bytes per message in one direction, per handshake and per day of keepalive",
-            warnings: cutShort,
+            trust: .exact,
+            warnings: record.cutShort,
             verdict: fewestBytes,
             facts: facts,
             sections: [
@@ -75,7 +87,7 @@ extension RunResults {
                     heading: "One message",
                     question: "How many bytes does a message need, and which layer needs them?",
                     charts: sizes.map { size in Self.layerChart(rows.filter { $0.size == size }, size) },
-                    table: table.selecting(["+codec", "+framing", "+topic", "+TLS", "+IP", "wire B", "overhead"]),
+                    table: table.selecting(["+codec", "+framing", "+topic", "+TLS", "+IP", "wire B", "more %"]),
                     notes: sessionExplanation,
                     reading:
                         "Shorter is better. Each bar is one message in one direction, from the text on the left to the "
@@ -87,7 +99,8 @@ extension RunResults {
                 Report.Section(
                     heading: "One connection",
                     question: "What does a connection need before the first message, and while it is idle?",
-                    table: table.withoutNotes.selecting(["open B", "open RTTs", "keepalive B/day", "guarantees"]),
+                    table: table.withoutNotes.selecting(["open B", "open RTTs", "keepalive B/day", "guarantees"])
+                        .merged(by: 1),
                     next: next
                 ),
             ],

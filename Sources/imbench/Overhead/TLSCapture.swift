@@ -1,4 +1,6 @@
+import CommandSupport
 import Protocols
+import Reporting
 import SocketIO
 import TransportAPI
 import Transports

@@ -1,13 +1,26 @@
 import Codecs
+import CommandSupport
+import Measuring
 import Protocols
+import Reporting
 import TransportAPI
 import Transports
+import Workloads
 
 /// `imbench trace TEXT`: the same chat message on every wire, one line per field. The cores write the bytes after a real
 /// handshake in memory, and ``WireAnnotation`` splits them into fields. Over TLS, each field is shown as it is on the wire
 /// and as the receiver decrypts it.
 struct TraceCommand: RunnableCommand {
-    static let command = Command.trace
+    static let command = Command(
+        name: "trace",
+        summary: "show the bytes of one chat message on every wire, one line per field",
+        argument: #""TEXT""#,
+        isInterruptible: false,
+        examples: [
+            .init("imbench trace \"Hello\" --transport ws,mqtt", "the same message on two wires"),
+            .init("imbench trace --codec protobuf -- \"--dashes\"", "a text that begins with dashes"),
+        ]
+    )
 
     var general = GeneralOptions()
     /// The text of the message.
@@ -46,7 +59,7 @@ struct TraceCommand: RunnableCommand {
 
 private func trace(_ options: TraceCommand) throws -> Int32 {
     let target = try options.report.target()
-    var message = EchoBench.message(size: 0, seed: 1)
+    var message = ChatMessage.sample(size: 0, seed: 1)
     message.text = options.text
     var results = TraceResults(run: RunResults(of: options, seed: 1))
     for name in options.transports {
@@ -90,8 +103,8 @@ enum WireCapture {
     static let transports = ["tcp", "ws", "mqtt", "udp", "memory", "tls", "wss", "mqtts", "dtls"]
 
     static func message(_ payload: Payload, over name: String) throws -> [UInt8]? {
-        guard let pair = try CorePair.maker(name)?() else { return nil }
-        _ = try pair.client.core.send(payload, id: 1, &pair.client.context)
+        guard let pair = try CorePair.maker(name, registry: .measured)?() else { return nil }
+        try pair.client.send(payload, id: 1)
         return pair.client.context.output.bytes(at: 0, count: pair.client.context.output.count)
     }
 }
@@ -128,6 +141,7 @@ struct TraceResults: Sendable {
         Report(
             name: "imbench trace",
             title: "The same chat message on every wire, one line per field",
+            trust: .exact,
             verdict: [verdict].compactMap { $0 },
             facts: run.facts,
             sections: [
@@ -224,14 +238,15 @@ struct TraceResults: Sendable {
         )
     }
 
-    private static func data(_ message: TracedMessage) -> JSONValue {
+    private static func data(_ message: TracedMessage) -> ReportValue {
         let fields = table([message]).members.map { field in
-            JSONValue.object(field.filter { !["transport", "codec"].contains($0.0) })
+            ReportValue.object(field.filter { !["transport", "codec"].contains($0.0) })
         }
         return .object([
             ("transport", .string(message.transport)), ("codec", .string(message.codec)),
             ("bytes", .integer(message.wire.count)), ("message_bytes", .integer(message.encoded)),
-            ("text_bytes", .integer(message.text)), ("failure", JSONValue(message.failure)), ("fields", .array(fields)),
+            ("text_bytes", .integer(message.text)), ("failure", ReportValue(message.failure)),
+            ("fields", .array(fields)),
         ])
     }
 }

@@ -1,3 +1,5 @@
+import CommandSupport
+import Measuring
 import Protocols
 import SocketIO
 import TransportAPI

@@ -1,8 +1,13 @@
 import Codecs
+import CommandSupport
+import EmulatedNetworks
+import Measuring
 import Protocols
+import Reporting
 import SocketIO
 import TransportAPI
 import Transports
+import Workloads
 
 /// The rows of a run. Each is set up once, and then measured in slices that are interleaved with all other rows and floors.
 final class EchoBench {
@@ -74,12 +79,21 @@ final class EchoBench {
     private var keepalive: [String: Double?] = [:]
     /// Why no row of a transport can be measured. Its first row fails with this.
     private var failures: [String: (sentence: String, error: TransportError?)] = [:]
+    /// The part of identifiers that distinguishes the clients of this bench from those of others on the same stage.
+    private let prefix: String
     /// The descriptors that this process may have, and how many of them are left for connections.
     private let descriptors: Int
-    private var descriptorsLeft: Int
+    private(set) var descriptorsLeft: Int
 
-    init(_ rows: RowOptions, _ load: EchoLoad, stage: Stage, seed: UInt64, limits: Limits = Limits()) {
-        (self.rows, self.load) = (rows, load)
+    init(
+        _ rows: RowOptions,
+        _ load: EchoLoad,
+        stage: Stage,
+        seed: UInt64,
+        limits: Limits = Limits(),
+        prefix: String = ""
+    ) {
+        (self.rows, self.load, self.prefix) = (rows, load, prefix)
         self.limits = limits
         self.stage = stage
         descriptors = limits.descriptors ?? raiseDescriptorLimit()
@@ -106,7 +120,7 @@ final class EchoBench {
         guard !Interruption.isRequested, let format = rows.codecs.compactMap(WireFormat.init).first else { return }
         do {
             let transport = try stage.transport(endpoint.scheme, unique: "probe")
-            let bytes = try format.codec().encode(Self.message(size: rows.sizes.min() ?? 1, seed: seed))
+            let bytes = try format.codec().encode(ChatMessage.sample(size: rows.sizes.min() ?? 1, seed: seed))
             let message = Payload(bytes, kind: format.isText ? .text : .binary)
             let probe = EchoProbe(message: message, limits: limits, loop: stage.clientLoop)
             let failure = runInterruptibly(on: stage.clientLoop) { await probe.failure(of: transport) }
@@ -121,21 +135,10 @@ final class EchoBench {
     static func encodedSizes(_ rows: RowOptions, seed: UInt64) -> [Int] {
         let sizes = rows.codecs.compactMap(WireFormat.init).flatMap { codec in
             rows.sizes.compactMap { size in
-                try? codec.codec().encode(message(size: size, seed: seed)).count
+                try? codec.codec().encode(ChatMessage.sample(size: size, seed: seed)).count
             }
         }
         return Array(Set(sizes)).sorted()
-    }
-
-    /// The message that is sent: a text of the corpus in a conversation.
-    static func message(size: Int, seed: UInt64) -> ChatMessage {
-        ChatMessage(
-            id: MessageID.text(0),
-            conversation: "team-lunch",
-            sender: "u-48151623",
-            sentAtMs: 1_767_225_600_000,
-            text: Corpus.standard.text(bytes: size, seed: seed)
-        )
     }
 
     // MARK: Setting up
@@ -147,10 +150,11 @@ final class EchoBench {
         row.picture = load.pictureBytes.map { PictureFigures(place: key.picture, bytes: $0) }
         var entry = Entry(row: row)
         guard !Interruption.isRequested else { return entry }
-        let message = Self.message(size: key.size, seed: seed)
+        let message = ChatMessage.sample(size: key.size, seed: seed)
         do {
             entry.encoded = try key.codec.codec().encode(message).count
-            let unique = "\(key.codec.name)-\(key.size)" + (key.picture == .none ? "" : "-\(key.picture.rawValue)")
+            let unique =
+                "\(prefix)\(key.codec.name)-\(key.size)" + (key.picture == .none ? "" : "-\(key.picture.rawValue)")
             let count = load.connections
             // The second connections come after the first ones.
             let connectionCount = key.picture == .second ? 2 * count : count
@@ -425,7 +429,7 @@ final class EchoBench {
         if row.loop == .open { row.service = Latency(entry.service) }
         let floor = floorKey(key, entry.encoded)
         row.repeats = entry.repeats
-        row.rttP50Spread = RepeatStatistics(row.repeats.known(.p50))
+        row.estimateMedian()
         row.compare(with: floors?.result(floor))
         row.throughput = RepeatStatistics(row.repeats.known(.throughput))?.median
         row.sendRate = RepeatStatistics(entry.sendRates)?.median
@@ -456,13 +460,24 @@ final class EchoBench {
 }
 
 extension ResultRow {
-    /// Puts the row beside its floor, and gives their ratio unless the floor is bimodal.
+    /// Makes the median of the repeats' medians the median of the row, so that it lies in its interval. With too few repeats
+    /// that have a median, the one of all round trips together stays, without an interval.
+    mutating func estimateMedian() {
+        let (all, known) = (repeats[.p50] ?? [], repeats.known(.p50))
+        guard 2 * known.count > all.count, let statistics = RepeatStatistics(known) else { return }
+        rtt?.p50 = statistics.median
+        rttP50Spread = statistics
+    }
+
+    /// Puts the row beside its floor, and gives their ratio unless the floor has a heavy tail.
     mutating func compare(with floor: FloorResult?) {
         guard let floor else { return }
         let medians = floor.repeats[.p50] ?? []
         self.floor = floor.kind.rawValue
         floorP50 = RepeatStatistics(medians.compactMap { $0 })?.median
-        ratioNote = floor.bimodality
+        ratioNote = floor.heavyTail.map {
+            "p90 is \(fixed($0, 1)) times p50 in its floor \(floor.kind.rawValue) \(floor.size)"
+        }
         guard ratioNote == nil else { return }
         repeats[.ratioToFloor] = RepeatStatistics.ratios(repeats[.p50] ?? [], to: medians)
         ratioToFloor = RepeatStatistics(repeats.known(.ratioToFloor))

@@ -1,7 +1,11 @@
+import CommandSupport
+import Measuring
 import Protocols
+import Reporting
 import SocketIO
 import TransportAPI
 import Transports
+import Workloads
 
 /// The rows of a measurement of echoes: one for each transport, delivery, codec and size.
 struct RowOptions: Sendable, Equatable {

@@ -1,7 +1,10 @@
+import CommandSupport
 import Protocols
+import Reporting
 import SocketIO
 import TransportAPI
 import Transports
+import Workloads
 
 /// One message to a server, which must return it. The answer tells which mistake a user has made, before anything is
 /// measured.

@@ -1,14 +1,15 @@
+import CommandSupport
+import Reporting
+
 /// The distributions of round trips in the report of `imbench run`.
 extension RunResults {
     /// For each size and codec a chart of all transports, or `nil` if no distribution is known.
     var distributionSection: Report.Section? {
-        let transports = rows.map(\.transport).distinct
         let charts = rows.map(\.size).distinct.flatMap { size in
             rows.map(\.codec).distinct.map { codec in
                 distributions(
                     rows.filter { $0.size == size && $0.codec == codec },
-                    "\(size) bytes, \(codec)",
-                    transports
+                    "\(size) bytes, \(codec)"
                 )
             }
         }
@@ -27,33 +28,32 @@ extension RunResults {
     }
 
     static let timesReading =
-        "Shorter is better. The bar in front is the median, the bar behind it is the 99th percentile (if there are enough "
-        + "messages for it), and the vertical line is the floor: the same round trip in bare system calls. The thin line is "
-        + "the spread of the median over the repeats. Medians whose spreads overlap may not differ at all. ×floor is the median divided by that of the floor, "
+        "Shorter is better. p50 is the median, and p99 the 99th percentile (if there are enough messages for it), with an axis "
+        + "of its own. The vertical line is the floor: the same round trip in bare system calls. The thin line is "
+        + "the 95 % interval of the median. Medians whose intervals overlap may not differ at all. ×floor is the median divided by that of the floor, "
         + "so a transport with ×1 would be as fast as the bare system calls. In the sentences below the table, a range holds for "
         + "each row that the sentence names."
 
     static func distributionReading(hasFloors: Bool) -> String {
         "Lower is better. Each line shows which round trip a share of all messages did not exceed: half of them at 50 %, "
-            + "all but one in a thousand at 99.9 %. Both axes are logarithmic, so equal distances are equal ratios. A line that "
+            + "all but one in a thousand at 99.9 %. On both log scales, equal distances are equal ratios. A line that "
             + "rises late is steady. A line ends where fewer than ten messages were slower."
             + (hasFloors
                 ? " The thin lines to the names are no data. The level dotted lines are the medians of the floors."
                 : "")
     }
 
-    func distributions(_ rows: [ResultRow], _ subject: String, _ transports: [String]) -> LineChart {
+    func distributions(_ rows: [ResultRow], _ subject: String) -> LineChart {
         let floors = rows.compactMap { row in row.floor.flatMap { name in row.floorP50.map { (name, $0) } } }
         let names = floors.map(\.0).distinct
         return LineChart(
             title: "\(subject): round trip by percentile",
-            x: Axis(title: "messages that were at most as slow", scale: .nines, unit: .percent),
+            x: Axis(title: "messages at most as slow", scale: .nines, unit: .percent),
             y: Axis(title: "round trip", scale: .logarithmic, unit: .microseconds),
             series: rows.filter { !$0.distribution.isEmpty }.map { row in
                 LineChart.Series(
                     label: row.transport,
-                    // A transport has the same style in all charts.
-                    style: SeriesStyle(transports.firstIndex(of: row.transport) ?? 0),
+                    style: .transport(row.transport),
                     points: row.distribution.map { .init($0.percent, $0.microseconds) }
                 )
             },

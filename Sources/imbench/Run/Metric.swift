@@ -1,5 +1,9 @@
+import CommandSupport
+import Measuring
+import Reporting
+
 /// One number of a row: its names, its meaning, and how to get it. Tables, legends, CSV, JSON and `--assert` are made from
-/// ``all``.
+/// ``all``. The sections of `RunReport` select their columns by title.
 struct Metric: Sendable {
     /// The name in `--assert` and CSV, with the unit.
     var name: String
@@ -34,16 +38,16 @@ struct Metric: Sendable {
         let text = value.map {
             switch form {
             case .digits: shown($0)
-            case .tenth: fixed($0, 1, trimmed: true)
-            case .whole: fixed($0, 0)
+            case .tenth: grouped(fixed($0, 1, trimmed: true))
+            case .whole: grouped(fixed($0, 0))
             }
         }
         return Table.Cell(value, text ?? "-")
     }
 
     /// The members of a result in JSON. An object without any number is null.
-    static func members(_ row: ResultRow, where isIncluded: (Metric) -> Bool) -> [(String, JSONValue)] {
-        var objects: [(name: String, members: [(String, JSONValue)])] = []
+    static func members(_ row: ResultRow, where isIncluded: (Metric) -> Bool) -> [(String, ReportValue)] {
+        var objects: [(name: String, members: [(String, ReportValue)])] = []
         for metric in all where isIncluded(metric) {
             guard let key = metric.key?.split(separator: ".").map(String.init), let name = key.first else { continue }
             if objects.last?.name != name { objects.append((name, [])) }
@@ -63,13 +67,12 @@ struct Metric: Sendable {
     private static let trips =
         latency("rtt", "", "round trip") { $0.rtt }
         + [
-            Metric(
-                name: "rtt.p50_spread_percent",
-                title: "±%",
-                meaning: "half the spread of p50 over the repeats, in %"
-            ) {
-                $0.rttP50Spread?.relativeSpread.map { $0 * 100 }
-            }
+            Metric(name: "rtt.p50_low_us", title: "p50 low", meaning: "low end of the 95 % interval of p50, in µs") {
+                $0.rttP50Spread?.interval?.low
+            },
+            Metric(name: "rtt.p50_high_us", title: "p50 high", meaning: "high end of the 95 % interval of p50, in µs") {
+                $0.rttP50Spread?.interval?.high
+            },
         ]
         + latency("service", "service ", "round trip from the actual send time") { $0.service }
         + [
@@ -171,7 +174,7 @@ struct Metric: Sendable {
         ) { $0.bytesPerMessage?.wire },
         Metric(
             name: "bytes.overhead_percent",
-            title: "overhead",
+            title: "more %",
             meaning: "bytes beside the text, in % of the text",
             form: .whole
         ) { $0.bytesPerMessage.flatMap { $0.payload > 0 ? ($0.wire / $0.payload - 1) * 100 : nil } },

@@ -1,3 +1,5 @@
+import CommandSupport
+
 /// How the extent of a row is divided into repeats.
 struct RepeatPlan: Sendable {
     /// The longest time of a repeat.

@@ -1,25 +1,53 @@
+import CommandSupport
+import EmulatedNetworks
+import Measuring
+import Reporting
 import TransportAPI
+import Workloads
 
 /// The measurements of one run.
 struct RunResults: Sendable {
-    var environment: Environment
-    /// The options as the user could type them, by name.
-    var options: [(name: String, value: String)]
-    var seed: UInt64
+    var record: RunRecord
     var rows: [ResultRow] = []
     var floors: [FloorResult] = []
     /// The cores of client and server; `nil` if the scheduler chose them.
     var placement: ThreadPlacement?
     /// Whether spinning threads kept the cores from sleeping.
     var wereCoresAwake = false
-    /// Whether the run was interrupted, so that rows are shorter or missing.
-    var wasCutShort = false
-    /// Sentences for the report, such as that the cores could not be kept awake.
-    var remarks: [String] = []
     /// The networks of the run, with what became of their packets.
     var networks: [NetworkUse] = []
     /// The size of the picture beside the messages; `nil` without one.
     var pictureBytes: Int?
+
+    init(_ record: RunRecord) { self.record = record }
+
+    /// The results of a run with these options, still without rows.
+    init(of options: some RunnableCommand, seed: UInt64) {
+        self.init(RunRecord(of: options, .measured, seed: seed))
+    }
+
+    var environment: Environment { record.environment }
+    /// Whether the run was interrupted, so that rows are shorter or missing.
+    var wasCutShort: Bool {
+        get { record.wasCutShort }
+        set { record.wasCutShort = newValue }
+    }
+    /// Notes what the machine did during the measurements, which have ended.
+    mutating func end() { record.end() }
+
+    /// Whether the times can be trusted.
+    var trust: Trust {
+        let unsteady = floors.filter { $0.heavyTail != nil }.count
+        let doubt =
+            "the p90 of \(unsteady) of \(counted(floors.count, "floor")) is over \(FloorResult.tailLimitText) times its p50"
+        return record.trust(doubts: unsteady > 0 ? [doubt] : [])
+    }
+
+    /// Sentences for the report, such as that the cores could not be kept awake.
+    var remarks: [String] {
+        get { record.remarks }
+        set { record.remarks = newValue }
+    }
 
     /// A line for each error, with the first row that has failed with it. In a table, errors are broken into lines.
     var failures: [String] {
@@ -36,15 +64,17 @@ struct RunResults: Sendable {
         for failure in failures { remark(failure) }
     }
 
+    /// What became of each row.
+    var outcomes: [RowOutcome] {
+        rows.map { row in
+            let place = row.picture.map { $0.place == .none ? "no picture" : "picture on the \($0.place.words)" }
+            let names = [row.network, row.transport, row.codec, "\(row.size)", place].compactMap { $0 }
+            return RowOutcome(names.joined(separator: " "), failure: row.failedBecause)
+        }
+    }
+
     /// Whether any row failed, or its accounts do not close.
     var hasFailed: Bool { rows.contains(where: \.hasFailed) }
-}
-
-extension RunResults {
-    /// The results of a run with these options, still without rows.
-    init(of options: some RunnableCommand, seed: UInt64) {
-        self.init(environment: .current(), options: options.record, seed: seed)
-    }
 }
 
 /// One row: one transport, codec and size.
@@ -66,6 +96,20 @@ struct ResultRow: Sendable {
             case .skipped: "skipped"
             case .failed: "failed"
             }
+        }
+
+        /// Why there are no numbers.
+        var reason: String? {
+            switch self {
+            case .measured: nil
+            case .skipped(let reason), .failed(let reason): reason
+            }
+        }
+
+        /// The reason if it should have run.
+        var failure: String? {
+            guard case .failed(let reason) = self else { return nil }
+            return reason
         }
     }
 
@@ -136,37 +180,11 @@ struct ResultRow: Sendable {
         return error.map { "\($0)" } ?? reason
     }
 
+    /// Why the row has failed, in the words of a table; `nil` if it has not.
+    var failedBecause: String? { hasFailed ? reason ?? RowOutcome.openAccounts : nil }
+
     /// Why there are no numbers.
-    var reason: String? {
-        switch outcome {
-        case .measured: nil
-        case .skipped(let reason), .failed(let reason): reason
-        }
-    }
-}
-
-/// Times in microseconds; `nil` where there are too few samples.
-struct Latency: Sendable, Hashable {
-    var minimum: Double?
-    var p50: Double?
-    var p90: Double?
-    var p99: Double?
-    var p999: Double?
-    var maximum: Double?
-    var mean: Double?
-    var count: Int
-
-    init(_ histogram: Histogram) {
-        func microseconds(_ nanoseconds: Int64?) -> Double? { nanoseconds.map { Double($0) / 1000 } }
-        minimum = microseconds(histogram.minimum)
-        p50 = microseconds(histogram.percentile(500))
-        p90 = microseconds(histogram.percentile(900))
-        p99 = microseconds(histogram.percentile(990))
-        p999 = microseconds(histogram.percentile(999))
-        maximum = microseconds(histogram.maximum)
-        mean = histogram.mean.map { ($0).rounded() / 1000 }
-        count = histogram.count
-    }
+    var reason: String? { outcome.reason }
 }
 
 /// Bytes of one message in one direction, layer by layer.
@@ -197,27 +215,6 @@ struct Handshake: Sendable, Hashable {
     var bytes: Double
     /// How often one side waits for the other, including TCP's own handshake.
     var roundTrips: Int
-}
-
-/// The time of the machine itself, without any of this package's code.
-struct FloorResult: Sendable {
-    var kind: FloorKind
-    /// Bytes in each direction.
-    var size: Int
-    var rtt: Latency
-    var p50Spread: RepeatStatistics?
-    /// Why it was not measured.
-    var reason: String?
-    /// The values of each repeat: the median alone.
-    var repeats: RepeatedValues = [:]
-
-    /// A sentence if p90 is more than twice p50. Two kinds of round trip are then mixed, for instance because cores sleep now
-    /// and then. A ratio to such a floor depends on the share of each kind, and not on the code.
-    var bimodality: String? {
-        guard let p50 = rtt.p50, let p90 = rtt.p90, p90 > 2 * p50 else { return nil }
-        return
-            "the floor \(kind.rawValue) \(size) is bimodal: p90 of \(shown(p90)) µs is over 2 × p50 of \(shown(p50)) µs"
-    }
 }
 
 /// Whether cores could sleep during the run. Waking a sleeping core can cost more than the compared code, so every report

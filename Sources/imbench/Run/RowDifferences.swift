@@ -1,3 +1,7 @@
+import CommandSupport
+import Measuring
+import Reporting
+
 /// The differences between rows that were measured alternately, and sentences about those that are sure.
 ///
 /// A row is compared with the row of a reference at the same place, such as ws with tcp, both with JSON at 256 bytes. Each
@@ -68,6 +72,10 @@ struct RowDifferences: Sendable {
     static let certainty = 0.95
     /// The share by which equal code may differ between two connections.
     static let noise = 0.02
+    /// What sentences mean by sure, for the reader of a report.
+    static let rule =
+        "A difference is sure if its interval lies beyond ±\(fixed(noise * 100, 0)) %. All intervals of a table are right "
+        + "together with \(fixed(certainty * 100, 0)) %."
     /// By how much the ends of two ranges in one sentence differ at most.
     private static let similar = 0.1
     /// The most sentences.
@@ -145,6 +153,13 @@ struct RowDifferences: Sendable {
         let pairs = axes.map(Self.pairs)
         let count = pairs.reduce(0) { $0 + $1.count }
         let target = 1 - (1 - Self.certainty) / Double(max(1, count))
+        // Most rows have as many repeats, and a rank takes longer than an interval.
+        var ranks: [Int: Int?] = [:]
+        func interval(_ ratios: [Double]) -> PairedInterval? {
+            let rank = ranks[ratios.count] ?? PairedInterval.rank(ratios.count, target)
+            ranks[ratios.count] = .some(rank)
+            return rank.flatMap { PairedInterval(ratios, rank: $0) }
+        }
         var subjects: [Subject] = []
         var repeats: [(given: Int, known: Int)] = []
         for (number, (axis, pairs)) in zip(axes, pairs).enumerated() {
@@ -152,7 +167,7 @@ struct RowDifferences: Sendable {
                 let all = RepeatStatistics.ratios(row.values, to: reference.values)
                 let ratios = all.compactMap { $0 }
                 if !all.isEmpty { repeats.append((all.count, ratios.count)) }
-                guard let interval = PairedInterval(ratios, target: target) else {
+                guard let interval = interval(ratios) else {
                     if number == 0, !unknown.contains(row.subject) { unknown.append(row.subject) }
                     continue
                 }
@@ -221,14 +236,14 @@ struct RowDifferences: Sendable {
     /// The largest factor by which two rows of an axis may differ at the same place; `nil` without any comparison.
     /// It is not about ``unknown`` differences.
     func largestFactor(axis: Int = 0) -> Double? {
-        factor(axis) { intervals in (intervals.map(\.high).max() ?? 1) / (intervals.map(\.low).min() ?? 1) }
-    }
-
-    /// The largest value of `body` over the places, which gets the intervals of all subjects there, and that of the reference.
-    private func factor(_ axis: Int, _ body: ([(low: Double, high: Double)]) -> Double) -> Double? {
         let all = subjects.filter { $0.axis == axis }.flatMap(\.differences)
         return all.map(\.place).distinct.map { place in
-            body([(low: 1, high: 1)] + all.filter { $0.place == place }.map { (low: $0.low, high: $0.high) })
+            // The reference differs from itself by the factor 1.
+            let rows = [(low: 1, high: 1)] + all.filter { $0.place == place }.map { (low: $0.low, high: $0.high) }
+            let pairs = rows.indices.flatMap { slow in
+                rows.indices.filter { $0 != slow }.map { fast in rows[slow].high / rows[fast].low }
+            }
+            return pairs.max() ?? 1
         }.max()
     }
 
@@ -265,6 +280,13 @@ struct RowDifferences: Sendable {
             let percent = Self.percentDown(2 - 1 / largest.factor)
             return sentence(largest.fast, "\(percent) % \(words.less)", largest.slow)
         }
+    }
+
+    /// The largest sure difference of all axes, or the sentence that there is none.
+    var sureSentence: String {
+        let axes = subjects.map(\.axis).distinct
+        let largest = axes.compactMap { largestSure(axis: $0) }.max { $0.factor < $1.factor }
+        return largest.map { $0.sentence + "." } ?? "No difference in \(words.quantity) is sure."
     }
 
     // MARK: Sentences

@@ -1,11 +1,24 @@
+import CommandSupport
+import EmulatedNetworks
+import Measuring
 import Protocols
+import Reporting
 import SocketIO
 import TransportAPI
 import Transports
+import Workloads
 
 /// `imbench run`: measures every transport, codec and size.
 struct RunCommand: RunnableCommand {
-    static let command = Command.run
+    static let command = Command(
+        name: "run",
+        summary: "measure every transport, codec and size; the default command",
+        examples: [
+            .init("imbench run --transport ws,tcp --size 32,4KiB", "two transports, two sizes"),
+            .init("imbench run --url ws://chat.example:8080/echo --rate 100", "another server, open loop"),
+            .init("imbench run --quiet --format json --output a.json", "a report for 'imbench compare'"),
+        ]
+    )
 
     var general = GeneralOptions()
     var rows: RowOptions
@@ -49,7 +62,7 @@ struct RunCommand: RunnableCommand {
         list.add(.load, [.seed(\.seed)])
         list.add(MachineOptions.list, at: \.machine)
         list.add(ReportOptions.listWithCharts, at: \.report)
-        list.add(.report, [.assertions(command, vocabulary, \.assertions, example: "ws.rtt.p99_us < 2000")])
+        list.add(.report, [.assertions(.rows(vocabulary), vocabulary, \.assertions)])
         return list
     }
 
@@ -80,7 +93,7 @@ struct RunCommand: RunnableCommand {
         }
         try rows.checkDelivery(vocabulary, outside: !urls.isEmpty ? "url" : config != nil ? "config" : nil)
         isCodecGiven = line.has("codec") && config != nil
-        try networks.check(rows.transports, vocabulary, of: .run, allowsNAT: false)
+        try networks.check(rows.transports, vocabulary, of: Self.command, allowsNAT: false)
         if !networks.isEmpty { adaptToNetworks(line, vocabulary) }
         if load.pictureBytes != nil { try adaptToPicture(line, vocabulary) }
         guard config == nil else {
@@ -194,12 +207,12 @@ private func runComparison(_ options: RunCommand) throws -> Int32 {
     results.remarks += [plan.remark].compactMap { $0 }
     let (measured, planned) = measure(rows, floors, plan, options.general, seed)
     spinners?.stop()
+    results.end()
 
     results.rows = rows.results(floors)
     results.floors = floors.results
     results.placement = placement
-    if Interruption.isRequested {
-        results.wasCutShort = true
+    if results.wasCutShort {
         results.remarks.append(
             "interrupted after \(measured) of \(planned) measurements, \(plan.messages.count) of each row and floor"
         )
@@ -229,17 +242,19 @@ private func measure(
     var generator = RandomSource.seeded(seed)
     var measured = 0
     let planned = plan.messages.count * steps.count
-    var progress = Progress(total: planned, isQuiet: options.isQuiet)
+    // A floor is steadier than a transport and needs a quarter of the time.
+    let weight = 4
+    let weights = rows.keys.count * weight + floors.keys.count
+    var progress = Progress(total: plan.messages.count * weights, isQuiet: options.isQuiet)
     for messages in plan.messages {
         for step in steps.shuffled(using: &generator) where !Interruption.isRequested {
             switch step {
             case .floor(let key):
                 progress.step("\(key.kind.rawValue) \(key.size)", figures: rows.figures)
-                // A floor is steadier than a transport and needs a quarter of the time.
-                let rounds = messages == .max ? .max : max(1, messages / 4)
-                floors.measure(key, duration: min(plan.duration / 4, .milliseconds(250)), rounds: rounds)
+                let rounds = messages == .max ? .max : max(1, messages / weight)
+                floors.measure(key, duration: min(plan.duration / weight, .milliseconds(250)), rounds: rounds)
             case .row(let key):
-                progress.step(key.name, figures: rows.figures)
+                progress.step(key.name, weight: weight, figures: rows.figures)
                 rows.measure(key, duration: plan.duration, messages: messages)
             }
             if !Interruption.isRequested { measured += 1 }

@@ -1,3 +1,9 @@
+import CommandSupport
+import Measuring
+import Reporting
+import Transports
+import Workloads
+
 /// The report of `imbench run`, and the parts of it that other commands share.
 extension RunResults {
     var report: Report {
@@ -8,18 +14,20 @@ extension RunResults {
         if !rows.isEmpty {
             let table = Self.table(rows)
             let measured = table.withoutNotes
+            sections += summary
             sections.append(
                 Report.Section(
                     heading: "Round trips",
                     question: "How long does a message take, there and back?",
-                    charts: groups.map(Self.times) + groups.map(Self.ratios),
-                    table: table.selecting(["p50 µs", "±%", "p99 µs", "×floor", "accounts"]),
-                    notes: roundTripSentences + ratioNotes + sessionExplanation,
+                    charts: groups.map(Self.medianChart) + groups.map(Self.tailChart) + groups.map(Self.ratioChart),
+                    table: table.selecting(["p50 µs", "95 % interval", "p99 µs", "×floor", "accounts"]),
+                    notes: roundTripSentences + [RowDifferences.rule] + loopNotes + ratioNotes + sessionExplanation,
                     reading: Self.timesReading,
                     next: [
                         .init("To see the same over a mobile network", "imbench run --network 4g"),
                         .init("To compare the code alone, without the time to wake cores", "imbench run --awake"),
-                    ]
+                    ],
+                    isDetail: true
                 )
             )
             sections += [distributionSection].compactMap { $0 }
@@ -44,7 +52,8 @@ extension RunResults {
                         .init("To see the bytes of each layer", "imbench overhead"),
                         .init("To see what pings cost in a day", "imbench heartbeat"),
                         .init("To choose a transport by your own answers", "imbench advise"),
-                    ]
+                    ],
+                    isDetail: true
                 )
             )
             sections.removeAll { $0.table?.rows.isEmpty == true }
@@ -56,14 +65,17 @@ extension RunResults {
                     heading: heading,
                     question: "How fast is the machine without any of this code?",
                     table: Self.table(floors),
-                    notes: floorSentences
+                    notes: floorSentences,
+                    isDetail: true
                 )
             )
         }
         return Report(
             name: "imbench run",
             title: "The cost of a chat message on each transport, on one machine",
+            trust: trust,
             warnings: warnings,
+            outcomes: outcomes,
             verdict: conclusions,
             facts: facts,
             sections: sections,
@@ -76,11 +88,7 @@ extension RunResults {
 
     /// Warnings for the reader of the numbers.
     var warnings: [String] {
-        var warnings: [String] = []
-        if environment.isDebugBuild {
-            warnings.append("DEBUG BUILD: these numbers are not meaningful; build with -c release")
-        }
-        warnings += cutShort
+        var warnings = record.debugBuild + record.cutShort
         // A picture lets messages wait, and the round trip counts from the intended time.
         for row in rows where row.sentPicture == nil {
             guard let target = row.targetRate, let rate = row.sendRate, rate < target * 0.99 else { continue }
@@ -91,52 +99,19 @@ extension RunResults {
         return warnings + remarks
     }
 
-    /// The warning of an interrupted run.
-    var cutShort: [String] {
-        wasCutShort ? ["CUT SHORT: the run was interrupted, and has the results until then"] : []
-    }
-
-    /// The conditions of the measurement.
     var facts: [(name: String, value: String)] {
-        let options = options.filter { !["format", "output", "charts", "seed"].contains($0.name) }
-        var facts = [
-            ("machine", "\(environment.processor), \(environment.cores) cores, \(environment.system)"),
-            (
-                "build",
-                "imbench \(version), Swift \(environment.swift), \(environment.isDebugBuild ? "debug" : "release")"
-                    + (environment.commit.map { ", commit \($0.prefix(12))" } ?? "")
-            ),
-            ("run", "\(environment.date), seed \(seed)"),
-            ("options", options.map { "\($0.name)=\($0.value)" }.joined(separator: " ")),
-        ]
-        if let regime = WakeUpRegime(self) {
-            facts += [("wake-ups", regime.sentence), ("placement", placement.sentence)]
-        }
-        return facts
+        guard let regime = WakeUpRegime(self) else { return record.facts }
+        return record.facts + [("wake-ups", regime.sentence), ("placement", placement.sentence)]
     }
 
-    /// The `imbench/1` JSON with the results of any command. Units are in the names, and what was not measured is null. A new
-    /// member does not change the number in the schema's name; a changed meaning does.
-    func envelope(results: [JSONValue], more: [(String, JSONValue)] = []) -> JSONValue {
-        .object(
-            [
-                ("schema", .string("imbench/1")),
-                (
-                    "environment",
-                    .object([
-                        ("imbench", .string(version)), ("system", .string(environment.system)),
-                        ("processor", .string(environment.processor)), ("cores", .integer(environment.cores)),
-                        ("swift", .string(environment.swift)),
-                        ("build", .string(environment.isDebugBuild ? "debug" : "release")),
-                        ("commit", JSONValue(environment.commit)), ("date", .string(environment.date)),
-                        ("seed", .integer(Int(clamping: seed))), ("client_core", JSONValue(placement?.near)),
-                        ("server_core", JSONValue(placement?.far)), ("placement", .string(placement.kind.rawValue)),
-                        ("wake_ups", JSONValue(WakeUpRegime(self)?.name)),
-                    ])
-                ),
-                ("options", .object(options.map { ($0.name, .string($0.value)) })), ("cut_short", .bool(wasCutShort)),
-                ("remarks", .array(remarks.map(JSONValue.string))), ("results", .array(results)),
-            ] + more
+    func envelope(results: [ReportValue], more: [(String, ReportValue)] = []) -> ReportValue {
+        record.envelope(
+            environment: [
+                ("client_core", ReportValue(placement?.near)), ("server_core", ReportValue(placement?.far)),
+                ("placement", .string(placement.kind.rawValue)), ("wake_ups", ReportValue(WakeUpRegime(self)?.name)),
+            ],
+            results: results,
+            more: more
         )
     }
 
@@ -158,13 +133,17 @@ extension RunResults {
                 .number("size", "size", "bytes of text in a message"),
             ] + Metric.all.map(\.column) + [
                 .text("accounts", nil, "✓ if each message has an outcome; and the numbers above 0 that should be 0"),
+                .number("95 % interval", nil, "where the true p50 is, in µs; with fewer than 6 repeats, all of theirs"),
                 .text("guarantees", nil, "the promise of the transport for each message that was sent"),
             ],
             rows: rows.map { row in
                 let labels = [Table.Cell(row.transport), Table.Cell(row.codec), Table.Cell(row.size)]
                 return Table.Row(
                     cells: labels + Metric.all.map { $0.cell(row) }
-                        + [Table.Cell(accounts(of: row)), Table.Cell(row.guarantee ?? "-")],
+                        + [
+                            Table.Cell(accounts(of: row)), Table.Cell(row.rttP50Spread?.intervalText ?? "-"),
+                            Table.Cell(row.guarantee ?? "-"),
+                        ],
                     note: row.reason,
                     repeatsNote: isExplained(row),
                     isFailure: row.hasFailed
@@ -194,7 +173,7 @@ extension RunResults {
     }
 
     private static func table(_ floors: [FloorResult]) -> Table {
-        let titles = ["min µs", "p50 µs", "±%", "p90 µs", "p99 µs", "p99.9 µs", "max µs", "n"]
+        let titles = ["min µs", "p50 µs", "p90 µs", "p99 µs", "p99.9 µs", "max µs", "n"]
         let metrics = titles.compactMap(Metric.titled)
         return Table(
             labels: 2,
@@ -218,67 +197,82 @@ extension RunResults {
         return row
     }
 
-    /// Why rows have no ratio, and the remedy.
-    var ratioNotes: [String] {
-        let notes = rows.compactMap(\.ratioNote).distinct
-        guard !notes.isEmpty else { return [] }
-        return notes.map { "no ×floor where \($0)" } + [
-            "A bimodal floor mixes two kinds of round trip, so a ratio to it depends little on the code. "
-                + "Try --awake, a longer --duration, or a machine without other load."
+    /// What the percentiles of the closed loop mean.
+    private var loopNotes: [String] {
+        guard rows.contains(where: { $0.loop == .closed }) else { return [] }
+        return [
+            "Closed loop: a message is sent when the one before has its answer, so a pause of the machine delays few messages, "
+                + "and high percentiles look better than for senders that do not wait. --rate measures those."
         ]
     }
 
-    private static func times(_ size: Int, _ rows: [ResultRow]) -> BarChart {
+    /// Why rows have no ratio, and the remedy.
+    var ratioNotes: [String] {
+        let (count, notes) = (rows.count { $0.ratioNote != nil }, rows.compactMap(\.ratioNote).distinct)
+        guard let first = notes.first else { return [] }
+        return [
+            "\(counted(count, "row")) \(count == 1 ? "has" : "have") no ×floor, because the floors mix several kinds of round "
+                + "trip (\(first)\(notes.count > 1 ? ", and others" : "")), so a ratio to them depends little on the code. Try "
+                + "--awake, a longer --duration, or a machine without other load."
+        ]
+    }
+
+    private static func medianChart(_ size: Int, _ rows: [ResultRow]) -> BarChart {
         let measured = rows.filter { $0.rtt?.p50 != nil }
-        // A very long tail would hide the medians.
+        // A very wide interval would hide the medians.
         let p50 = measured.compactMap { $0.rtt?.p50 }.max() ?? 0
-        let p99 = measured.compactMap { $0.rtt?.p99 }.max() ?? 0
-        let spread = measured.compactMap { $0.rttP50Spread?.high }.max() ?? 0
-        let tail: [(kind: BarChart.Kind, meaning: String)] = p99 > 0 ? [(.tail, "p99")] : []
+        let high = measured.compactMap { $0.rttP50Spread?.high }.max() ?? 0
         return BarChart(
-            title: "\(size) bytes of text: round trip in µs",
-            legend: [(.first, "p50")] + tail + [(.interval, "spread of p50"), (.mark, "floor")],
+            title: "\(size) bytes of text: p50 of the round trip in µs",
+            legend: [(.own, "p50"), (.interval, "its 95 % interval"), (.mark, "floor")],
             rows: measured.map { row in
-                let (p50, p99) = (row.rtt?.p50 ?? 0, row.rtt?.p99)
-                var spans: [BarChart.Span] = []
-                if let p99 { spans.append(.init(kind: .tail, from: 0, to: p99)) }
-                spans.append(.init(kind: .first, from: 0, to: p50))
+                let p50 = row.rtt?.p50 ?? 0
+                var spans = [BarChart.Span(kind: .own, from: 0, to: p50)]
                 if let spread = row.rttP50Spread {
                     spans.append(.init(kind: .interval, from: spread.low, to: spread.high))
                 }
                 if let floor = row.floorP50 { spans.append(.init(kind: .mark, from: floor, to: floor)) }
-                return BarChart.Row(
-                    label: "\(row.transport) \(row.codec)",
-                    spans: spans,
-                    value: shown(p50) + (p99.map { " / " + shown($0) } ?? "")
-                )
+                return BarChart.Row(label: chartLabel(row), spans: spans, value: shown(p50), style: chartStyle(row))
             },
-            range: 0...max(p50, min(max(p99, spread), p50 * 3))
+            range: 0...max(p50, min(high, p50 * 3))
         )
     }
 
-    private static func ratios(_ size: Int, _ rows: [ResultRow]) -> BarChart {
-        // A very wide spread would hide the ratios.
+    private static func tailChart(_ size: Int, _ rows: [ResultRow]) -> BarChart {
+        BarChart(
+            title: "\(size) bytes of text: p99 of the round trip in µs",
+            rows: rows.compactMap { row in
+                row.rtt?.p99.map { .init(chartLabel(row), $0, shown: shown($0), style: chartStyle(row)) }
+            }
+        )
+    }
+
+    private static func ratioChart(_ size: Int, _ rows: [ResultRow]) -> BarChart {
+        // A very wide interval would hide the ratios.
         let median = rows.compactMap { $0.ratioToFloor?.median }.max() ?? 1
         let high = rows.compactMap { $0.ratioToFloor?.high }.max() ?? 1
         return BarChart(
             title: "\(size) bytes of text: p50 over its floor",
-            legend: [(.second, "×floor"), (.interval, "its spread"), (.reference, "the floor itself")],
+            legend: [(.own, "×floor"), (.interval, "its 95 % interval"), (.reference, "the floor itself")],
             rows: rows.compactMap { row in
                 guard let ratio = row.ratioToFloor else { return nil }
                 return BarChart.Row(
-                    label: "\(row.transport) \(row.codec)",
+                    label: chartLabel(row),
                     spans: [
-                        .init(kind: .second, from: 0, to: ratio.median),
+                        .init(kind: .own, from: 0, to: ratio.median),
                         .init(kind: .interval, from: ratio.low, to: ratio.high),
                     ],
-                    value: "×" + shown(ratio.median)
+                    value: "×" + shown(ratio.median),
+                    style: chartStyle(row)
                 )
             },
             range: 0...max(1, median, min(high, median * 3)),
             lines: [1]
         )
     }
+
+    private static func chartLabel(_ row: ResultRow) -> String { "\(row.transport) \(row.codec)" }
+    private static func chartStyle(_ row: ResultRow) -> SeriesStyle { .transport(row.transport) }
 
     // MARK: For programs
 
@@ -304,20 +298,20 @@ extension RunResults {
         )
     }
 
-    var data: JSONValue {
+    var data: ReportValue {
         let sentences = roundTripSentences + costSentences + floorSentences
         return envelope(
             results: rows.map(Self.data),
             more: [
-                ("floors", .array(floors.map(Self.data))), ("sentences", .array(sentences.map(JSONValue.string))),
-                ("warnings", .array(warnings.map(JSONValue.string))),
+                ("floors", .array(floors.map(Self.data))), ("sentences", .array(sentences.map(ReportValue.string))),
+                ("warnings", .array(warnings.map(ReportValue.string))),
             ]
         )
     }
 
-    static func data(_ row: ResultRow) -> JSONValue {
-        var members: [(String, JSONValue)] = [
-            ("network", JSONValue(row.network)), ("transport", .string(row.transport)), ("codec", .string(row.codec)),
+    static func data(_ row: ResultRow) -> ReportValue {
+        var members: [(String, ReportValue)] = [
+            ("network", ReportValue(row.network)), ("transport", .string(row.transport)), ("codec", .string(row.codec)),
             ("size", .integer(row.size)), ("loop", .string(row.loop.rawValue)), ("outcome", .string(row.outcome.name)),
         ]
         if let reason = row.reason { members.append(("reason", .string(reason))) }
@@ -329,42 +323,56 @@ extension RunResults {
             members += [("picture", .string(picture.place.rawValue)), ("picture_bytes", .integer(picture.bytes))]
         }
         if let picture = row.sentPicture {
-            members.append(("picture_repeats_ms", .array(picture.repeats.map(JSONValue.rounded))))
+            members.append(("picture_repeats_ms", .array(picture.repeats.map(ReportValue.rounded))))
         }
         members += [
-            ("rtt_p50_interval_us", interval(row.rttP50Spread)), ("floor", JSONValue(row.floor)),
-            ("ratio_to_floor_p50_interval", interval(row.ratioToFloor)), ("ratio_note", JSONValue(row.ratioNote)),
-            ("guarantees", JSONValue(row.guarantee)), ("accounts_close", .bool(row.accountsClose)),
+            ("rtt_p50_interval_us", interval(row.rttP50Spread)), ("floor", ReportValue(row.floor)),
+            ("ratio_to_floor_p50_interval", interval(row.ratioToFloor)), ("ratio_note", ReportValue(row.ratioNote)),
+            ("guarantees", ReportValue(row.guarantee)), ("accounts_close", .bool(row.accountsClose)),
             ("repeats", repeats(row.repeats)),
         ]
         return .object(members)
     }
 
-    static func data(_ floor: FloorResult) -> JSONValue {
-        var members: [(String, JSONValue)] = [("floor", .string(floor.kind.rawValue)), ("size", .integer(floor.size))]
+    static func data(_ floor: FloorResult) -> ReportValue {
+        var members: [(String, ReportValue)] = [
+            ("floor", .string(floor.kind.rawValue)), ("size", .integer(floor.size)),
+        ]
         if let reason = floor.reason { members.append(("reason", .string(reason))) }
         members += Metric.members(row(floor)) { $0.name.hasPrefix("rtt.") }
         members += [
-            ("rtt_p50_interval_us", interval(floor.p50Spread)), ("bimodal", .bool(floor.bimodality != nil)),
+            ("rtt_p50_interval_us", interval(floor.p50Spread)), ("heavy_tail", .bool(floor.heavyTail != nil)),
             ("repeats", repeats(floor.repeats)),
         ]
         return .object(members)
     }
 
-    private static func interval(_ statistics: RepeatStatistics?) -> JSONValue {
+    private static func interval(_ statistics: RepeatStatistics?) -> ReportValue {
         guard let statistics, statistics.repeats > 1 else { return .null }
         return .object([
-            ("low", .rounded(statistics.low)), ("high", .rounded(statistics.high)),
+            ("median", .rounded(statistics.median)), ("low", .rounded(statistics.low)),
+            ("high", .rounded(statistics.high)),
             ("coverage", .number(statistics.coverage)), ("repeats", .integer(statistics.repeats)),
         ])
     }
 
     /// The values of the repeats in their order, for `imbench compare`.
-    private static func repeats(_ values: RepeatedValues) -> JSONValue {
+    private static func repeats(_ values: RepeatedValues) -> ReportValue {
         .object(
             RepeatedMetric.allCases.compactMap { metric in
-                values[metric].map { (metric.key, .array($0.map(JSONValue.rounded))) }
+                values[metric].map { (metric.key, .array($0.map(ReportValue.rounded))) }
             }
         )
+    }
+}
+
+extension RunResults {
+    /// The meaning of the rows with session delivery.
+    var sessionExplanation: [String] {
+        guard rows.contains(where: { $0.transport.hasSuffix(TransportDescriptor.sessionSuffix) }) else { return [] }
+        return [
+            "\(TransportDescriptor.sessionSuffix): the same transport under a supervisor, whose session delivers each message once; "
+                + "its envelope and its acknowledgements are part of the framing and of the CPU time"
+        ]
     }
 }

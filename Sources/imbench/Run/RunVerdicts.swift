@@ -1,3 +1,7 @@
+import CommandSupport
+import Measuring
+import Reporting
+
 /// The sentences of a run about its differences.
 extension RunResults {
     private var measured: [ResultRow] { rows.filter { $0.outcome == .measured && $0.rtt != nil } }
@@ -95,7 +99,7 @@ extension RunResults {
         return [speed] + [byteConclusion, nextSteps].compactMap { $0 }
     }
 
-    private var isOutside: Bool { options.contains { ["url", "config", "network"].contains($0.name) } }
+    private var isOutside: Bool { record.options.contains { ["url", "config", "network"].contains($0.name) } }
 
     /// How much the transports and the codecs differ, and what to do about it.
     private var speedConclusion: String? {
@@ -148,8 +152,8 @@ extension RunResults {
         let steps = [
             ("open --network 4g", "the time until the first message over a mobile network"),
             ("outage", "the messages that are lost when the path breaks"), ("advise", "a ranking for your purpose"),
-        ].filter { line, _ in Command(rawValue: String(line.prefix { $0 != " " })) != nil }
+        ]
         let texts = steps.map { "'imbench \($0)' shows \($1)" }
-        return texts.isEmpty ? nil : "Loopback has no loss and no distance: \(RowDifferences.list(texts))."
+        return "Loopback has no loss and no distance: \(RowDifferences.list(texts))."
     }
 }

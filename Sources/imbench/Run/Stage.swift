@@ -1,5 +1,9 @@
+import CommandSupport
 import EmbeddedServers
+import EmulatedNetworks
+import Measuring
 import Protocols
+import Reporting
 import SocketIO
 import TransportAPI
 import Transports
@@ -88,12 +92,5 @@ final class Stage {
     func close() {
         for server in servers.values { runBlocking(on: serverLoop) { await server.stop() } }
         servers = [:]
-    }
-}
-
-extension TransportRegistry {
-    /// Whether the usual server of this transport is a broker.
-    static func hasBroker(_ scheme: String) -> Bool {
-        standard.transports.contains { $0.name == scheme && $0.broker != nil }
     }
 }

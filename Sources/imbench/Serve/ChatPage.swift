@@ -1,5 +1,8 @@
+import CPages
+import CommandSupport
 import Primitives
 import Protocols
+import Reporting
 import TransportAPI
 
 /// The web page of a chat server: one HTML document with its style and its scripts. It connects to its own server only, by
@@ -7,10 +10,10 @@ import TransportAPI
 enum ChatPage {
     /// The page of a server whose WebSocket is at `socketPath`.
     static func page(socketPath: String) throws(TransportError) -> WebPage {
-        let style = text(PackageResources.page_css)
+        let style = String(cString: cpages_page_css())
         let script =
-            text(PackageResources.session_js) + text(PackageResources.conversation_js) + text(PackageResources.page_js)
-        let document = text(PackageResources.page_html)
+            [cpages_session_js(), cpages_conversation_js(), cpages_page_js()].map { String(cString: $0) }.joined()
+        let document = String(cString: cpages_page_html())
             .replacing("{socket}", with: HTMLRenderer.escaped(socketPath))
             .replacing("{style}", with: style)
             .replacing("{script}", with: script)
@@ -37,8 +40,6 @@ enum ChatPage {
         let host = everywhere[endpoint.host] ?? endpoint.host
         return "\(scheme)://\(HTTPSyntax.authority(host: host, port: endpoint.port))/"
     }
-
-    private static func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 
     private static func hash(_ text: String) -> String {
         "sha256-" + String(decoding: Base64.encode(SHA256.digest(Array(text.utf8))), as: UTF8.self)

@@ -1,5 +1,7 @@
+import CommandSupport
 import EmbeddedServers
 import Protocols
+import Reporting
 import SocketIO
 import TransportAPI
 import Transports

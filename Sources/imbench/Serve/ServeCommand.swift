@@ -1,6 +1,8 @@
+import CommandSupport
 import EmbeddedServers
 import Foundation
 import Protocols
+import Reporting
 import SocketIO
 import TransportAPI
 import Transports
@@ -9,7 +11,15 @@ import TrialCertificates
 /// `imbench serve`: runs the embedded servers until it is interrupted, and prints their URLs. A chat server over WebSocket also
 /// serves a page for browsers.
 struct ServeCommand: RunnableCommand {
-    static let command = Command.serve
+    static let command = Command(
+        name: "serve",
+        summary: "run the embedded servers until interrupted",
+        examples: [
+            .init("imbench serve --listen ws://127.0.0.1:8080", "an echo server"),
+            .init("imbench serve --chat --listen ws://[::1]:8080 --listen udp://[::1]:8081", "one chat room"),
+            .init("imbench serve --proxy udp://127.0.0.1:8081 --loss 2% --delay 50ms", "a bad path to it"),
+        ]
+    )
 
     var general = GeneralOptions()
     /// The addresses of the servers. If empty, all transports listen on ports chosen by the system.

@@ -1,10 +1,20 @@
+import CommandSupport
 import Protocols
+import Reporting
 import TransportAPI
 import Transports
+import Workloads
 
 /// `imbench storm`: simulates how clients reconnect after a restart of their server, under each requested policy.
 struct StormCommand: RunnableCommand {
-    static let command = Command.storm
+    static let command = Command(
+        name: "storm",
+        summary: "simulate how clients reconnect after a restart, by reconnect policy, in virtual time",
+        examples: [
+            .init("imbench storm --policy full-jitter,fixed --clients 10000", "two policies"),
+            .init("imbench storm --outage 1m --seed 7", "a longer outage, the same each time"),
+        ]
+    )
 
     var general = GeneralOptions()
     var storm = StormOptions()
@@ -74,35 +84,6 @@ private func simulateStorm(_ options: StormCommand) throws -> Int32 {
     return ExitStatus.good
 }
 
-/// The reconnect policies that `imbench storm` compares, by the names that the command line uses.
-enum StormPolicy: String, Sendable, Hashable, CaseIterable {
-    case immediate, fixed
-    case noJitter = "no-jitter"
-    case equalJitter = "equal-jitter"
-    case fullJitter = "full-jitter"
-    case signalr
-
-    /// The library's own policy. The exponential ones are ``BackoffPolicy/standard`` and differ from it in jitter only.
-    var backoff: BackoffPolicy {
-        switch self {
-        case .immediate: .immediate
-        case .fixed: .fixed(.seconds(5))
-        case .noJitter: Self.exponential(.none)
-        case .equalJitter: Self.exponential(.equal)
-        case .fullJitter: Self.exponential(.full)
-        // The default delays of ASP.NET Core SignalR's withAutomaticReconnect().
-        case .signalr: .schedule([.zero, .seconds(2), .seconds(10), .seconds(30)], givesUp: true)
-        }
-    }
-
-    private static func exponential(_ jitter: BackoffPolicy.Jitter) -> BackoffPolicy {
-        guard case .exponential(let initial, let maximum, let multiplier, _) = BackoffPolicy.standard else {
-            return .standard
-        }
-        return .exponential(initial: initial, maximum: maximum, multiplier: multiplier, jitter: jitter)
-    }
-}
-
 /// The outcomes of all policies in one model.
 struct StormResults: Sendable {
     /// Environment, options and seed, without rows.
@@ -121,13 +102,15 @@ struct StormResults: Sendable {
             Report.Section(
                 heading: "\(entry.policy.rawValue): attempts/s, clients connected again",
                 drawing: plot.lines(timeline, clients: model.clients),
-                media: .textOnly
+                media: .textOnly,
+                isDetail: true
             )
         }
         return Report(
             name: "imbench storm",
             title: "All clients reconnect after a restart: reconnect policies in virtual time",
-            warnings: run.cutShort,
+            trust: .exact,
+            warnings: run.record.cutShort,
             verdict: verdict,
             facts: run.facts,
             sections: [
@@ -160,7 +143,7 @@ struct StormResults: Sendable {
             data: run.envelope(
                 results: zip(table.members, zip(outcomes, timelines)).map { members, entry in
                     let timeline = entry.1.enumerated().map { second, value in
-                        JSONValue.object([
+                        ReportValue.object([
                             ("s", .integer(second)), ("attempts", .integer(value.attempts)),
                             ("back", .integer(value.back)),
                         ])
@@ -180,8 +163,10 @@ struct StormResults: Sendable {
             let end = max(min(peaks.first ?? 1, 3 * (peaks.dropFirst().first ?? .infinity)), lines.max() ?? 1)
             return BarChart(
                 title: title,
-                rows: outcomes.map { policy, outcome in
-                    BarChart.Row(policy.rawValue, Double(peak(outcome)), shown: String(peak(outcome)))
+                rows: outcomes.enumerated().map { index, entry in
+                    let peak = peak(entry.outcome)
+                    let name = entry.policy.rawValue
+                    return BarChart.Row(name, Double(peak), shown: grouped(String(peak)), style: SeriesStyle(index))
                 },
                 range: 0...max(1, end),
                 lines: lines
@@ -197,29 +182,35 @@ struct StormResults: Sendable {
     private var times: BarChart {
         BarChart(
             title: "Seconds until 99 % are connected again",
-            rows: outcomes.map { policy, outcome in
-                let time = time(outcome, percent: 99)
-                return BarChart.Row(policy.rawValue, outcome.secondsUntilBack(percent: 99), shown: time.text)
+            rows: outcomes.enumerated().map { index, entry in
+                let seconds = entry.outcome.secondsUntilBack(percent: 99)
+                let text = time(entry.outcome, percent: 99).text
+                return BarChart.Row(entry.policy.rawValue, seconds, shown: text, style: SeriesStyle(index))
             }
         )
     }
 
-    /// The most points of a line.
+    /// The most points of a line, without the one that continues it.
     private static let points = 150
 
-    /// Clients that are connected again, one line for each policy.
+    /// Clients that are connected again, one line for each policy. The line of a policy that has ended without all of them
+    /// continues to the end of the chart, so that it can be seen beside the others.
     private func connected(_ timelines: [[StormOutcome.Second]]) -> LineChart {
         let outage = Double(model.outage.wholeNanoseconds) / 1e9
-        let step = max(1, ((timelines.map(\.count).max() ?? 0) + Self.points - 1) / Self.points)
+        let seconds = timelines.map(\.count).max() ?? 0
+        let step = max(1, (seconds + Self.points - 1) / Self.points)
         return LineChart(
             title: "Clients connected again",
             x: Axis(title: "seconds after the loss"),
             y: Axis(title: "clients", range: 0...Double(max(1, model.clients))),
             series: zip(outcomes, timelines).enumerated().map { index, entry in
                 let (outcome, timeline) = entry
-                let points = stride(from: 0, to: timeline.count, by: step).map { start in
+                var points = stride(from: 0, to: timeline.count, by: step).map { start in
                     let end = min(start + step, timeline.count)
                     return LineChart.Point(Double(end), Double(timeline[end - 1].back))
+                }
+                if outcome.outcome.back < model.clients, timeline.count < seconds {
+                    points.append(.init(Double(seconds), Double(outcome.outcome.back)))
                 }
                 return LineChart.Series(label: outcome.policy.rawValue, style: SeriesStyle(index), points: points)
             },
@@ -289,4 +280,10 @@ struct StormResults: Sendable {
             seconds.map { fixed($0, 1) } ?? (outcome.isOutOfReach(percent: percent) ? "never" : limit)
         )
     }
+}
+
+/// The policies that `imbench storm` compares, and the model.
+struct StormOptions: Sendable, Hashable {
+    var policies = StormPolicy.allCases
+    var model = StormModel()
 }

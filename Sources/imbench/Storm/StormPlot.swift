@@ -1,3 +1,6 @@
+import CommandSupport
+import Workloads
+
 /// Draws the timeline of a storm as text: attempts per second on a logarithmic scale, and the connected clients.
 ///
 /// All policies of a report share both axes, so that they can be compared.
@@ -42,7 +45,7 @@ struct StormPlot: Sendable {
             let count = last >= 0 ? timeline[last].back : 0
             return Double(count) / Double(max(1, clients))
         }
-        return chart(attempts, top: short(top), bottom: "1/s") + chart(back, top: "all", bottom: "back") + [
+        return chart(attempts, [short(top), "log", "scale", "1/s"]) + chart(back, ["all", "", "", "back"]) + [
             axis(ranges.count)
         ]
     }
@@ -53,10 +56,10 @@ struct StormPlot: Sendable {
         return (0..<columns).map { ($0 * seconds / columns)..<(($0 + 1) * seconds / columns) }
     }
 
-    private func chart(_ values: [Double], top: String, bottom: String) -> [String] {
+    /// - Parameter labels: the texts beside the axis, from top to bottom.
+    private func chart(_ values: [Double], _ labels: [String]) -> [String] {
         let steps = ramp.count - 1
-        return (0..<Self.height).reversed().map { row in
-            let label = row == Self.height - 1 ? top : row == 0 ? bottom : ""
+        return zip((0..<Self.height).reversed(), labels).map { row, label in
             let cells = values.map { value in
                 // A small value is not drawn as 0, and an almost full one not as full.
                 let whole = Self.height * steps

@@ -1,9 +1,13 @@
+import CommandTestSupport
 import Foundation
 import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
+@testable import CommandSupport
+@testable import EmulatedNetworks
+@testable import Reporting
 @testable import imbench
 
 /// Figures as they are usually measured. Real ones differ by a few bytes.
@@ -24,27 +28,35 @@ private let usual: [String: CandidateFigures] = [
     "dtls-unordered": CandidateFigures(roundTrips: 5, bytes: 362, keepalive: 570_000),
 ]
 
+/// The usual figures, with each codec.
+private let usualFigures = AdviceFigures(
+    rows: usual.flatMap { name, figures in
+        ["json", "protobuf"].map {
+            AdviceFigures.Row(transport: name, codec: $0, size: 128, figures: figures)
+        }
+    },
+    origin: "from run.json"
+)
+
 /// The advice for these answers, from the usual figures.
+///
+/// - Parameter others: the other answers with which the transports are ranked again.
 func advice(
     _ answers: Answers,
     on run: RunResults = sampleResults(),
     _ options: AdviceOptions = AdviceOptions(),
+    others: [OtherAnswer] = [],
     hostile: String? = nil
 ) throws -> Advice {
-    let candidates = try Candidate.all(answers)
-    var exclusions = Exclusion.all(answers, candidates)
-    if let hostile { exclusions[0].reason = hostile }
-    let excluded = exclusions.flatMap(\.candidates)
-    var figures = try AdviceFigures(json: #"{"schema": "imbench/1", "results": []}"#.utf8, label: "run.json", answers)
-    figures.figures = usual
-    let rest = candidates.filter { !excluded.contains($0.name) }
-    return Advice(
+    var shortlist = try Shortlist(answers)
+    if let hostile { shortlist.exclusions[0].reason = hostile }
+    return try Advice(
         run: run,
         options: options,
         answers: answers,
-        exclusions: exclusions,
-        ranking: Ranking(rest, figures, options, answers),
-        origin: figures.origin
+        shortlist: shortlist,
+        others: others,
+        usualFigures
     )
 }
 
@@ -80,7 +92,7 @@ struct AdviceTests {
         #expect(options.advice.roundTrip == network.delay * 2 && options.advice.loss == network.loss)
         let report = try advice(Workload.game.usual, options.advice).report
         for format in [Format.table, .markdown, .html] {
-            let text = report.text(format, .none, width: .max)
+            let text = report.text(format, .none, .init(width: .max))
             #expect(text.contains("network \(network.name): round trip"))
             #expect(text.contains(network.source.prefix(20)))
         }
@@ -171,7 +183,7 @@ struct AdviceTests {
             }
             for exclusion in advice.exclusions { #expect(exclusion.source.contains(#/RFC|WICG/#)) }
         }
-        let text = try advice(Workload.chat.usual).report.text(.table, .none, width: .max)
+        let text = try advice(Workload.chat.usual).report.text(.table, .none, .init(width: .max))
         #expect(text.contains("a page in a browser opens neither TCP nor UDP connections, only WebSocket"))
         #expect(text.contains("WICG, Direct Sockets explainer, 2024"))
     }
@@ -184,8 +196,8 @@ struct AdviceTests {
             (
                 .iot,
                 [
-                    "mqtts://chat.example/?publish=iot/1&subscribe=iot/1&qos=1",
-                    "mqtt+wss://chat.example/?publish=iot/1&subscribe=iot/1&qos=1",
+                    "mqtts://chat.example/?publish=iot/1&subscribe=iot/1&qos=1&clean-session=off&client-id=iot-client-1",
+                    "mqtt+wss://chat.example/?publish=iot/1&subscribe=iot/1&qos=1&clean-session=off&client-id=iot-client-1",
                 ]
             ),
             (.live, ["wss://chat.example/"]),
@@ -209,7 +221,7 @@ struct AdviceTests {
 
     @Test("The report fits in 80 columns, apart from the configuration", arguments: Workload.allCases)
     func width(_ workload: Workload) throws {
-        let advice = try advice(workload.usual)
+        let advice = try advice(workload.usual, others: OtherAnswer.all(workload.usual, AdviceOptions()))
         let file = advice.configuration?.lines ?? []
         for line in advice.report.text(.table, .none).split(separator: "\n") where !file.contains(String(line)) {
             #expect(line.count <= 80, "\(line)")
@@ -225,14 +237,98 @@ struct AdviceTests {
         #expect(try advice(answers).ranking.entries.first?.candidate.capabilities.routesByTopic == true)
     }
 
+    @Test(
+        "The report says how many messages a day the radio's time is for, and by which model",
+        arguments: RadioModel.known
+    )
+    func traffic(_ radio: RadioModel) throws {
+        var options = AdviceOptions()
+        options.radio = radio
+        let advice = try advice(Workload.chat.usual, options)
+        let text = advice.report.text(.table, .none, .init(width: .max))
+        #expect(
+            text.contains("radio \(radio.name) (--network, or --round-trip and --loss; --radio); 200 messages a day")
+        )
+        #expect(
+            text.contains("after each message and ping (\(radio.source)); 200 messages a day, in 40 bursts with 0.1/s")
+        )
+        let json = advice.report.text(.json, .none)
+        #expect(json.contains(#""messages_per_day": 200"#) && json.contains(#""bursts_per_day": 40"#))
+    }
+
+    @Test("The radio is charged for messages too, so its hours are more than those of pings alone")
+    func radioTime() throws {
+        let answers = Workload.chat.usual
+        let entry = try #require(try advice(answers).ranking.entries.first)
+        let figure = try #require(entry.scores.first { $0.criterion == .radio }?.figure)
+        let pings = RadioModel.lte.awakeHoursPerDay(every: entry.candidate.capabilities.keepaliveInterval)
+        #expect(figure > pings)
+    }
+
     @Test("Without figures nothing is ranked, and there is no configuration")
     func nothing() throws {
         let answers = Workload.chat.usual
-        let empty = try AdviceFigures(json: #"{"schema": "imbench/1", "results": []}"#.utf8, label: "run.json", answers)
+        let empty = try AdviceFigures(json: #"{"schema": "imbench/1", "results": []}"#.utf8, label: "run.json")
         let ranking = Ranking(try Candidate.all(answers), empty, AdviceOptions(), answers)
         #expect(ranking.entries.isEmpty && ranking.verdict(answers) == nil)
         #expect(ranking.unmeasured.allSatisfy { $0.reason == "no figures from run.json" })
         #expect(AdvisedConfiguration(ranking, answers, host: "h") == nil)
+    }
+}
+
+@Suite("Other answers of imbench advise")
+struct TurningPointTests {
+    @Test(
+        "An answer is named if and only if the advice for it begins with that other transport",
+        arguments: Workload.allCases
+    )
+    func construction(_ workload: Workload) throws {
+        let (answers, options) = (workload.usual, AdviceOptions())
+        let others = OtherAnswer.all(answers, options)
+        let advised = try advice(answers, others: others)
+        let first = try #require(advised.ranking.entries.first?.candidate.name)
+        for other in others {
+            let again = try advice(other.answers, other.options).ranking.entries.first?.candidate.name
+            let named = advised.turningPoints.first { $0.option == other.option && $0.values.contains(other.value) }
+            #expect(named?.first == (again == first ? nil : again), "--\(other.option) \(other.value)")
+        }
+    }
+
+    @Test("Each question has its other answers, and the lists of clients differ from the given one")
+    func others() {
+        let others = OtherAnswer.all(Workload.chat.usual, AdviceOptions())
+        func values(_ option: String) -> [String] { others.filter { $0.option == option }.map(\.value) }
+        #expect(values("messages") == ["may-be-late", "may-be-lost"] && values("path") == ["own", "company"])
+        #expect(values("receivers") == ["peer", "topic"] && values("network") == Network.presets.map(\.name))
+        #expect(values("workload") == ["presence", "game", "iot", "live", "corporate"])
+        #expect(
+            values("clients") == [
+                "browsers", "mobile", "servers", "devices", "mobile,browsers,servers", "mobile,browsers,devices",
+            ]
+        )
+    }
+
+    @Test("The report has a sentence for each question and transport, and says if there is none")
+    func sentences() throws {
+        let answers = Workload.chat.usual
+        let text = try advice(answers, others: OtherAnswer.all(answers, AdviceOptions())).report
+            .text(.table, .none, .init(width: .max))
+        #expect(text.contains("With --path own in place of internet, ws would be first."))
+        #expect(text.contains("With --receivers topic in place of room, mqtt+wss would be first."))
+        let none = try advice(answers).report.text(.table, .none, .init(width: .max))
+        #expect(none.contains("No other answer to a single question changes the first place."))
+    }
+
+    @Test("The report has at most five sentences, and the JSON has all")
+    func limit() throws {
+        var advice = try advice(Workload.chat.usual)
+        advice.turningPoints = (1...7).map {
+            TurningPoint(option: "path", values: ["own"], given: "internet", first: "t\($0)")
+        }
+        let text = advice.report.text(.markdown, .none)
+        #expect(text.contains("t5 would be first.") && !text.contains("t6 would"))
+        #expect(text.contains("--format json has 2 more."))
+        #expect(advice.report.text(.json, .none).contains(#""first": "t7""#))
     }
 }
 
@@ -245,13 +341,20 @@ struct CandidateFiguresTests {
         results.rows[1].size = 128
         results.rows[1].keepaliveBytesPerDay = 1000
         let text = results.report.text(.json, .none)
-        let read = try AdviceFigures(json: text.utf8, label: "a.json", Workload.chat.usual)
-        #expect(read.figures == ["ws": CandidateFigures(roundTrips: 2, bytes: 390.5, keepalive: 1000)])
+        let read = try AdviceFigures(json: text.utf8, label: "a.json")
+        let row = try #require(read.row(of: "ws", for: Workload.chat.usual))
+        #expect(row.figures == CandidateFigures(roundTrips: 2, bytes: 390.5, keepalive: 1000) && row.reason == nil)
         // The only row of 256 bytes has no keepalive.
-        let other = try AdviceFigures(json: text.utf8, label: "a.json", Workload.corporate.usual)
-        #expect(other.figures.isEmpty && other.failures.keys.sorted() == ["ws"])
+        let other = try #require(read.row(of: "ws", for: Workload.corporate.usual))
+        #expect(other.figures == nil && other.reason == "bytes, round trips or keepalive were not measured")
         // The report has no row in protobuf.
-        #expect(try AdviceFigures(json: text.utf8, label: "a.json", Workload.game.usual).figures.isEmpty)
+        #expect(read.row(of: "ws", for: Workload.game.usual) == nil)
+    }
+
+    @Test("A row whose size no run has is left out", arguments: ["-9223372036854775808", "0", "16777217", "null"])
+    func wrongSize(_ size: String) throws {
+        let text = #"{"schema": "imbench/1", "results": [{"transport": "ws", "codec": "json", "size": \#(size)}]}"#
+        #expect(try AdviceFigures(json: text.utf8, label: "a.json").row(of: "ws", for: Workload.chat.usual) == nil)
     }
 
     @Test(
@@ -269,7 +372,7 @@ struct CandidateFiguresTests {
     )
     func mistakes(_ text: String, _ sentence: String) {
         do {
-            _ = try AdviceFigures(json: text.utf8, label: "a.json", Workload.chat.usual)
+            _ = try AdviceFigures(json: text.utf8, label: "a.json")
             Issue.record("accepted")
         } catch {
             #expect(error.reason.contains(sentence), "\(error.reason)")

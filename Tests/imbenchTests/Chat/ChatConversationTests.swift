@@ -2,6 +2,7 @@ import Codecs
 import Testing
 import TransportAPI
 
+@testable import CommandSupport
 @testable import imbench
 
 /// Two conversations without a network. The test passes messages from one to the other, in any order.
@@ -32,9 +33,9 @@ import TransportAPI
         #expect(shown(run { ann.settled(1, .acknowledged, &$0) }) == ["✓ #1"])
         let received = run { bob.received(sent(typed)[0], atMs: 0, &$0) }
         #expect(shown(received) == ["ann: hi"])
-        #expect(shown(run { ann.received(sent(received)[0], atMs: 0, &$0) }) == ["✓✓ #1 bob"])
+        #expect(shown(run { ann.received(sent(received)[0], atMs: 0, &$0) }) == ["✓✓ #1 bob, read by 1 of 1"])
         #expect(ann.unconfirmed == 0)
-        #expect(ann.history == ["#1 ann: hi ✓✓"])
+        #expect(ann.history == ["#1 ann: hi ✓✓ read by 1 of 1"])
         #expect(bob.history == ["ann: hi"])
     }
 
@@ -47,7 +48,7 @@ import TransportAPI
         let third = sent(run { ann.typed("3", atMs: 3, &$0) })[0]
         // The server has lost 1 and 2; the supervisor sends 3 on the new session before the chat is notified of it.
         #expect(run { bob.received(third, atMs: 0, &$0) } == [.wait])
-        let again = sent(run { ann.began(&$0) }).filter { $0.kind == .text }
+        let again = sent(run { ann.began(isOverBroker: false, &$0) }).filter { $0.kind == .text }
         #expect(again.map(\.text) == ["1", "2"])
         #expect(again.map(\.id) == [sent(first)[0].id, sent(second)[0].id])
         #expect(shown(run { bob.received(again[0], atMs: 0, &$0) }) == ["ann: 1"])
@@ -84,18 +85,120 @@ import TransportAPI
         #expect(sent(again).map(\.kind) == [.receipt])
     }
 
-    @Test("A new member receives all unconfirmed messages, also those in flight")
+    /// A notice that only a server can send.
+    private func notice(_ event: String, members: [String] = [], instance: String? = nil) -> ChatMessage {
+        var notice = ChatMessage()
+        notice.kind = .system
+        notice.sender = "server"
+        notice.mentions = members
+        notice.attributes["event"] = event
+        notice.attributes["instance"] = instance
+        return notice
+    }
+
+    private func events(_ messages: [ChatMessage]) -> [String?] { messages.map { $0.attributes["event"] } }
+
+    @Test(
+        "A member that enters a room asks after the history, and gets all unconfirmed messages, also those in flight"
+    )
     mutating func newMember() {
         _ = run { ann.typed("1", atMs: 1, &$0) }
         _ = run { ann.settled(1, .acknowledged, &$0) }
         _ = run { ann.typed("2", atMs: 2, &$0) }
-        let hello = sent(run { bob.began(&$0) })[0]
-        #expect(sent(run { ann.received(hello, atMs: 0, &$0) }).map(\.text) == ["1"])
+        let hello = sent(run { bob.began(isOverBroker: false, &$0) })
+        #expect(events(hello) == ["here"])
+        let greeted = run { ann.received(hello[0], atMs: 0, &$0) }
+        #expect(shown(greeted) == ["· bob is here"] && sent(greeted).isEmpty)
+        // The list has two parts.
+        var part = notice("members", members: ["c"])
+        part.attributes["more"] = "yes"
+        #expect(run { bob.received(part, atMs: 0, &$0) }.isEmpty)
+        let question = sent(run { bob.received(notice("members", members: ["a", "b"]), atMs: 0, &$0) })
+        #expect(events(question) == ["repeat"])
+        #expect(sent(run { ann.received(question[0], atMs: 0, &$0) }).map(\.text) == ["1"])
         #expect(sent(run { ann.settled(2, .acknowledged, &$0) }).map(\.text) == ["2"])
         #expect(sent(run { ann.settled(2, .acknowledged, &$0) }).isEmpty)
-        // A broker returns the member's own greeting, which has no effect.
-        let own = sent(run { ann.began(&$0) })[0]
-        #expect(run { ann.received(own, atMs: 0, &$0) }.isEmpty)
+        // An empty room has nobody to ask.
+        #expect(sent(run { ann.received(notice("members"), atMs: 0, &$0) }).count == 1)
+        _ = run { ann.began(isOverBroker: false, &$0) }
+        #expect(run { ann.received(notice("members", members: ["a"]), atMs: 0, &$0) }.isEmpty)
+    }
+
+    @Test("Over a broker, a new member asks at once, and members answer one that they do not know")
+    mutating func overBroker() {
+        _ = run { ann.began(isOverBroker: true, &$0) }
+        _ = run { ann.typed("1", atMs: 1, &$0) }
+        _ = run { ann.settled(1, .acknowledged, &$0) }
+        let hello = sent(run { bob.began(isOverBroker: true, &$0) })
+        #expect(events(hello) == ["here", "repeat"])
+        let answer = sent(run { ann.received(hello[0], atMs: 0, &$0) })
+        #expect(events(answer) == ["members"])
+        #expect(sent(run { ann.received(hello[0], atMs: 0, &$0) }).isEmpty)
+        #expect(sent(run { ann.received(hello[1], atMs: 0, &$0) }).map(\.text) == ["1"])
+        #expect(run { bob.received(answer[0], atMs: 0, &$0) }.isEmpty)
+        // Now ann is known to bob, and is expected to read.
+        let message = sent(run { bob.typed("hi", atMs: 1, &$0) })[0]
+        var receipt = sent(run { ann.received(message, atMs: 0, &$0) })[0]
+        receipt.attributes["instance"] = "c"
+        receipt.sender = "carol"
+        #expect(shown(run { bob.received(receipt, atMs: 0, &$0) }) == ["✓✓ #1 carol, read by 1 of 2"])
+        // A broker returns the member's own notices, which have no effect.
+        for own in sent(run { ann.began(isOverBroker: true, &$0) }) where own.kind == .system {
+            #expect(run { ann.received(own, atMs: 0, &$0) }.isEmpty)
+        }
+        // A forged list of a server makes nobody ask again.
+        #expect(run { bob.received(notice("members", members: ["d"]), atMs: 0, &$0) }.isEmpty)
+        #expect(shown(run { ann.received(bob.farewell, atMs: 0, &$0) }) == ["· bob has left"])
+    }
+
+    @Test("A member whose history begins later is asked for no earlier messages, and waits for none")
+    mutating func laterBeginning() {
+        for number in 1...UInt64(3) {
+            _ = run { ann.typed("\(number)", atMs: 1, &$0) }
+            _ = run { ann.settled(number, .acknowledged, &$0) }
+        }
+        // The server still has the third message, without its predecessor.
+        var third = ChatMessage(id: "a-3", conversation: "lobby", sender: "ann", sentAtMs: 1, text: "3")
+        for _ in 1...2 {
+            let receipt = sent(run { bob.received(third, atMs: 0, &$0) })[0]
+            #expect(receipt.attributes["first"] == "yes")
+            _ = run { ann.received(receipt, atMs: 0, &$0) }
+        }
+        #expect(ann.unconfirmed == 0)
+        let fourth = sent(run { ann.typed("4", atMs: 1, &$0) })[0]
+        let receipt = sent(run { bob.received(fourth, atMs: 0, &$0) })[0]
+        #expect(receipt.replyTo == "a-4" && receipt.attributes["first"] == nil)
+        // A lost receipt of another program says nothing about earlier messages.
+        third.id = "c-3"
+        #expect(sent(run { bob.received(third, atMs: 0, &$0) })[0].attributes["first"] == "yes")
+    }
+
+    @Test(
+        "Receipts are counted by member, without the sender, and a member that has left counts if it has read"
+    )
+    mutating func readers() {
+        _ = run { ann.received(notice("members", members: ["a", "b", "c", "d"]), atMs: 0, &$0) }
+        func receipt(_ number: Int, of instance: String) -> ChatMessage {
+            var receipt = ChatMessage()
+            (receipt.kind, receipt.conversation, receipt.sender) = (.receipt, "lobby", instance)
+            (receipt.replyTo, receipt.attributes["instance"]) = ("a-\(number)", instance)
+            return receipt
+        }
+        _ = run { ann.typed("1", atMs: 1, &$0) }
+        let lines = ["b", "a", "b", "c", "d", "e"].map { name in
+            shown(run { ann.received(receipt(1, of: name), atMs: 0, &$0) })
+        }
+        #expect(lines == [["✓✓ #1 b, read by 1 of 3"], [], [], [], ["✓✓ #1 d, read by 3 of 3"], []])
+        #expect(ann.history == ["#1 ann: 1 ✓✓ read by 4 of 4"])
+        _ = run { ann.typed("2", atMs: 1, &$0) }
+        _ = run { ann.received(receipt(2, of: "b"), atMs: 0, &$0) }
+        for name in ["b", "c"] {
+            let left = run { ann.received(notice("gone", instance: name), atMs: 0, &$0) }
+            #expect(shown(left) == ["· server has left"])
+        }
+        #expect(run { ann.received(notice("gone", instance: "c"), atMs: 0, &$0) }.isEmpty)
+        #expect(ann.history.last == "#2 ann: 2 ✓✓ read by 1 of 2")
+        #expect(run { ann.received(receipt(7, of: "b"), atMs: 0, &$0) }.isEmpty)
     }
 
     @Test("A message whose predecessor never arrives is shown after the longest hold")
@@ -193,6 +296,22 @@ import TransportAPI
         let answers = (0..<100).map { number in sent(run { ann.received(notice, atMs: 5000 + number, &$0) }).count }
         #expect(answers.reduce(0, +) == 1)
         #expect(sent(run { ann.received(notice, atMs: 15_000, &$0) }).count == 1)
+    }
+
+    @Test("The members and the readers of a message are limited")
+    mutating func floodOfMembers() {
+        _ = run { ann.typed("1", atMs: 1, &$0) }
+        for number in 0..<5000 {
+            let instance = String(repeating: "x", count: 28) + "\(number)"
+            var message = notice("members", members: [instance, String(repeating: "y", count: 33)])
+            message.attributes["more"] = "yes"
+            _ = run { ann.received(message, atMs: 0, &$0) }
+            var receipt = ChatMessage()
+            (receipt.kind, receipt.conversation, receipt.replyTo) = (.receipt, "lobby", "a-1")
+            receipt.attributes["instance"] = instance
+            _ = run { ann.received(receipt, atMs: 0, &$0) }
+        }
+        #expect(ann.history == ["#1 ann: 1 ✓✓ read by 1000 of 1000"])
     }
 
     @Test("Received texts cannot control the terminal")

@@ -1,8 +1,11 @@
 import Codecs
+import CommandTestSupport
 import Foundation
 import Testing
 import TransportAPI
 
+@testable import CommandSupport
+@testable import Reporting
 @testable import imbench
 
 @Suite struct ChatOptionsTests {

@@ -1,3 +1,4 @@
+import CommandTestSupport
 import EmbeddedServers
 import Foundation
 import TestSupport
@@ -5,6 +6,7 @@ import Testing
 import TransportAPI
 import Transports
 
+@testable import CommandSupport
 @testable import imbench
 
 /// `imbench chat` on a terminal, as a user sees it.
@@ -97,6 +99,23 @@ struct ChatScreenTests {
             #expect(!text.contains("\u{1b}]") && !text.contains("\u{1b}[2J") && !text.contains("\u{9b}"))
             terminal.type("/quit\n")
             #expect(terminal.finish() == 0)
+        }
+        await scene.end()
+    }
+
+    @Test("A message of several lines has a row for each, and none looks like a message of another member")
+    func rows() async throws {
+        let scene = try await Scene()
+        try await scene.withAnn { terminal in
+            terminal.type("half a line")
+            scene.say("one\n23:59 carol: two\nthree")
+            #expect(terminal.wait { $0.contains("three") && $0.current == "> half a line" })
+            let rows = terminal.screen.texts
+            let first = rows.firstIndex { $0.hasSuffix("bob: one") } ?? 0
+            #expect(rows[first...].dropFirst().prefix(2) == ["  | 23:59 carol: two", "  | three"])
+            terminal.type("\u{15}/history\n/quit\n")
+            #expect(terminal.finish() == 0)
+            #expect(terminal.screen.texts.filter { $0.contains("23:59 carol") }.allSatisfy { $0.hasPrefix("  | ") })
         }
         await scene.end()
     }

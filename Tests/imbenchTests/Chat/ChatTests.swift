@@ -53,7 +53,7 @@ struct ChatTests {
             let lines = person.display.lines
             for number in 1...UInt64(100) {
                 let first = lines.firstIndex(of: .acknowledged(number))
-                let second = lines.firstIndex { if case .confirmed(number, _) = $0 { true } else { false } }
+                let second = lines.firstIndex { if case .read(number, _, _, _) = $0 { true } else { false } }
                 #expect(second != nil)
                 // If the receipt overtakes the acknowledgement, there is no first tick.
                 if let first, let second { #expect(first < second) }
@@ -113,6 +113,61 @@ struct ChatTests {
         #expect(bob.display.received == (0..<20).map { "ann \($0)" })
         await ann.leave()
         await bob.leave()
+        await server.stop()
+    }
+
+    @Test(
+        "A member that comes late receives the history at once and in order, whether its sender is still there or not",
+        arguments: ["tcp", "udp"],
+        [true, false]
+    )
+    func longHistory(name: String, stays: Bool) async throws {
+        let server = try await ChatServer.start("\(name)://127.0.0.1:0", room: ChatRoom())
+        let ann = try await ChatPerson("ann", at: server.endpoint)
+        // Nobody confirms the messages, so each names the one before it, and the room stores the last 200.
+        await ann.type(0..<250)
+        await ann.display.wait { lines in (1...250).allSatisfy { lines.contains(.acknowledged($0)) } }
+        if !stays { await ann.leave() }
+        let bob = try await ChatPerson("bob", at: server.endpoint)
+        await bob.display.wait { RecordingDisplay.received($0).last == "ann 249" }
+        if stays {
+            await ann.type("at last")
+            await bob.display.wait { RecordingDisplay.received($0).contains("at last") }
+            await ann.leave()
+        }
+        // The room may have taken the last messages after bob had entered.
+        let received = bob.display.received.prefix { $0 != "at last" }
+        #expect((200...250).contains(received.count))
+        #expect(Array(received) == (250 - received.count..<250).map { "ann \($0)" })
+        await bob.leave()
+        await server.stop()
+    }
+
+    @Test("Receipts count the other members, and one that leaves no longer", arguments: ["tcp", "udp", "mqtt"])
+    func readers(name: String) async throws {
+        let server = try await ChatServer.start("\(name)://127.0.0.1:0", room: ChatRoom(), registry: .trial)
+        let ann = try await ChatPerson("ann", at: server.endpoint)
+        let bob = try await ChatPerson("bob", at: server.endpoint)
+        await ann.display.wait { $0.contains(.status("bob is here")) }
+        let carol = try await ChatPerson("carol", at: server.endpoint, codec: .protobuf)
+        for person in [ann, bob] { await person.display.wait { $0.contains(.status("carol is here")) } }
+        for person in [ann, bob, carol] {
+            await person.type("hi from \(person.name)")
+            await person.display.wait {
+                RecordingDisplay.isRead($0, by: 1, of: 2) && RecordingDisplay.isRead($0, by: 2, of: 2)
+            }
+            // What a member answers to a newer one precedes what it types.
+            await carol.display.wait { [name = person.name] in
+                name == "carol" || RecordingDisplay.received($0).contains("hi from \(name)")
+            }
+        }
+        await bob.leave()
+        for person in [ann, carol] {
+            await person.display.wait { $0.contains(.status("bob has left")) }
+            await person.type("ho")
+            await person.display.wait { RecordingDisplay.isRead($0, by: 1, of: 1) }
+        }
+        for person in [ann, carol] { await person.leave() }
         await server.stop()
     }
 

@@ -13,7 +13,7 @@ func run(_ medians: [Double?], floors: [Double] = [50, 51, 52, 53, 54], transpor
         .cpu: medians.map { $0.map { $0 / 4 } }, .ratioToFloor: medians.map { $0.map { $0 / 50 } },
     ]
     results.floors[0].repeats = [.p50: floors]
-    results.options = [("connections", "1"), ("in-flight", "1"), ("repeat", String(medians.count))]
+    results.record.options = [("connections", "1"), ("in-flight", "1"), ("repeat", String(medians.count))]
     return results
 }
 
@@ -45,7 +45,7 @@ struct RecordedRunTests {
     func readsBack() throws {
         var results = run([10.5, nil, 12])
         results.wasCutShort = true
-        results.environment.isDebugBuild = true
+        results.record.environment.isDebugBuild = true
         results.rows[0].loop = .open
         let read = try recorded(results, "a.json")
         #expect(read.label == "a.json" && read.wasCutShort)
@@ -154,7 +154,7 @@ struct RecordedRunTests {
     @Test("Control characters of a file are replaced, and long texts are cut")
     func printable() throws {
         var results = run([1])
-        results.environment.processor = "\u{1b}[2J" + String(repeating: "x", count: 1000)
+        results.record.environment.processor = "\u{1b}[2J" + String(repeating: "x", count: 1000)
         let processor = try #require(try recorded(results, "a").environment["processor"])
         #expect(processor.hasPrefix("\u{fffd}[2Jxxx") && processor.count == RecordedRun.keptText)
     }

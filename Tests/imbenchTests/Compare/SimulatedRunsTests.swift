@@ -1,6 +1,7 @@
 import Foundation
 import Testing
 
+@testable import Measuring
 @testable import imbench
 
 /// Runs on a simulated machine, which is faster or slower in each run. Rows follow the machine more or less than their floor

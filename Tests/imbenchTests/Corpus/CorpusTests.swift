@@ -1,5 +1,6 @@
 import Testing
 
+@testable import Measuring
 @testable import imbench
 
 @Suite struct CorpusTests {

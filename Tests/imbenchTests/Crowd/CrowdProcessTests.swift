@@ -1,17 +1,21 @@
+import CommandTestSupport
 import EmbeddedServers
 import TestSupport
 import Testing
 
+@testable import CommandSupport
+@testable import Crowds
+@testable import Reporting
 @testable import imbench
 
 @Suite("imbench crowd: the two processes", .timeLimit(.minutes(5)), .ownThread)
 struct CrowdProcessTests {
     @Test(
         "A crowd in its own process connects, is held, and answers every ping",
-        arguments: CrowdOptions.transports
+        arguments: CrowdLimits.transports
     )
     func idle(transport: String) async throws {
-        let program = try #require(BuiltProgram.path)
+        let program = try #require(BuiltProgram.imbench.path)
         let row = try await apart {
             let loop = try makeLoop("crowd-server")
             var crowd = IdleCrowd(transport: transport, connections: 200, hold: .milliseconds(50), loop: loop)
@@ -22,15 +26,15 @@ struct CrowdProcessTests {
         #expect(row.value(of: "connections") == 200)
         #expect(row.value(of: "pings") == 200)
         #expect(row.value(of: "pongs") == 200)
-        #expect(row.metrics.map(\.name) == CrowdRow.idleMetrics)
+        #expect(row.metrics.map(\.name) == CrowdRow.metricNames)
         #if os(Linux)
         #expect(row.value(of: "server_kernel_bytes") != nil)
         #endif
     }
 
-    @Test("Each client receives what it sends, and the memory is read again", arguments: CrowdOptions.transports)
+    @Test("Each client receives what it sends, and the memory is read again", arguments: CrowdLimits.transports)
     func transfer(transport: String) async throws {
-        let program = try #require(BuiltProgram.path)
+        let program = try #require(BuiltProgram.imbench.path)
         let row = try await apart {
             let loop = try makeLoop("crowd-server")
             var crowd = IdleCrowd(transport: transport, connections: 20, hold: .zero, loop: loop)
@@ -79,7 +83,7 @@ struct CrowdProcessTests {
 
     @Test("The clients' process ends with its input, also while a request is in progress")
     func orphan() async throws {
-        let program = try #require(BuiltProgram.path)
+        let program = try #require(BuiltProgram.imbench.path)
         let server = try await EmbeddedServer.start("ws://127.0.0.1:0/")
         let port = try #require(server.endpoint.port)
         let (answer, ending) = try await apart {
@@ -104,7 +108,7 @@ struct CrowdProcessTests {
         arguments: ["dance", "connect ws 1 idle", "connect ws 1 idle 0"]
     )
     func refusal(line: String) async throws {
-        let program = try #require(BuiltProgram.path)
+        let program = try #require(BuiltProgram.imbench.path)
         let (answer, ending) = try await apart {
             let child = try ChildProcess([program, ClientsProcess.word])
             _ = child.write(line)
@@ -123,7 +127,7 @@ struct CrowdProcessTests {
             CrowdRequest.connect(transport: "ws", connections: 20_000, ports: [1], use: .transfer),
             .connect(transport: "mqtt", connections: 20_001, ports: [1, 2], use: .idle),
             .connect(transport: "tcp", connections: 1_000_000, ports: ports, use: .idle),
-            .ping(nanoseconds: 0), .transfer(bytes: 1), .transfer(bytes: CrowdOptions.mostTransferred), .close,
+            .ping(nanoseconds: 0), .transfer(bytes: 1), .transfer(bytes: CrowdLimits.mostTransferred), .close,
         ] {
             #expect(try CrowdRequest(request.line) == request)
         }

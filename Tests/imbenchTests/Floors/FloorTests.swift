@@ -1,5 +1,8 @@
+import CommandTestSupport
 import Testing
 
+@testable import CommandSupport
+@testable import Measuring
 @testable import imbench
 
 @Suite struct FloorTests {

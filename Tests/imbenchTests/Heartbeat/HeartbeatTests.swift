@@ -1,9 +1,13 @@
+import CommandTestSupport
 import Foundation
 import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
+@testable import CommandSupport
+@testable import Reporting
+@testable import Workloads
 @testable import imbench
 
 private func options(_ line: String) throws(UsageError) -> HeartbeatCommand {
@@ -26,6 +30,30 @@ struct RadioModelTests {
         let model = try RadioModel("wake=2s,tail=14s")
         #expect(abs(model.awakeHoursPerDay(every: .seconds(160)) - 2.4) < 1e-9)
         #expect(model == RadioModel(name: "wake=2s,tail=14s", wake: .seconds(2), tail: .seconds(14), source: "--radio"))
+    }
+
+    @Test("Messages keep the radio awake too, and replace the pings that they make needless")
+    func messages() throws {
+        let model = try RadioModel("tail=10s")
+        // 24 messages an hour apart, and 59 pings after each of them.
+        let hourly = DailyTraffic(bursts: 24, messages: 1, rate: 1)
+        #expect(abs(model.awakeHoursPerDay(every: .seconds(60), beside: hourly) - 4) < 1e-9)
+        #expect(abs(model.awakeHoursPerDay(every: .seconds(3601), beside: hourly) - 24 * 10 / 3600) < 1e-9)
+        // Each burst lasts 40 s, in which the radio stays awake, and the tail follows its last message.
+        let bursts = DailyTraffic(bursts: 24, messages: 5, rate: 0.1)
+        #expect(abs(model.awakeHoursPerDay(every: .seconds(3601), beside: bursts) - 24 * 50 / 3600) < 1e-9)
+        // Between messages that are 20 s apart, the radio sleeps for 10 s, unless there is a ping.
+        let slow = DailyTraffic(bursts: 24, messages: 5, rate: 0.05)
+        #expect(abs(model.awakeHoursPerDay(every: .seconds(3601), beside: slow) - 24 * 50 / 3600) < 1e-9)
+        #expect(model.awakeHoursPerDay(every: .seconds(15), beside: slow) > 15)
+        #expect(model.awakeHoursPerDay(every: .seconds(5), beside: slow) == 24)
+    }
+
+    @Test("Messages without a pause keep the radio awake all day, whatever the interval", arguments: [25, 60])
+    func busy(seconds: Int) {
+        let traffic = DailyTraffic(bursts: 2, messages: 43_200, rate: 1)
+        let hours = RadioModel.lte.awakeHoursPerDay(every: .seconds(seconds), beside: traffic)
+        #expect(abs(hours - 24) < 0.01)
     }
 
     @Test("Each known radio names its source and its year", arguments: RadioModel.known)
@@ -90,12 +118,12 @@ struct HeartbeatTests {
         isReachable: true
     )
 
-    private func results(failure: String? = nil) throws -> HeartbeatResults {
+    private func results(_ outcome: ResultRow.Outcome = .measured) throws -> HeartbeatResults {
         let given = HeartbeatOptions(intervals: seconds, expiries: [.seconds(30), .seconds(90)])
         var results = HeartbeatResults(run: sampleResults(), options: given)
         for name in ["tcp", "ws", "udp"] {
             let descriptor = try TransportRegistry.measured.transport(named: name)
-            results.rows += given.rows(of: descriptor, pingBytes: 100, failure: failure)
+            results.rows += given.rows(of: descriptor, pingBytes: 100, outcome)
         }
         return results
     }
@@ -187,7 +215,7 @@ struct HeartbeatTests {
     func agreement(_ format: Format) throws {
         var results = try results()
         results.trial = [Self.client("tcp", 4, seen: Self.died), Self.client("udp", 4, .plain, seen: Self.moved)]
-        var text = results.report.text(format, .none, width: .max)
+        var text = results.report.text(format, .none, .init(width: .max))
         #expect(!text.contains("DIFFERS"))
         for part in ["dies between pings", "gaps between pings", "reconnect", "late"] { #expect(text.contains(part)) }
         if format != .csv, format != .json {
@@ -196,7 +224,7 @@ struct HeartbeatTests {
 
         results.trial.append(Self.client("ws", 4, .plain, seen: Self.kept))
         #expect(results.trial[2].differs)
-        text = results.report.text(format, .none, width: .max)
+        text = results.report.text(format, .none, .init(width: .max))
         switch format {
         case .csv: #expect(text.contains("ws") && text.contains("survives"))
         case .json: #expect(text.contains("\"agrees\": false"))
@@ -214,19 +242,19 @@ struct HeartbeatTests {
         // 100 bytes every 120 s, and every 25 s. The radio is awake for 10.26 s each time.
         #expect(
             verdict == [
-                "Without other traffic, pings cost from 72000 bytes a day over tcp at an interval of 2m to 345600 bytes a day "
+                "Without other traffic, pings cost from 72,000 bytes a day over tcp at an interval of 2m to 345,600 bytes a day "
                     + "over udp at an interval of 25s.",
                 "By the model, they keep the radio (lte) awake from 2.05 h a day at 2m to 9.85 h a day at 25s.",
             ]
         )
-        #expect(try results(failure: "the protocol has no ping").report.verdict.isEmpty)
+        #expect(try results(.skipped("the protocol has no ping")).report.verdict.isEmpty)
     }
 
     @Test("Without a network namespace, one sentence says what is missing")
     func refused() throws {
         var results = try results()
         results.options.refusal = "Linux"
-        let text = results.report.text(.table, .none, width: .max)
+        let text = results.report.text(.table, .none, .init(width: .max))
         #expect(
             text.contains(
                 "No NAT was measured, because that needs Linux. So the verdicts about NATs are calculated only."
@@ -236,9 +264,15 @@ struct HeartbeatTests {
 
     @Test("A row that was not measured has a reason and no verdict")
     func failure() throws {
-        let report = try results(failure: "the protocol has no ping").report
+        let report = try results(.skipped("the protocol has no ping")).report
         #expect(report.text(.table, .none).contains("the protocol has no ping"))
         #expect(!report.text(.csv, .none).contains("survives"))
+    }
+
+    @Test("The verdict names the rows that failed, and a protocol without pings is none of them")
+    func failedRows() throws {
+        let verdict = try results(.failed("tcp://h:1: Connection refused (111)")).report.verdict
+        #expect(verdict.first?.hasPrefix("8 of 8 rows failed: tcp 30s, tcp 1m, tcp 2m and 5 more (tcp://h:1") == true)
     }
 
     @Test("The report has each verdict in each format, and fits in 80 columns", arguments: Format.allCases)
@@ -257,7 +291,7 @@ struct HeartbeatTests {
     @Test("The bytes of a day are those of one measured ping at each interval")
     func measured() async throws {
         let line = "heartbeat --quiet --transport tcp,udp --interval 40s,80s --nat 50s --format json"
-        let outcome = try await BuiltProgram.run(line.split(separator: " ").map(String.init))
+        let outcome = try await BuiltProgram.imbench.run(line.split(separator: " ").map(String.init))
         let object = try #require(try JSONSerialization.jsonObject(with: Data(outcome.output.utf8)) as? [String: Any])
         let clients = (object["measured_nat"] as? [String: Any])?["clients"] as? [[String: Any]] ?? []
         // A busy machine pings too late.

@@ -1,3 +1,4 @@
+import CommandTestSupport
 import EmbeddedServers
 import Foundation
 import SocketIO
@@ -5,6 +6,7 @@ import TestSupport
 import Testing
 import Transports
 
+@testable import CommandSupport
 @testable import imbench
 
 /// Two processes send numbers to each other, acknowledge each message after they have processed it, and are killed
@@ -29,7 +31,7 @@ struct KilledPeersTests {
     /// Runs one peer, and kills it repeatedly. It ends when all sent messages are acknowledged and all received ones are
     /// processed, or when nothing happens for a minute.
     private func live(_ words: [String]) async throws -> Life {
-        let program = try #require(BuiltProgram.path)
+        let program = try #require(BuiltProgram.imbench.path)
         // Each direction reports every twenty messages.
         let step = max(1, messages / 10 / (kills + 2))
         let kills = kills

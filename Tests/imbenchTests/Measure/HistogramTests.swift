@@ -1,6 +1,8 @@
 import Testing
 import TransportAPI
 
+@testable import CommandSupport
+@testable import Measuring
 @testable import imbench
 
 @Suite struct HistogramTests {

@@ -2,6 +2,7 @@ import Foundation
 import Testing
 import TransportAPI
 
+@testable import Measuring
 @testable import imbench
 
 @Suite struct PairedIntervalTests {

@@ -1,6 +1,7 @@
 import Testing
 import TransportAPI
 
+@testable import Measuring
 @testable import imbench
 
 @Suite struct RatioIntervalTests {

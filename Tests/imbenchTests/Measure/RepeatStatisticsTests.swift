@@ -1,5 +1,7 @@
 import Testing
 
+@testable import CommandSupport
+@testable import Measuring
 @testable import imbench
 
 @Suite struct RepeatStatisticsTests {
@@ -26,7 +28,7 @@ import Testing
     func fewRepeats() throws {
         let one = try #require(RepeatStatistics([7]))
         #expect(one.low == 7 && one.high == 7 && one.coverage == 0)
-        #expect(one.relativeSpread == nil)
+        #expect(one.interval == nil && one.intervalText == "-")
         #expect(RepeatStatistics([]) == nil)
         #expect(RepeatStatistics([.nan]) == nil)
         #expect(RepeatStatistics([3, 1])?.median == 2)
@@ -43,6 +45,19 @@ import Testing
     @Test("Ratios pair the values of one repeat, so that a common slowdown cancels out")
     func ratios() {
         #expect(RepeatStatistics.ratios([20, 40, 60, nil, 5], to: [10, 20, 30, 1, 0]) == [2, 2, 2, nil, nil])
+    }
+
+    @Test(
+        "The ends of an interval have about three digits, and more if they would look alike",
+        arguments: [
+            (5.0, 4.251, 6.0, "5.00 (4.25–6.00)"), (17.4, 17.12, 17.8, "17.4 (17.1–17.8)"),
+            (112, 108.4, 117.2, "112 (108–117)"),
+            (141.2, 141.12, 141.34, "141.2 (141.1–141.3)"), (12_345, 12_000, 13_000, "12,345 (12,000–13,000)"),
+        ]
+    )
+    func texts(_ median: Double, _ low: Double, _ high: Double, _ text: String) {
+        let statistics = RepeatStatistics(median: median, low: low, high: high, coverage: 0.95, repeats: 30)
+        #expect(statistics.text == text)
     }
 }
 

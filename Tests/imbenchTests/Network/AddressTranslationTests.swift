@@ -1,5 +1,6 @@
 import Testing
 
+@testable import EmulatedNetworks
 @testable import imbench
 
 /// A NAT that forgets, on the bytes of frames.

@@ -1,6 +1,8 @@
+import CommandTestSupport
 import Foundation
 import Testing
 
+@testable import CommandSupport
 @testable import imbench
 
 /// Runs over real network namespaces.
@@ -10,7 +12,7 @@ struct NetworkRunTests {
     /// are required, namespaces are too.
     private func report(_ line: String) async throws -> [String: Any]? {
         let words = "run --quiet --format json \(line)".split(separator: " ").map(String.init)
-        let outcome = try await BuiltProgram.run(words)
+        let outcome = try await BuiltProgram.imbench.run(words)
         let isRequired = ProcessInfo.processInfo.environment["IM_REQUIRE_PEERS"] != nil
         if outcome.status != ExitStatus.good, outcome.output.isEmpty, !isRequired {
             #expect(outcome.errorLines.count == 1 && outcome.errors.contains("--network"), "\(outcome.errors)")

@@ -1,5 +1,9 @@
+import CommandTestSupport
 import Testing
 
+@testable import CommandSupport
+@testable import EmulatedNetworks
+@testable import Reporting
 @testable import imbench
 
 /// The description of a network on the command line.

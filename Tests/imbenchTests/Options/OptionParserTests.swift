@@ -1,14 +1,23 @@
+import CommandTestSupport
 import Testing
 import TransportAPI
 
+@testable import CommandSupport
+@testable import Reporting
+@testable import Workloads
 @testable import imbench
 
 let everything = Vocabulary(
-    commands: Command.allCases,
+    program: "imbench",
+    purpose: "a test",
+    groups: Vocabulary.measured.groups,
     transports: ["tcp", "ws", "mqtt", "udp", "memory"],
     defaultTransports: ["tcp", "ws", "mqtt", "udp"],
-    codecs: ["json", "protobuf"]
+    codecs: ["json", "protobuf"],
+    rowNames: Vocabulary.measured.rowNames
 )
+
+private let names = everything.commands.map { $0.command.name }
 
 private func words(_ line: String) -> [String] { line.split(separator: " ").map(String.init) }
 
@@ -19,15 +28,15 @@ private func parse<Parsed: RunnableCommand>(_ line: String, as _: Parsed.Type) t
 private func run(_ line: String) throws(UsageError) -> RunCommand { try parse(line, as: RunCommand.self) }
 
 /// The command that a line names.
-private func command(_ line: String) throws(UsageError) -> Command? {
+private func command(_ line: String) throws(UsageError) -> String? {
     guard case .run(let command) = try OptionParser(vocabulary: everything).parse(words(line)) else { return nil }
-    return type(of: command).command
+    return type(of: command).command.name
 }
 
 /// The texts that a line prints in place of running a command: "help", "help COMMAND" or "version".
 private func text(_ line: String) throws(UsageError) -> String? {
     switch try OptionParser(vocabulary: everything).parse(words(line)) {
-    case .help(let topic): topic.map { "help \($0.rawValue)" } ?? "help"
+    case .help(let topic): topic.map { "help \($0.command.name)" } ?? "help"
     case .version: "version"
     case .run: nil
     }
@@ -42,7 +51,7 @@ private func mistake(_ words: [String]) -> String? {
     }
 }
 
-private let commands = (Command.allCases.map(\.rawValue) + ["help", "version"]).joined(separator: ", ")
+private let commands = (names + ["help", "version"]).joined(separator: ", ")
 private let hint = "'imbench help run' lists its options"
 
 private func mistake(_ line: String) -> String? { mistake(words(line)) }
@@ -102,8 +111,8 @@ private func mistake(_ line: String) -> String? { mistake(words(line)) }
 
     @Test("The command may follow options")
     func commandAfterOptions() throws {
-        #expect(try command("--format json overhead") == .overhead)
-        #expect(try command("--quiet --format=json overhead") == .overhead)
+        #expect(try command("--format json overhead") == "overhead")
+        #expect(try command("--quiet --format=json overhead") == "overhead")
     }
 
     @Test("A URL chooses its transport, unless --transport excludes it")
@@ -136,7 +145,11 @@ private func mistake(_ line: String) -> String? { mistake(words(line)) }
             mistake("run --noise 1")
                 == "--noise belongs to 'compare', not to 'run'; 'imbench help run' lists its options"
         )
-        #expect(HelpText.make(everything, command: .compare).contains("Usage: imbench compare A.json B.json [OPTIONS]"))
+        #expect(
+            HelpText.make(everything, command: everything.command("compare")).contains(
+                "Usage: imbench compare A.json B.json [OPTIONS]"
+            )
+        )
     }
 
     @Test("Help is given even if a mistake follows")
@@ -188,9 +201,6 @@ private func mistake(_ line: String) -> String? { mistake(words(line)) }
                 "--format",
                 #"--format needs a value: --format WORD; allowed is "table", "json", "csv", "markdown", "html""#
             ),
-            ("simulate --verbose", "--verbose needs --seed"),
-            ("simulate --seed 1 --until-failure", "--until-failure and --seed exclude each other"),
-            ("simulate --seed 1 --seeds 2", "--seeds and --seed exclude each other"),
             (
                 "trace x --transport udp-reliable",
                 #"--transport is "udp-reliable"; allowed is "tcp", "ws", "mqtt", "udp", "memory""#
@@ -243,21 +253,24 @@ private func mistake(_ line: String) -> String? { mistake(words(line)) }
 
     @Test("The record omits options without an effect")
     func effects() throws {
-        func names(_ command: some RunnableCommand) -> Set<String> { Set(command.record.map(\.name)) }
+        func names(_ command: some RunnableCommand) -> Set<String> { Set(command.record(.measured).map(\.name)) }
         #expect(try names(run("run --rate 5")).isSuperset(of: ["rate", "duration"]))
         #expect(try names(run("run --rate 5")).isDisjoint(with: ["in-flight", "messages", "delay-percent", "network"]))
         #expect(try names(run("run --messages 5")).isSuperset(of: ["in-flight", "messages"]))
-        #expect(try names(parse("crowd", as: CrowdCommand.self)).isDisjoint(with: ["attackers", "attack"]))
-        #expect(try names(parse("crowd --hostile", as: CrowdCommand.self)).isSuperset(of: ["attackers", "attack"]))
-        let simulate = try parse("simulate --seed 3", as: SimulateCommand.self)
-        #expect(names(simulate).isDisjoint(with: ["seeds", "from", "threads"]))
         let serve = try parse("serve --user ann:secret --listen mqtt://a:1", as: ServeCommand.self)
         #expect(names(serve).isDisjoint(with: ["user", "delay", "loss"]))
     }
 
     @Test("Commands and options that the build does not offer are unknown")
     func unofferedCommand() {
-        let small = Vocabulary(commands: [.run], transports: ["ws"], defaultTransports: ["ws"], codecs: ["json"])
+        let small = Vocabulary(
+            program: "imbench",
+            purpose: "a test",
+            groups: [CommandGroup("What does a message cost?", [(RunCommand.self, "time")])],
+            transports: ["ws"],
+            defaultTransports: ["ws"],
+            codecs: ["json"]
+        )
         #expect(throws: UsageError("unknown command 'serve'; allowed is run, help, version")) {
             try OptionParser(vocabulary: small).parse(["serve"])
         }
@@ -270,7 +283,7 @@ private func mistake(_ line: String) -> String? { mistake(words(line)) }
     func randomLines() {
         var generator = RandomSource.seeded(1)
         let words =
-            Command.allCases.flatMap { $0.options(everything) }.map { "--" + $0.name } + [
+            everything.commands.flatMap { everything.options(of: $0) }.map { "--" + $0.name } + [
                 "run", "trace", "--", "-", "=", "--=", "", "5s", "1,2", "ws", "é", "-h=",
             ]
         for _ in 0..<5000 {
@@ -284,7 +297,7 @@ private func mistake(_ line: String) -> String? { mistake(words(line)) }
     @Test("The recorded options can be typed again")
     func recordReadsBack() throws {
         let options = try run("--size 7 --duration 1500ms --rate 2.5 --seed 3 --transport ws --output f")
-        let line = options.record.filter { $0.name != "awake" }.map { "--\($0.name)=\($0.value)" }
+        let line = options.record(everything).filter { $0.name != "awake" }.map { "--\($0.name)=\($0.value)" }
         #expect(line.contains("--size=7") && line.contains("--rate=2.5"))
         let again = try OptionParser(vocabulary: everything).parse(line, as: RunCommand.self)
         #expect(again == options)
@@ -292,36 +305,51 @@ private func mistake(_ line: String) -> String? { mistake(words(line)) }
 }
 
 @Suite struct HelpTextTests {
-    @Test("The help without a command lists the commands")
-    func overview() {
-        let help = HelpText.make(everything, command: nil)
-        for command in Command.allCases { #expect(help.contains("\n  \(command.rawValue) ")) }
-        #expect(!help.contains("--listen"))
+    @Test("The help without a command is short, and has each command on one line below its question")
+    func overview() throws {
+        let lines = HelpText.make(everything, command: nil).split(separator: "\n", omittingEmptySubsequences: false)
+        #expect(lines.count <= 48)
+        var question = ""
+        var questions: [String: String] = [:]
+        for line in lines {
+            if line.hasSuffix("?") { question = String(line) }
+            if line.hasPrefix("  "), let name = line.split(separator: " ").first { questions[String(name)] = question }
+        }
+        for name in names { #expect(lines.filter { $0.hasPrefix("  \(name) ") }.count == 1) }
+        #expect(questions["run"] == "What does a message cost?" && questions["trace"] == questions["run"])
+        #expect(questions["outage"] == "What happens when the network fails?")
+        #expect(questions["advise"] == "Which transport fits my app?" && questions["chat"] == "How do I try it?")
+        #expect(lines.contains("  run           time, bytes and CPU over each transport (the default)"))
+        #expect(lines.contains("Every command also takes --quiet, --help, --version."))
+        #expect(!lines.contains { $0.contains("--listen") || $0.hasPrefix("   ") })
     }
 
-    @Test("The help of a command lists its own options only, and examples", arguments: Command.allCases)
-    func ownOptions(of command: Command) {
+    @Test("The help of a command lists its own options only, and examples", arguments: names)
+    func ownOptions(of name: String) throws {
+        let command = try #require(everything.command(name))
         let help = HelpText.make(everything, command: command)
         let listed = help.split(separator: "\n").filter { $0.hasPrefix("  --") }.map { $0.split(separator: " ")[0] }
-        #expect(listed.sorted() == command.options(everything).map { "--" + $0.name }.sorted().map { $0[...] })
-        #expect((2...3).contains(command.examples.count))
-        for example in command.examples { #expect(help.contains("  \(example.line)\n")) }
+        #expect(listed.sorted() == everything.options(of: command).map { "--" + $0.name }.sorted().map { $0[...] })
+        #expect((2...3).contains(command.command.examples.count))
+        for example in command.command.examples { #expect(help.contains("  \(example.line)\n")) }
     }
 
-    @Test("Every option with a value shows its default", arguments: Command.allCases)
-    func defaults(of command: Command) {
+    @Test("Every option with a value shows its default", arguments: names)
+    func defaults(of name: String) throws {
+        let command = try #require(everything.command(name))
         // These have no default, because they add to something or are required.
         let others: Set = ["url", "config", "proxy", "assert", "name"]
-        for option in command.options(everything) where option.placeholder != nil && !others.contains(option.name) {
+        for option in everything.options(of: command) where option.placeholder != nil && !others.contains(option.name) {
             // An option that excludes another has the other's default.
-            guard option.name != "messages" || command != .run else { continue }
+            guard option.name != "messages" || name != "run" else { continue }
             #expect(!option.standard.isEmpty, "--\(option.name)")
         }
     }
 
-    @Test("Every example of the help is a correct command line", arguments: Command.allCases)
-    func examples(of command: Command) throws {
-        for example in command.examples {
+    @Test("Every example of the help is a correct command line", arguments: names)
+    func examples(of name: String) throws {
+        let command = try #require(everything.command(name))
+        for example in command.command.examples {
             // Quotes group words, as in a shell.
             let parts = example.line.split(omittingEmptySubsequences: false) { $0 == "\"" || $0 == "'" }
             let words = parts.enumerated().flatMap { number, part in
@@ -333,12 +361,13 @@ private func mistake(_ line: String) -> String? { mistake(words(line)) }
                 Issue.record("\(example.line) runs no command")
                 continue
             }
-            #expect(type(of: parsed).command == command)
+            #expect(type(of: parsed).command.name == name)
         }
     }
 
-    @Test("No line of the help is longer than 80 columns", arguments: [nil] + Command.allCases)
-    func width(of command: Command?) {
+    @Test("No line of the help is longer than 80 columns", arguments: [nil] + names)
+    func width(of name: String?) {
+        let command = name.flatMap(everything.command)
         for line in HelpText.make(everything, command: command).split(separator: "\n") { #expect(line.count <= 80) }
     }
 }

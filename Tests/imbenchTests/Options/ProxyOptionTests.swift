@@ -1,6 +1,9 @@
+import CommandTestSupport
 import EmbeddedServers
 import Testing
 
+@testable import CommandSupport
+@testable import Reporting
 @testable import imbench
 
 @Suite struct ProxyOptionTests {
@@ -29,7 +32,7 @@ import Testing
                     reordering: 1
                 )
         )
-        let line = options.record.map { "--\($0.name)=\($0.value)" }
+        let line = options.record(.measured).map { "--\($0.name)=\($0.value)" }
         #expect(try OptionParser(vocabulary: everything).parse(["serve"] + line, as: ServeCommand.self) == options)
     }
 
@@ -42,7 +45,7 @@ import Testing
             ("serve --listen ws://a:1 --proxy ws://a:1", "--proxy and --listen exclude each other"),
             (
                 "run --loss 0.1",
-                "--loss belongs to 'serve' and 'advise', not to 'run'; 'imbench help run' lists its options"
+                "--loss belongs to 'advise' and 'serve', not to 'run'; 'imbench help run' lists its options"
             ),
             ("serve --proxy ws://a:1 --loss 1.5", #"--loss is "1.5"; allowed is 0 to 1, or "0%" to "100%""#),
             ("serve --proxy ws://a:1 --loss -1", #"--loss is "-1"; allowed is 0 to 1, or "0%" to "100%""#),

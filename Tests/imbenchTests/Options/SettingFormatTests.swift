@@ -1,7 +1,10 @@
+import CommandTestSupport
 import Testing
 import TransportAPI
 import Transports
 
+@testable import CommandSupport
+@testable import Reporting
 @testable import imbench
 
 private struct ReadValue<Value: Sendable>: Sendable {

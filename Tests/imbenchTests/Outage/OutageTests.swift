@@ -2,6 +2,9 @@ import TestSupport
 import Testing
 import Transports
 
+@testable import EmulatedNetworks
+@testable import Reporting
+@testable import Workloads
 @testable import imbench
 
 @Suite("imbench outage", .timeLimit(.minutes(5)), .ownThread)
@@ -84,7 +87,7 @@ struct OutageTests {
         var bad = good
         bad.failure = "1 acknowledged messages are lost"
         let report = OutageResults(
-            run: RunResults(environment: .current(), options: [], seed: 7),
+            run: RunResults(RunRecord(environment: .current(), options: [], seed: 7)),
             timing: OutageTiming(),
             rows: [good, bad]
         ).report
@@ -102,7 +105,7 @@ struct OutageTests {
         (lost.detect, lost.broken) = (.milliseconds(1000), .milliseconds(2500))
         let kept = OutageRow(transport: "tcp", fault: .slowReader)
         let report = OutageResults(
-            run: RunResults(environment: .current(), options: [], seed: 7),
+            run: RunResults(RunRecord(environment: .current(), options: [], seed: 7)),
             timing: OutageTiming(),
             rows: [broken, lost, kept]
         ).report

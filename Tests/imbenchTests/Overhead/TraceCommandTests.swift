@@ -1,10 +1,13 @@
 import Codecs
+import CommandTestSupport
 import SocketIO
 import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
+@testable import Reporting
+@testable import Workloads
 @testable import imbench
 
 @Suite("imbench trace")
@@ -16,7 +19,7 @@ struct TraceTests {
     )
     func coverage(transport: String, codec: WireFormat) throws {
         for size in [0, 5, 200, 1000] {
-            let encoded = try codec.codec().encode(EchoBench.message(size: size, seed: 3))
+            let encoded = try codec.codec().encode(ChatMessage.sample(size: size, seed: 3))
             let payload = Payload(encoded, kind: codec.isText ? .text : .binary)
             let wire = try #require(try WireCapture.message(payload, over: transport))
             let descriptor = try TransportRegistry.measured.transport(named: transport)
@@ -33,7 +36,7 @@ struct TraceTests {
 
     @Test("A field shows the text, also behind a WebSocket mask")
     func text() throws {
-        var message = EchoBench.message(size: 0, seed: 1)
+        var message = ChatMessage.sample(size: 0, seed: 1)
         message.text = "Hello, wire!"
         for transport in ["tcp", "ws", "mqtt", "mqtt+ws", "udp"] {
             let encoded = try ProtobufCodec().encode(message)
@@ -71,7 +74,7 @@ struct TraceTests {
 
     @Test("The verdict has the shortest and the longest message")
     func verdict() {
-        let run = RunResults(environment: Environment(), options: [], seed: 1)
+        let run = RunResults(RunRecord(environment: Environment(), options: [], seed: 1))
         func message(_ transport: String, _ bytes: Int) -> TracedMessage {
             TracedMessage(transport: transport, codec: "json", wire: [UInt8](repeating: 0, count: bytes), text: 5)
         }

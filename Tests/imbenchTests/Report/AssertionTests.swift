@@ -1,10 +1,12 @@
 import Testing
 
+@testable import CommandSupport
+@testable import Reporting
 @testable import imbench
 
 @Suite struct AssertionTests {
     private func failure(_ text: String) throws(UsageError) -> String? {
-        try Assertion(text, everything).failure(in: sampleResults().rows)
+        try Assertion(text, everything, .rows(everything)).failure(in: sampleResults().rows)
     }
 
     @Test(
@@ -43,7 +45,7 @@ import Testing
     )
     func mistakes(_ text: String, _ part: String) {
         do throws(UsageError) {
-            _ = try Assertion(text, everything)
+            _ = try Assertion(text, everything, .rows(everything))
             Issue.record("'\(text)' was accepted")
         } catch {
             #expect(error.message.contains(part))

@@ -1,6 +1,8 @@
 import TestSupport
 import Testing
 
+@testable import CommandSupport
+@testable import Reporting
 @testable import imbench
 
 /// The pages of all sample reports in Chromium, as a reader opens them from a disk.
@@ -33,12 +35,99 @@ struct HTMLPagesInBrowserTests {
                 backgrounds.append(try #require(background))
             }
             #expect(backgrounds[0] != backgrounds[1], "\(report.name)")
-            for order in ["ascending", "descending"] {
+            for order in ["ascending", "descending", "null"] {
                 #expect(try await page.value(Self.click) == order, "\(report.name)")
             }
+            #expect(try await page.value("document.querySelector('a.save').protocol") == "blob:", "\(report.name)")
             #expect(try await page.value("performance.getEntriesByType('resource').length") == "0", "\(report.name)")
         }
         #expect(browser.scriptErrors.isEmpty, "\(browser.scriptErrors)")
+    }
+
+    @Test("A sorted table shows each label where it begins, and keeps a reason below its row")
+    func sorts() async throws {
+        try await withPage(Self.results(4)) { (page) async throws in
+            #expect(try await page.value(Self.rows()) == "tcp,a,1|,b,4|ws,a,3|,b|no reply")
+            let sort = "document.querySelectorAll('thead button')[2].click()"
+            #expect(try await page.value(Self.rows(after: sort)) == "tcp,a,1|ws,a,3|tcp,b,4|ws,b|no reply")
+            #expect(try await page.value(Self.rows(after: sort)) == "tcp,b,4|ws,a,3|tcp,a,1|ws,b|no reply")
+            #expect(try await page.value(Self.rows(after: sort)) == "tcp,a,1|,b,4|ws,a,3|,b|no reply")
+            #expect(try await page.value("document.querySelectorAll('input').length") == "0")
+        }
+    }
+
+    @Test("A table of many rows is filtered by words, with its reasons, and stays sorted")
+    func filters() async throws {
+        try await withPage(Self.results(9)) { (page) async throws in
+            func filter(_ words: String) -> String {
+                "(field => { field.value = '\(words)'; field.dispatchEvent(new Event('input')) })"
+                    + "(document.querySelector('input'))"
+            }
+            let sort = "document.querySelectorAll('thead button')[2].click()"
+            #expect(try await page.value(Self.rows(after: filter("WS a"))) == "ws,a,3")
+            #expect(try await page.value("document.querySelector('output').value") == "1 of 9 rows")
+            #expect(try await page.value(Self.rows(after: filter("reply"))) == "ws,b|no reply")
+            #expect(try await page.value(Self.rows(after: "\(sort), \(sort), \(filter("tcp"))")) == "tcp,b,4|,a,1")
+            #expect(try await page.value(Self.rows(after: filter("nowhere"))) == "")
+            #expect(try await page.value("(\(filter("")), document.querySelector('output').value)") == "")
+        }
+    }
+
+    @Test("A link to a folded section opens it")
+    func folds() async throws {
+        try await withPage(Self.results(4)) { (page) async throws in
+            let isOpen = "document.getElementById('more').open"
+            #expect(try await page.value(isOpen) == "false")
+            _ = try await page.value("document.querySelector('#more a').click()")
+            try await page.wait(until: isOpen)
+        }
+    }
+
+    @Test("The JSON that a page saves is that of its report")
+    func saves() async throws {
+        try await withPage(Self.results(4)) { (page) async throws in
+            #expect(try await page.value("document.querySelector('a.save').download") == "imbench-test.json")
+            let text = "JSON.parse(document.getElementById('data').textContent).text"
+            #expect(try await page.value(text) == "</script>&")
+        }
+    }
+
+    /// Opens the page of a report in a window, and requires that it has no error.
+    private func withPage(_ report: Report, _ body: (Chromium.Page) async throws -> Void) async throws {
+        let folder = try ScratchFolder()
+        let file = try folder.write("report.html", report.text(.html, .none))
+        let browser = try await Chromium.start()
+        defer { browser.stop() }
+        let page = try await browser.open("file://\(file)")
+        try await page.wait(until: "document.readyState === 'complete' && location.protocol === 'file:'")
+        try await body(page)
+        #expect(browser.scriptErrors.isEmpty, "\(browser.scriptErrors)")
+    }
+
+    /// A report with a table of `count` rows, of which the last of the first four has a reason, and with a folded section.
+    private static func results(_ count: Int) -> Report {
+        var table = Table(labels: 2, columns: [.text("transport"), .text("codec"), .number("p50")])
+        table.rows = [("tcp", "a", 1), ("tcp", "b", 4), ("ws", "a", 3), ("ws", "b", 0)].map { name, codec, time in
+            .init(cells: [.init(name), .init(codec), .init(time)], note: time == 0 ? "no reply" : nil)
+        }
+        for number in 4..<max(4, count) {
+            table.rows.append(.init(cells: [.init("udp"), .init("c"), .init(number + 1)]))
+        }
+        return Report(
+            name: "imbench test",
+            title: "A test",
+            trust: .exact,
+            sections: [.init(heading: "Times", table: table), .init(heading: "More", isDetail: true)],
+            records: Table(columns: []),
+            data: .object([("text", .string("</script>&"))])
+        )
+    }
+
+    /// The visible cells of the visible rows of the first table, after an expression.
+    private static func rows(after expression: String = "0") -> String {
+        "(\(expression), [...document.querySelector('tbody').rows].filter(row => !row.hidden).map(row => [...row.cells]"
+            + ".filter(cell => cell.colSpan > 1 || cell.textContent)"
+            + ".map(cell => getComputedStyle(cell).color === 'rgba(0, 0, 0, 0)' ? '' : cell.textContent).join()).join('|'))"
     }
 
     /// Whether the page is loaded, and has the width and the colours.

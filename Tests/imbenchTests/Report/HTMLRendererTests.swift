@@ -1,6 +1,8 @@
 import Foundation
 import Testing
 
+@testable import CommandSupport
+@testable import Reporting
 @testable import imbench
 
 /// The tags of a page that are never closed, or closed where they are not open.
@@ -21,6 +23,8 @@ private func strayTags(_ page: String) -> [String] {
     return stray + open
 }
 
+private let dataTag = "<script type=\"application/json\" id=\"data\">"
+
 /// The page of each command, with texts that would be tags.
 private func pages() throws -> [(name: String, text: String)] {
     try sampleReports(hostile: "<script>alert(1)</script>").map { ($0.name, $0.text(.html, .none)) }
@@ -32,8 +36,20 @@ struct HTMLRendererTests {
     func escapes() throws {
         #expect(HTMLRenderer.escaped("a<b>&\"c'\u{0}\u{1b}é") == "a&lt;b&gt;&amp;&quot;c&#39;\u{fffd}\u{fffd}é")
         for page in try pages() {
-            #expect(page.text.ranges(of: "<script").count == 1, "\(page.name)")
+            #expect(page.text.matches(of: #/<script[^>]*>/#).map { String($0.output) } == [dataTag, "<script>"])
             #expect(page.text.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "\(page.name)")
+        }
+    }
+
+    @Test("A page has the JSON of its report, and no text of it can end its element")
+    func json() throws {
+        for report in try sampleReports(hostile: "</script><!-- &amp;") {
+            let page = report.text(.html, .none)
+            let start = try #require(page.range(of: dataTag)?.upperBound)
+            let data = page[start...].prefix { $0 != "<" }
+            #expect(page[data.endIndex...].hasPrefix("</script>\n<script>"))
+            let own = try JSONSerialization.jsonObject(with: Data(report.text(.json, .none).utf8)) as? NSDictionary
+            #expect(try JSONSerialization.jsonObject(with: Data(data.utf8)) as? NSDictionary == own, "\(report.name)")
         }
     }
 
@@ -47,8 +63,9 @@ struct HTMLRendererTests {
             for loader in ["src=", "@import", "url(", "<link", " onclick"] {
                 #expect(!page.text.contains(loader), "\(page.name)")
             }
-            // In preformatted text, such as a configuration file, a URL loads nothing.
-            #expect(!page.text.replacing(#/<pre[^>]*>[^<]*<\/pre>/#, with: "").contains("://"), "\(page.name)")
+            // In preformatted text, such as a configuration file, and in the data, a URL loads nothing.
+            let rest = page.text.replacing(#/<(pre|script)[^>]*>[^<]*<\/(pre|script)>/#, with: "")
+            #expect(!rest.contains("://"), "\(page.name)")
         }
     }
 
@@ -61,25 +78,105 @@ struct HTMLRendererTests {
     func run() throws {
         let page = try #require(try pages().first).text
         for part in [
-            "2024-02-29T12:00:00Z", "seed 7", "<figcaption>256 bytes of text: round trip in µs</figcaption>",
-            "<rect class=\"first\"", "100.0 / 198.0", "×2.00", ">9877</td>", "wake-up",
+            "2024-02-29T12:00:00Z", "seed 7", "<figcaption>256 bytes of text: p50 of the round trip in µs</figcaption>",
+            "<rect class=\"own c1\"", ">100.0</text>", "×2.00", ">9877</td>", "wake-up",
             "<dt>×floor</dt><dd>p50 divided by the p50 of bare system calls</dd>",
         ] { #expect(page.contains(part), "\(part)") }
     }
 
     @Test("A page begins with the title, the warnings and the verdict, and a section with its question")
     func order() throws {
-        var report = sampleResults().report
-        report.warnings = ["a warning"]
-        report.verdict = ["a <verdict>"]
+        let sample = try #require(try sampleReports(hostile: "hostile").first)
+        let report = Report(
+            name: sample.name,
+            title: sample.title,
+            trust: .exact,
+            warnings: ["a warning"],
+            verdict: ["a <verdict>"],
+            facts: sample.facts,
+            sections: sample.sections,
+            records: sample.records,
+            data: sample.data
+        )
         let page = report.text(.html, .none)
         let places = try [
-            "<h1>", report.title, "a warning", "a &lt;verdict&gt;", "How long does", "<figure>", "<table>",
+            "<h1>", report.title, "a warning", "a &lt;verdict&gt;", "How long does", "<figure>", "<table",
         ]
         .map { try #require(page.firstRange(of: $0)?.lowerBound, "\($0)") }
         #expect(places == places.sorted())
-        #expect(report.text(.table, .none).hasSuffix("\na <verdict>\n"))
+        // The table report begins with them too.
+        let head = "a warning\n\(report.title)\n\(report.trust.sentence)\n\na <verdict>\n\n"
+        #expect(report.text(.table, .none, .init(width: .max)).hasPrefix(head))
         #expect(report.text(.markdown, .none).contains("\na &lt;verdict>\n"))
+    }
+
+    @Test("Every page has its answer in the box: the verdict or the title, and whether it can be trusted")
+    func answer() throws {
+        for report in try sampleReports(hostile: "hostile") {
+            let page = report.text(.html, .none)
+            let start = try #require(page.range(of: "<div class=\"verdict\">")?.upperBound)
+            let box = String(page[start...].prefix(upTo: try #require(page.range(of: "</div>")?.lowerBound)))
+            for sentence in (report.verdict.isEmpty ? [report.title] : report.verdict) + [report.trust.sentence] {
+                let text = HTMLRenderer.escaped(sentence)
+                #expect(box.replacing(#/<[^>]*>/#, with: "").contains(text), "\(report.name)")
+            }
+            #expect(page.ranges(of: HTMLRenderer.escaped(report.title)).count >= 1)
+        }
+    }
+
+    @Test("The title of a page has the command, the first options that are not as by default, and the time")
+    func title() throws {
+        func title(_ words: String) throws -> String {
+            let words = words.split(separator: " ").map(String.init)
+            let command = try OptionParser(vocabulary: everything).parse(words, as: StormCommand.self)
+            var run = RunResults(of: command, seed: 7)
+            run.record.environment.date = "2024-02-29T12:00:00Z"
+            let page = StormResults(run: run, model: command.storm.model).report(isUnicode: true).text(.html, .none)
+            return String(try #require(page.firstMatch(of: #/<title>([^<]*)</#)).output.1)
+        }
+        let report = "--seed 7 --format html --quiet"
+        #expect(try title("storm \(report)") == "imbench storm, 2024-02-29 12:00")
+        #expect(
+            try title("storm \(report) --limit 1m --clients 500 --outage 3s --handshakes 9")
+                == "imbench storm, clients=500, handshakes=9, outage=3s, 2024-02-29 12:00"
+        )
+    }
+
+    @Test("Every section has a link, whose name depends on the heading alone and is there once")
+    func anchors() throws {
+        for page in try pages() {
+            let names = page.text.matches(of: #/<(?:section|details) id="([^"]*)">/#).map { String($0.output.1) }
+            #expect(Set(names).count == names.count && names.last == "conditions", "\(page.name)")
+            for name in names {
+                #expect(page.text.contains("<a href=\"#\(name)\" aria-label=\"Link to this section\">"))
+            }
+        }
+        let twice = [
+            Report.Section(heading: "Round trips: tcp"), .init(heading: "Round trips, TCP", question: "How long?"),
+        ]
+        let text = page(twice)
+        #expect(
+            text.contains("<section id=\"round-trips-tcp\">") && text.contains("<section id=\"round-trips-tcp--2\">")
+        )
+    }
+
+    @Test("A section with details is folded, unless it is the first one")
+    func folds() {
+        let text = page([
+            .init(heading: "First", isDetail: true), .init(heading: "Second"), .init(heading: "Third", isDetail: true),
+        ])
+        #expect(text.contains("<section id=\"first\">") && text.contains("<section id=\"second\">"))
+        #expect(text.contains("<details id=\"third\">\n<summary><h2>Third "))
+    }
+
+    @Test("A chart of one bar is omitted, and with it the explanation how to read it")
+    func oneBar() {
+        func text(_ bars: [String]) -> String {
+            let chart = BarChart(title: "t", rows: bars.map { .init($0, 1, shown: "1") })
+            return page([.init(heading: "Bars", charts: [chart], reading: "Shorter is better.")])
+        }
+        #expect(!text(["ws"]).contains("<figure>") && !text(["ws"]).contains("Shorter"))
+        #expect(text(["ws", "tcp"]).contains("<figure>") && text(["ws", "tcp"]).contains("Shorter"))
     }
 
     @Test("Every report has a result and a next command, which is accepted, and its charts and tables have a question")
@@ -113,21 +210,28 @@ struct HTMLRendererTests {
         }
     }
 
-    /// The page of a section.
-    private func page(_ section: Report.Section) -> String {
-        Report(name: "n", title: "t", sections: [section], records: Table(columns: []), data: .object([]))
-            .text(.html, .none)
+    /// The page of some sections.
+    private func page(_ sections: [Report.Section]) -> String {
+        Report(
+            name: "n",
+            title: "t",
+            trust: .exact,
+            sections: sections,
+            records: Table(columns: []),
+            data: .object([])
+        )
+        .text(.html, .none)
     }
 
     @Test("A column with sentences is wrapped, and columns of numbers and of short texts are not")
     func sentences() {
         let table = Table(
-            columns: [.text("name"), .text("meaning"), .number("count")],
+            columns: [.text("name", nil, "the <field>"), .text("meaning"), .number("count")],
             rows: [.init(cells: [.init("tcp"), .init("the field in which a sender writes a length"), .init(1)])]
         )
-        let page = page(Report.Section(heading: "Fields", question: "Which?", table: table))
+        let page = page([Report.Section(heading: "Fields", question: "Which?", table: table)])
         for part in [
-            "<th scope=\"col\">name</th><th class=\"prose\" scope=\"col\">meaning</th>",
+            "<th scope=\"col\" title=\"the &lt;field&gt;\">name</th><th class=\"prose\" scope=\"col\">meaning</th>",
             "<td>tcp</td><td class=\"prose\">the field", "<td class=\"number\">1</td>",
             "<caption><span>Fields</span></caption>",
         ] { #expect(page.contains(part), "\(part)") }
@@ -139,23 +243,30 @@ struct HTMLRendererTests {
             notes: ["after --connect-timeout=5s, and --\(String(repeating: "x", count: 50))"],
             next: [.init("To see more", "imbench run --tls")]
         )
-        let page = page(section)
+        let page = page([section])
         #expect(page.contains("after <span class=\"word\">--connect-timeout=5s,</span> and --x"))
         let words = ["imbench", "run", "--tls"].map { "<span class=\"word\">\($0)</span>" }
         #expect(page.contains("<code>\(words.joined(separator: " "))</code>"))
     }
 
-    @Test("Each row has its reason, because a reader can sort them")
-    func reasons() {
-        var results = sampleResults()
-        results.rows = ["json", "protobuf"].map { codec in
-            var row = ResultRow(transport: "ws", codec: codec, size: 32)
-            row.outcome = .failed("Connection refused (111)")
-            return row
-        }
-        let page = results.report.text(.html, .none)
-        #expect(page.ranges(of: "<span>Connection refused (111)</span>").count == 2)
-        #expect(!page.contains("as above"))
+    @Test("A label that the row above has too is marked, and a reason has a row of its own below its labels")
+    func labels() {
+        let labels = [["ws", "json"], ["ws", "protobuf"], ["tcp", "protobuf"], ["tcp", "protobuf"]]
+        var table = Table(labels: 2, columns: [.text("transport"), .text("codec"), .number("p50"), .number("p99")])
+        table.rows = labels.map { .init(cells: $0.map { .init($0) } + [.init(1), .init(2)]) }
+        (table.rows[3].note, table.rows[3].repeatsNote, table.rows[3].isFailure) = ("refused", true, true)
+        let page = page([.init(heading: "Times", table: table)])
+        let numbers = "<td class=\"number\">1</td><td class=\"number\">2</td></tr>\n"
+        #expect(page.contains("<table data-labels=\"2\">"))
+        #expect(page.contains("<tr><td>ws</td><td>json</td>\(numbers)"))
+        #expect(page.contains("<tr><td class=\"repeated\">ws</td><td>protobuf</td>\(numbers)"))
+        #expect(page.contains("<tr><td>tcp</td><td>protobuf</td>\(numbers)"))
+        #expect(
+            page.contains(
+                "<tr class=\"failure\"><td class=\"repeated\">tcp</td><td class=\"repeated\">protobuf</td>"
+                    + "<td colspan=\"2\"></td></tr>\n<tr class=\"note failure\"><td colspan=\"4\"><span>refused</span></td></tr>"
+            )
+        )
     }
 
     @Test("A number that its text rounds is sorted by its value, and hexadecimal digits have one width")

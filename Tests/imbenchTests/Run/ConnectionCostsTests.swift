@@ -14,7 +14,7 @@ struct ConnectionCostsTests {
     func lostPings() async throws {
         let loop = try QuietLoop.get()
         let server = try await EmbeddedServer.start("udp://127.0.0.1:0", on: loop)
-        let proxy = try await FaultProxy.start(to: server.endpoint, on: loop, seed: 3)
+        let proxy = try await FaultProxy.start(to: server.endpoint, on: loop, seed: 4)
         let limits = EchoBench.Limits(ping: .seconds(1))
         func bytes(_ endpoint: Endpoint) async throws -> Double {
             let transport = try TransportRegistry.trial.transport(for: endpoint, on: loop)

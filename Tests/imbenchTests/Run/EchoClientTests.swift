@@ -1,4 +1,5 @@
 import Codecs
+import CommandTestSupport
 import EmbeddedServers
 import SocketIO
 import TestSupport
@@ -7,6 +8,9 @@ import TransportAPI
 import Transports
 import TrialCertificates
 
+@testable import Measuring
+@testable import Reporting
+@testable import Workloads
 @testable import imbench
 
 /// `imbench run --rate`: messages are sent by a schedule, independent of the answers.
@@ -48,7 +52,7 @@ struct OpenLoopTests {
     private func client(_ connection: any Connection, _ answerTimeout: Int64 = answerTimeout, on loop: EventLoop)
         -> EchoClient
     {
-        let message = EchoBench.message(size: 32, seed: 1)
+        let message = ChatMessage.sample(size: 32, seed: 1)
         return EchoClient(
             connection,
             codec: WireFormat.json.codec(),
@@ -185,8 +189,8 @@ struct MessageIDTests {
         arguments: [0, 1, 9_999, 123_456_789_012_345] as [UInt64]
     )
     func roundTrip(number: UInt64) {
-        #expect(MessageID.text(number).utf8.count == 15)
-        #expect(MessageID.number(MessageID.text(number)) == number)
+        #expect(MessageNumber.text(number).utf8.count == 15)
+        #expect(MessageNumber.number(MessageNumber.text(number)) == number)
     }
 
     @Test(
@@ -194,6 +198,6 @@ struct MessageIDTests {
         arguments: ["", "12345", "00000000000000x", "0000000000000000"]
     )
     func refused(text: String) {
-        #expect(MessageID.number(text) == nil)
+        #expect(MessageNumber.number(text) == nil)
     }
 }

@@ -1,3 +1,4 @@
+import CommandTestSupport
 import EmbeddedServers
 import Protocols
 import SocketIO
@@ -6,6 +7,8 @@ import Testing
 import TransportAPI
 import Transports
 
+@testable import Measuring
+@testable import Reporting
 @testable import imbench
 
 /// Outside servers that cannot be measured, as `imbench run --url` reports them.

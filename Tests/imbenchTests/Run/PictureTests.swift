@@ -1,4 +1,5 @@
 import Codecs
+import CommandTestSupport
 import EmbeddedServers
 import Foundation
 import SocketIO
@@ -7,6 +8,10 @@ import Testing
 import TransportAPI
 import Transports
 
+@testable import CommandSupport
+@testable import Measuring
+@testable import Reporting
+@testable import Workloads
 @testable import imbench
 
 private let vocabulary = {
@@ -51,7 +56,7 @@ struct PictureOptionTests {
         for (text, bytes) in [("1MB", 1_000_000), ("256KiB", 256 << 10), ("1024", 1024), ("1GiB", 1 << 30)] {
             let options = try parse("run --mix picture=\(text)")
             #expect(options.load.pictureBytes == bytes && options.load.picturePlaces == [.none, .same, .second])
-            #expect(options.record.first { $0.name == "mix" }?.value == "picture=\(bytes)")
+            #expect(options.record(.measured).first { $0.name == "mix" }?.value == "picture=\(bytes)")
         }
         #expect(try parse("run").load.picturePlaces == [.none])
         #expect(Picture.text(1_000_000) == "1 MB" && Picture.text(256 << 10) == "256 KiB")
@@ -195,7 +200,7 @@ struct PictureTests {
         let client = EchoClient(
             connection,
             codec: WireFormat.protobuf.codec(),
-            message: EchoBench.message(size: 32, seed: 1),
+            message: ChatMessage.sample(size: 32, seed: 1),
             answerTimeout: answerTimeout,
             picture: picture,
             on: loop

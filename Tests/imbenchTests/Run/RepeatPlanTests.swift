@@ -1,5 +1,6 @@
 import Testing
 
+@testable import CommandSupport
 @testable import imbench
 
 @Suite("The repeats of a run")

@@ -2,6 +2,7 @@ import Foundation
 import Testing
 import TransportAPI
 
+@testable import CommandSupport
 @testable import imbench
 
 /// Repeats of rows that are measured alternately: each repeat has a phase of the machine, which all rows share, and each value
@@ -53,12 +54,12 @@ struct RowDifferencesTests {
     @Test("A table without differences has a sentence about one in at most 5 % of runs")
     func falseSentences() {
         var simulated = SimulatedRepeats(seed: 1)
-        let wrong = (0..<400).count { _ in
+        let wrong = (0..<SimulatedReportsTests.reports).count { _ in
             !table(&simulated) { _, _, _ in 1 }.sentences.allSatisfy {
                 $0.contains(": no sure difference from tcp in time in any row: ")
             }
         }
-        #expect(wrong <= 20)
+        #expect(wrong * 20 <= SimulatedReportsTests.reports)
         let sentences = table(&simulated) { _, _, _ in 1 }.sentences
         #expect(sentences.count == 1)
         #expect(
@@ -70,11 +71,11 @@ struct RowDifferencesTests {
     @Test("A difference of 8 % is named in at least 90 % of its rows, although the machine has phases of 10 %")
     func power() {
         var simulated = SimulatedRepeats(seed: 2)
-        let named = (0..<100).count { _ in
+        let named = (0..<SimulatedReportsTests.reports).count { _ in
             table(&simulated) { transport, _, _ in transport == "ws" ? 1.08 : 1 }.sentences[0]
                 .hasPrefix("In every row, ws takes ")
         }
-        #expect(named >= 90)
+        #expect(named * 10 >= SimulatedReportsTests.reports * 9)
     }
 
     @Test("Sentences name the subject, the range and the rows, the largest difference first")
@@ -150,6 +151,17 @@ struct RowDifferencesTests {
             RowDifferences.Row(subject: row.subject, size: row.size, values: row.ratios.map { $0.map { $0 * 100 } })
         }
         return RowDifferences([.init(rows: references + others)], .time)
+    }
+
+    @Test("The bound of a factor is that of two rows, and not of the two ends of one interval")
+    func bound() throws {
+        // Repeats between 0.8 and 1.25 of tcp: neither row may be more than a quarter slower than the other.
+        let noisy = [0.8, 1.25, 0.8, 1.25, 0.8, 1.25, 0.8, 1.25, 0.8, 1.25] as [Double?]
+        let one = try #require(pair([("ws", 8, noisy)]).largestFactor())
+        #expect(abs(one - 1.25) < 0.001)
+        let two = try #require(pair([("ws", 8, noisy), ("udp", 8, noisy.map { $0.map { $0 * 2 } })]).largestFactor())
+        // At most 2.5 for udp, and at least 0.8 for ws.
+        #expect(abs(two - 2.5 / 0.8) < 0.001)
     }
 
     @Test("A difference that is not sure has its interval")

@@ -1,3 +1,4 @@
+import CommandTestSupport
 import EmbeddedServers
 import SocketIO
 import TestSupport
@@ -5,6 +6,10 @@ import Testing
 import TransportAPI
 import Transports
 
+@testable import CommandSupport
+@testable import Measuring
+@testable import Reporting
+@testable import Workloads
 @testable import imbench
 
 @Suite("imbench run with session delivery", .timeLimit(.minutes(5)), .ownThread)
@@ -94,7 +99,7 @@ struct SessionTransportTests {
     func options() throws {
         let options = try parse("run --transport tcp,mqtt --delivery session --assert tcp-session.lost==0")
         #expect(options.rows.rowTransports == ["tcp-session"] && options.rows.transports == ["tcp", "mqtt"])
-        #expect(options.record.first { $0.name == "delivery" }?.value == "session")
+        #expect(options.record(.measured).first { $0.name == "delivery" }?.value == "session")
         #expect(try parse("run --transport udp --delivery plain,session").rows.rowTransports == ["udp", "udp-session"])
         #expect(try parse("run --transport udp").rows.rowTransports == ["udp"])
     }

@@ -1,4 +1,5 @@
 import Codecs
+import CommandTestSupport
 import EmbeddedServers
 import Foundation
 import Primitives
@@ -8,6 +9,10 @@ import TestSupport
 import Testing
 import Transports
 
+@testable import CommandSupport
+@testable import Measuring
+@testable import Reporting
+@testable import Workloads
 @testable import imbench
 
 @Suite("A silent server", .timeLimit(.minutes(5)), .ownThread)
@@ -88,7 +93,7 @@ struct SilentServerTests {
         let proxy = try await FaultProxy.start(to: server.endpoint, on: loop, seed: 1)
         let registry = TransportRegistry.standard
         let connection = try await registry.transport(for: proxy.endpoint, on: loop).connect(timeout: .seconds(10))
-        let message = EchoBench.message(size: 32, seed: 1)
+        let message = ChatMessage.sample(size: 32, seed: 1)
         let client = EchoClient(
             connection,
             codec: WireFormat.json.codec(),
@@ -132,7 +137,7 @@ struct SilentServerTests {
         let server = try await EmbeddedServer.start("tcp://127.0.0.1:0", on: loop)
         let transport = try TransportRegistry.standard.transport(for: server.endpoint, on: loop)
         let connection = try await transport.connect(timeout: .seconds(10))
-        let message = EchoBench.message(size: 32, seed: 1)
+        let message = ChatMessage.sample(size: 32, seed: 1)
         let answerTimeout: Int64 = 200_000_000
         let client = EchoClient(
             connection,
@@ -158,7 +163,7 @@ struct SilentServerTests {
         let connection = AwkwardConnection(over: try await transport.connect(timeout: .seconds(10)), on: loop) {
             $0 == 5
         }
-        let message = EchoBench.message(size: 32, seed: 1)
+        let message = ChatMessage.sample(size: 32, seed: 1)
         let client = EchoClient(
             connection,
             codec: WireFormat.json.codec(),

@@ -1,9 +1,14 @@
+import CommandTestSupport
 import Protocols
 import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
+@testable import CommandSupport
+@testable import Measuring
+@testable import Reporting
+@testable import Workloads
 @testable import imbench
 
 /// The modes of transports that have rows of their own.
@@ -95,7 +100,9 @@ struct TransportModesTests {
     @Test("The modes are measured only on request, and the other commands do not offer them")
     func onRequest() throws {
         let words = Vocabulary(
-            commands: Command.allCases,
+            program: "imbench",
+            purpose: "a test",
+            groups: Vocabulary.measured.groups,
             transports: TransportRegistry.measured.transports.map(\.name),
             defaultTransports: ["tcp"],
             codecs: ["json"],

@@ -1,6 +1,7 @@
 import Testing
 import TransportAPI
 
+@testable import CommandSupport
 @testable import Protocols
 @testable import imbench
 

@@ -1,9 +1,11 @@
+import CommandTestSupport
 import Foundation
 import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
+@testable import CommandSupport
 @testable import imbench
 
 /// The memory of a session server under hostile clients, measured from outside its process.
@@ -23,7 +25,7 @@ struct HoardingTests {
         arguments: ["tcp", "ws"]
     )
     func hoarding(transport: String) async throws {
-        let program = try #require(BuiltProgram.path)
+        let program = try #require(BuiltProgram.imbench.path)
         let limit = 32 << 20
         let url = "\(transport)://127.0.0.1:0/?max-buffered=\(limit)"
         nonisolated(unsafe) let server = try ChildProcess([program, "serve", "--listen", url, "--chat"])

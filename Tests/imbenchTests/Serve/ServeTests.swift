@@ -1,9 +1,12 @@
+import CommandTestSupport
 import Foundation
 import TestSupport
 import Testing
 import TransportAPI
 import Transports
 
+@testable import CommandSupport
+@testable import Reporting
 @testable import imbench
 
 @Suite("imbench serve, and clients that misbehave", .timeLimit(.minutes(5)), .ownThread)
@@ -45,7 +48,7 @@ struct ServeTests {
         ].filter { hasOpenSSL || !$0.0.hasSuffix("s") } as [(String, [String])]
     )
     func attacked(transport: String, options: [String]) async throws {
-        let program = try #require(BuiltProgram.path)
+        let program = try #require(BuiltProgram.imbench.path)
         let served = "\(transport)://127.0.0.1:0/?max-message=1000"
         // Standard error and standard output are one pipe.
         let script = "exec \"$0\" serve --listen \"$@\" 2>&1"

@@ -1,6 +1,7 @@
 import SocketIO
 import TransportAPI
 
+@testable import CommandSupport
 @testable import imbench
 
 /// A connection that delays its first message, or loses some, and passes all other calls on.

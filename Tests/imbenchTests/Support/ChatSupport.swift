@@ -5,6 +5,7 @@ import SocketIO
 import TransportAPI
 import Transports
 
+@testable import CommandSupport
 @testable import imbench
 
 /// Records the lines of a chat. A test can wait for a line.
@@ -47,9 +48,14 @@ final class RecordingDisplay: ChatDisplay {
         lines.compactMap { if case .other(_, let text, _) = $0 { text } else { nil } }
     }
 
-    /// The number of messages with a second tick.
+    /// The number of messages that all other members have read.
     static func confirmed(_ lines: [ChatLine]) -> Int {
-        lines.count { if case .confirmed = $0 { true } else { false } }
+        lines.count { if case .read(_, _, let count, let all) = $0 { count == all } else { false } }
+    }
+
+    /// Whether a line says that so many of so many members have read a message.
+    static func isRead(_ lines: [ChatLine], by count: Int, of all: Int) -> Bool {
+        lines.contains { if case .read(_, _, count, all) = $0 { true } else { false } }
     }
 
     /// How often the chat has opened a connection.

@@ -1,5 +1,6 @@
 import Foundation
 
+@testable import Reporting
 @testable import imbench
 
 /// A new folder for one test.

@@ -1,4 +1,5 @@
 import Foundation
+import FoundationXML
 
 #if canImport(FoundationXML)
 import FoundationXML

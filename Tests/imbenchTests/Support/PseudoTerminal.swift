@@ -1,6 +1,8 @@
+import CommandTestSupport
 import Foundation
 import Testing
 
+@testable import CommandSupport
 @testable import imbench
 
 /// A program on a terminal of its own, and the screen that a user would see. It is used by one thread at a time.
@@ -17,7 +19,7 @@ final class PseudoTerminal {
 
     /// Starts the built command.
     init(_ words: [String], columns: Int = 80, rows: Int = 24, variables: [String: String] = [:]) throws {
-        let path = try #require(BuiltProgram.path)
+        let path = try #require(BuiltProgram.imbench.path)
         // Glibc declares posix_openpt for GNU programs only, so this uses the calls of pts(4): TIOCSPTLCK and TIOCGPTN.
         let master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
         var (isLocked, number) = (Int32(0), Int32(0))

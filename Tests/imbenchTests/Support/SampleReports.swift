@@ -1,11 +1,16 @@
+import CommandTestSupport
 import Transports
 
+@testable import EmulatedNetworks
+@testable import Measuring
+@testable import Reporting
+@testable import Workloads
 @testable import imbench
 
 /// A report of each command. Every text that comes from outside is `hostile`.
 func sampleReports(hostile: String) throws -> [Report] {
     var results = sampleResults()
-    results.environment.processor = hostile
+    results.record.environment.processor = hostile
     results.remarks = [hostile]
     results.rows[1].outcome = .failed(hostile)
     results.floors.append(FloorResult(kind: .tcpEpoll, size: 8, rtt: Latency(Histogram()), reason: hostile))
@@ -23,29 +28,22 @@ func sampleReports(hostile: String) throws -> [Report] {
     outage.failure = hostile
     var skipped = OutageRow(transport: "udp", fault: .finish)
     skipped.skipped = hostile
-    var attack = CrowdRow(transport: "ws", attack: .pingFlood)
-    attack.metrics = CrowdRow.attackMetrics.map { ($0, 4711) }
-    attack.endings = [(hostile, 1)]
     var idle = CrowdRow(transport: "ws")
-    idle.metrics = CrowdRow.idleMetrics.map { ($0, 4711) }
+    idle.metrics = CrowdRow.metricNames.map { ($0, 4711) }
     var failed = CrowdRow(transport: "tcp")
     failed.failure = hostile
-    var stopped = CrowdRow(transport: "tcp", attack: .halfOpen)
-    stopped.failure = hostile
     var storm = StormResults(run: results, model: smallStorm())
     for policy in [StormPolicy.signalr, .fullJitter] {
         guard let outcome = ReconnectStorm.run(smallStorm(), policy.backoff, seed: 7) else { continue }
         storm.outcomes.append((policy, outcome))
     }
-    var simulation = SimulationResult(seeds: 1)
-    simulation.fail(1, hostile)
     var heartbeat = HeartbeatResults(run: results, options: HeartbeatOptions())
     heartbeat.rows = try heartbeat.options.rows(
         of: TransportRegistry.measured.transport(named: "udp"),
         pingBytes: 104,
-        failure: nil
+        .measured
     )
-    heartbeat.rows[0].failure = hostile
+    heartbeat.rows[0].outcome = .failed(hostile)
     heartbeat.options.refusal = hostile
     heartbeat.trial = [
         NATRow(transport: "udp", pings: NATPings(client: .seconds(4)), delivery: .plain, failure: hostile)
@@ -82,12 +80,15 @@ func sampleReports(hostile: String) throws -> [Report] {
         run.report, run.overheadReport, overNetwork.report, pictures.report, comparison.report,
         TraceResults(run: results, messages: [memory, tcp]).report,
         OutageResults(run: results, timing: OutageTiming(), rows: [outage, skipped]).report,
-        CrowdResults(run: results, isHostile: true, rows: [attack, stopped]).report,
-        CrowdResults(run: results, isHostile: false, rows: [idle, failed]).report,
+        CrowdResults(run: results, rows: [idle, failed]).report,
         storm.report(isUnicode: true), sampleFanout(hostile: hostile).report, heartbeat.report,
         sampleOpen(hostile: hostile).report,
-        try advice(Workload.game.usual, on: results, hostile: hostile).report,
-        SimulateResults(run: results, options: SimulateOptions(), result: simulation, seconds: 1).report,
+        try advice(
+            Workload.game.usual,
+            on: results,
+            others: OtherAnswer.all(Workload.game.usual, AdviceOptions()),
+            hostile: hostile
+        ).report,
     ]
 }
 

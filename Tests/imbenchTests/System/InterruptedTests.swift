@@ -1,41 +1,26 @@
+import CommandTestSupport
 import Foundation
 import Testing
 
+@testable import CommandSupport
 @testable import imbench
 
 #if os(Linux)
 @Suite("An interrupted command", .timeLimit(.minutes(5)), .ownThread)
 struct InterruptedTests {
-    /// The output of an interrupted command, and how it ended.
-    private func interrupt(_ words: [String]) async throws -> (text: String, ending: ChildProcess.Ending) {
-        let program = try #require(BuiltProgram.path)
-        return try await apart {
-            let child = try ChildProcess([program] + words + ["--quiet"])
-            while child.handlesInterrupt == false, case let event = child.next(timeout: 5), event != .end {}
-            child.interrupt()
-            var text = ""
-            while true {
-                switch child.next(timeout: 20_000) {
-                case .line(let line): text += line + "\n"
-                case .nothing, .tooLong, .end: return (text, child.end())
-                }
-            }
-        }
-    }
-
     @Test(
         "An interrupted command ends with status 130",
         arguments: [
             "run --duration 100s --repeat 1 --transport tcp --size 32 --codec json",
             "run --rate 0.01 --messages 100 --transport udp --size 32 --codec json",
             "overhead", "outage --transport tcp --down 100s", "storm --clients 1000000",
-            "simulate --seeds 100000000", "serve --listen tcp://127.0.0.1:0",
+            "serve --listen tcp://127.0.0.1:0",
             "crowd --transport tcp --idle 10 --hold 10s", "fanout --transport tcp --duration 100s",
             "fanout --transport udp --rate 0.01 --duration 100s", "open --transport tcp,ws,mqtt,udp --repeat 1000",
         ]
     )
     func status(line: String) async throws {
-        let ending = try await interrupt(line.split(separator: " ").map(String.init)).ending
+        let ending = try await BuiltProgram.imbench.interrupt(line.split(separator: " ").map(String.init)).ending
         #expect(ending == .status(130))
     }
 
@@ -48,20 +33,22 @@ struct InterruptedTests {
         ]
     )
     func statusOverNetwork(line: String) async throws {
-        let probe = try await BuiltProgram.run(["open", "--network", "wifi", "--transport", "tcp", "--repeat", "1"])
+        let probe = try await BuiltProgram.imbench.run([
+            "open", "--network", "wifi", "--transport", "tcp", "--repeat", "1",
+        ])
         let isRequired = ProcessInfo.processInfo.environment["IM_REQUIRE_PEERS"] != nil
         guard probe.status == ExitStatus.good || isRequired else {
             #expect(probe.errors.contains("--network"), "\(probe.errors)")
             return
         }
-        let ending = try await interrupt(line.split(separator: " ").map(String.init)).ending
+        let ending = try await BuiltProgram.imbench.interrupt(line.split(separator: " ").map(String.init)).ending
         #expect(ending == .status(130))
     }
 
     @Test("The report of an interrupted run has the number of measurements, and that it was cut short")
     func report() async throws {
         let line = "run --duration 100s --repeat 2 --transport tcp --size 32 --codec json"
-        let text = try await interrupt(line.split(separator: " ").map(String.init)).text
+        let text = try await BuiltProgram.imbench.interrupt(line.split(separator: " ").map(String.init)).text
         #expect(text.contains("CUT SHORT"))
         #expect(text.contains("interrupted after "))
         #expect(text.contains(" of 12 measurements, 2 of each row and floor"))

@@ -1,5 +1,7 @@
 import Testing
 
+@testable import Measuring
+@testable import Reporting
 @testable import imbench
 
 @Suite("The memory of the kernel") struct KernelMemoryTests {

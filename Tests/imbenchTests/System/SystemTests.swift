@@ -1,6 +1,9 @@
 import Foundation
 import Testing
 
+@testable import CommandSupport
+@testable import Measuring
+@testable import Reporting
 @testable import imbench
 
 @Suite struct FilesTests {
@@ -82,8 +85,8 @@ import Testing
 
     @Test("The name of the processor is read from its line")
     func processorLine() {
-        #expect(Environment.value(of: "model name", in: "a : b\nmodel name\t: Fast: One\n") == "Fast: One")
-        #expect(Environment.value(of: "model name", in: "model name\nmodel name :\n") == nil)
+        #expect(fieldValue("model name", in: "a : b\nmodel name\t: Fast: One\n") == "Fast: One")
+        #expect(fieldValue("model name", in: "model name\nmodel name :\n") == nil)
     }
 }
 
@@ -135,9 +138,18 @@ import Testing
 @Suite struct ProgressTests {
     @Test("The bar fills from left to right")
     func bar() {
-        #expect(Progress.bar(0, of: 4, width: 4) == "░░░░ 0/4")
-        #expect(Progress.bar(2, of: 4, width: 4) == "██░░ 2/4")
-        #expect(Progress.bar(9, of: 4, width: 4) == "████ 4/4")
+        #expect(Progress.bar(0, of: 4, width: 4) == "░░░░ 0 %")
+        #expect(Progress.bar(2, of: 4, width: 4) == "██░░ 50 %")
+        #expect(Progress.bar(9, of: 4, width: 4) == "████ 100 %")
+    }
+
+    @Test("A redrawing overwrites each line and never erases the screen as a whole")
+    func redrawing() {
+        #expect(Progress.redrawn(["a", "bc"], over: 0) == "\ra\u{1b}[K\nbc\u{1b}[K")
+        #expect(Progress.redrawn(["a", "bc"], over: 2) == "\u{1b}[1A\ra\u{1b}[K\nbc\u{1b}[K")
+        // A line that is gone is erased, and the cursor goes back to the end of the last one.
+        #expect(Progress.redrawn(["bc"], over: 2) == "\u{1b}[1A\rbc\u{1b}[K\n\u{1b}[K\u{1b}[1A\r\u{1b}[2C")
+        #expect(Progress.redrawn([], over: 2) == "\u{1b}[1A\r\u{1b}[K\n\u{1b}[K\u{1b}[1A\r")
     }
 
     @Test("The time left follows from the steps that are done")
@@ -152,7 +164,7 @@ import Testing
 
 /// A command that ends with a status, or fails.
 private struct EndingCommand: RunnableCommand {
-    static let command = Command.work
+    static let command = Command(name: "end", summary: "ends", isInterruptible: false, examples: [])
 
     var general = GeneralOptions()
     var status: Int32?

@@ -1,6 +1,9 @@
+import CommandSupport
+import Measuring
 import Protocols
 import TransportAPI
 import Transports
+import Workloads
 
 /// Where a picture goes while chat messages are measured. Each place is a row of its own.
 enum PicturePlace: String, Sendable, Hashable, CaseIterable {

@@ -1,3 +1,8 @@
+import CommandSupport
+import EmulatedNetworks
+import Measuring
+import Reporting
+
 /// The report of `imbench run --mix picture=SIZE`.
 extension RunResults {
     var pictureReport: Report {
@@ -7,11 +12,13 @@ extension RunResults {
             return (use, part)
         }
         let all = parts.isEmpty ? [(use: nil, results: self)] : parts
-        let more = networks.isEmpty ? [] : [("networks", JSONValue.array(networks.map(\.data)))]
+        let more = networks.isEmpty ? [] : [("networks", ReportValue.array(networks.map(\.data)))]
         return Report(
             name: "imbench run --mix picture",
             title: "The round trip of a chat message while a picture of \(pictureText) is sent",
+            trust: trust,
             warnings: warnings,
+            outcomes: outcomes,
             verdict: environment.isDebugBuild && networks.isEmpty
                 ? [] : all.compactMap { $0.results.pictureConclusion($0.use?.network.name) },
             facts: facts,
@@ -21,7 +28,7 @@ extension RunResults {
                 results: rows.map { Self.data($0) },
                 more: more + [
                     ("floors", .array(floors.map { Self.data($0) })),
-                    ("sentences", .array(all.flatMap(\.results.pictureSentences).map(JSONValue.string))),
+                    ("sentences", .array(all.flatMap(\.results.pictureSentences).map(ReportValue.string))),
                 ]
             )
         )
@@ -119,19 +126,20 @@ extension RunResults {
 
     private static func chart(_ rows: [ResultRow], _ subject: String) -> BarChart {
         let hasTails = rows.contains { $0.rtt?.p90 != nil }
-        let tail: [(kind: BarChart.Kind, meaning: String)] = hasTails ? [(.tail, "p90")] : []
+        let tail: [(kind: BarChart.Kind, meaning: String)] = hasTails ? [(.ownTail, "p90")] : []
         let unit = Axis.TimeUnit(rows.compactMap { $0.rtt?.p90 ?? $0.rtt?.p50 }.max() ?? 0)
         return BarChart(
             title: "\(subject): round trip of the messages",
-            legend: [(.first, "p50")] + tail,
+            legend: [(.own, "p50")] + tail,
             rows: rows.compactMap { row in
                 guard let p50 = row.rtt?.p50 else { return nil }
                 let p90 = row.rtt?.p90
                 let place = row.picture?.place ?? .none
                 return BarChart.Row(
                     label: place == .none ? "\(row.transport), no picture" : "\(row.transport), \(place.words)",
-                    spans: [.init(kind: .tail, from: 0, to: p90 ?? p50), .init(kind: .first, from: 0, to: p50)],
-                    value: unit.number(p50) + (p90.map { " / " + unit.number($0) } ?? "") + " \(unit.name)"
+                    spans: [.init(kind: .ownTail, from: 0, to: p90 ?? p50), .init(kind: .own, from: 0, to: p50)],
+                    value: unit.number(p50) + (p90.map { " / " + unit.number($0) } ?? "") + " \(unit.name)",
+                    style: .transport(row.transport)
                 )
             },
             unit: .microseconds

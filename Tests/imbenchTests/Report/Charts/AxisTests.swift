@@ -1,5 +1,7 @@
 import Testing
 
+@testable import CommandSupport
+@testable import Reporting
 @testable import imbench
 
 @Suite struct AxisTests {

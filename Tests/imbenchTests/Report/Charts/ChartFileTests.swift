@@ -1,6 +1,9 @@
+import CommandTestSupport
 import Foundation
 import Testing
 
+@testable import CommandSupport
+@testable import Reporting
 @testable import imbench
 
 private let hostile = "<script>alert('1')</script> & \"\u{1b}[31m"
@@ -31,13 +34,12 @@ private func lines(_ labels: [String], range: ClosedRange<Double>? = nil) -> Lin
 struct ChartFileTests {
     @Test("The file is well-formed XML with the title, and with the names of all rows, lines or messages")
     func names() throws {
-        let ladder = Ladder(title: "wss", steps: [.init(label: "SYN", isFromClient: true, bytes: 60, roundTrip: 1)])
         for (chart, summary) in [
             (
                 bars("tcp", "ws") as any Chart,
                 "Shows: tcp, ws. Colours: until it is open, until the answer, limit, noise."
             ),
-            (lines(["udp", "mqtt"]), "Shows: udp, mqtt."), (ladder, "Shows: SYN."),
+            (lines(["udp", "mqtt"]), "Shows: udp, mqtt."),
         ] {
             let parts = try filed(chart)
             #expect(parts.first?.name == "svg" && parts.first?.attributes["role"] == "img")
@@ -116,6 +118,7 @@ struct ChartsOptionTests {
         Report(
             name: "n",
             title: "t",
+            trust: .exact,
             sections: [Report.Section(charts: charts)],
             records: Table(columns: []),
             data: .object([])
@@ -127,11 +130,11 @@ struct ChartsOptionTests {
         let charts = [
             "4g: ms until the answer", "99 % are connected", "../../etc/passwd", "…", "a", "A!",
             String(repeating: "x", count: 300),
-        ].map { bars(title: $0, "tcp") }
+        ].map { bars(title: $0, "tcp", "ws") }
         let names = report(charts + [bars(title: "empty")]).chartFiles.map(\.name)
         #expect(
             names == [
-                "4g-ms-until-the-answer.svg", "99-are-connected.svg", "etc-passwd.svg", "chart.svg", "a.svg",
+                "4g-ms-until-the-answer.svg", "99-are-connected.svg", "etc-passwd.svg", "part.svg", "a.svg",
                 "a--2.svg",
                 String(repeating: "x", count: 100) + ".svg",
             ]
@@ -146,7 +149,7 @@ struct ChartsOptionTests {
             separator: " "
         )
         for _ in 0..<2 {
-            let outcome = try await BuiltProgram.run(words.map(String.init) + [folder.path + "/new"])
+            let outcome = try await BuiltProgram.imbench.run(words.map(String.init) + [folder.path + "/new"])
             #expect(outcome.status == 0 && outcome.errors.isEmpty)
             #expect(outcome.output.hasPrefix("policy,"))
             let files = try FileManager.default.contentsOfDirectory(atPath: folder.path + "/new")
@@ -168,7 +171,7 @@ struct ChartsOptionTests {
             ("/none/charts", "cannot make the folder /none/charts: No such file"),
             (folder.path + "/file", "cannot use the folder \(folder.path)/file: Not a directory"),
         ] {
-            let outcome = try await BuiltProgram.run(["storm", "--charts", path])
+            let outcome = try await BuiltProgram.imbench.run(["storm", "--charts", path])
             #expect(outcome.status == 64 && outcome.output.isEmpty)
             #expect(outcome.errors.contains("--charts: \(reason)"), "\(outcome.errors)")
         }

@@ -1,5 +1,8 @@
 import Testing
+import Transports
 
+@testable import CommandSupport
+@testable import Reporting
 @testable import imbench
 
 /// The elements of the drawing of a chart.
@@ -15,7 +18,9 @@ private func charts() -> [any Chart] {
         BarChart(
             title: hostile,
             legend: [(.first, hostile)],
-            rows: [.init(label: hostile, spans: [.init(kind: .first, from: 0, to: 1000)], value: hostile)],
+            rows: [10.0, 1000].map {
+                .init(label: hostile, spans: [.init(kind: .first, from: 0, to: $0)], value: hostile)
+            },
             range: 0...10,
             lines: [5]
         ),
@@ -33,7 +38,6 @@ private func charts() -> [any Chart] {
             ],
             references: [.init(direction: .vertical, value: 1, label: hostile)]
         ),
-        Ladder(title: hostile, steps: [.init(label: hostile, isFromClient: true, bytes: 1, roundTrip: 1)]),
     ]
 }
 
@@ -72,14 +76,17 @@ private func charts() -> [any Chart] {
         }
     }
 
-    @Test("A chart without content is omitted")
+    @Test("A chart without content is omitted, and so is a single bar, which nothing is beside")
     func empty() {
         #expect(BarChart(title: "t").html.isEmpty)
+        var chart = BarChart(title: "t", rows: [.init("ws", 1, shown: "1")])
+        #expect(chart.html.isEmpty)
+        chart.rows.append(.init("tcp", 2, shown: "2"))
+        #expect(chart.html.contains("tcp"))
         #expect(
             LineChart(title: "t", x: Axis(), y: Axis(), series: [.init(label: "l", style: .init(0), points: [])]).html
                 == ""
         )
-        #expect(Ladder(title: "t").html.isEmpty)
     }
 
     @Test("Lines differ by colour and dashes, and no two of 35 lines are alike")
@@ -90,11 +97,24 @@ private func charts() -> [any Chart] {
             #expect(zip(first.split(separator: " "), second.split(separator: " ")).allSatisfy { $0 != $1 })
         }
     }
+
+    @Test("A transport has one style in all charts, and no two transports that are measured have the same")
+    func transports() {
+        let names = TransportRegistry.measured.transports.map(\.name)
+        let styles = names.map { SeriesStyle.transport($0).classes }
+        #expect(names.count > 10 && Set(styles).count == names.count)
+        // The plain ones can be told apart without colours.
+        let plain = ["tcp", "ws", "mqtt", "udp"].map { SeriesStyle.transport($0).classes.split(separator: " ")[1] }
+        #expect(Set(plain).count == 4)
+        let other = SeriesStyle.transport("carrier-pigeon")
+        #expect(other == .transport("carrier-pigeon") && !styles.contains(other.classes))
+    }
 }
 
 @Suite struct BarChartTests {
     private func chart(_ spans: [BarChart.Span], range: ClosedRange<Double>? = nil) -> BarChart {
-        BarChart(title: "t", rows: [.init(label: "l", spans: spans, value: "v")], range: range)
+        let rows: [BarChart.Row] = [.init(label: "l", spans: spans, value: "v"), .init("other", nil, shown: "-")]
+        return BarChart(title: "t", legend: [(.tail, "p99")], rows: rows, range: range)
     }
 
     private func bar(_ kind: String, _ elements: [Element]) -> (x: Double, width: Double)? {
@@ -102,6 +122,9 @@ private func charts() -> [any Chart] {
             element.number("x").flatMap { x in element.number("width").map { (x, $0) } }
         }
     }
+
+    /// The text that the page shows over each row.
+    private func hovers(_ elements: [Element]) -> [String] { elements.filter { $0.name == "title" }.map(\.text) }
 
     @Test("Spans are shares of the axis, which includes 0")
     func shares() throws {
@@ -127,7 +150,7 @@ private func charts() -> [any Chart] {
         #expect(tail.x == first.x && abs(tail.width - 2 * first.width) < 0.2)
         #expect(bar("worse", elements) == nil && bar("noise", elements) == nil)
         #expect(elements.count { $0.classes == ["clip"] } == 1)
-        #expect(elements.contains { $0.name == "title" && $0.text == "l: up to 400.0" })
+        #expect(hovers(elements) == ["l: p99 400.0, 50.0", "other: -"])
         #expect(chart(spans, range: 0...100).html.contains("continues beyond the axis"))
     }
 
@@ -144,9 +167,28 @@ private func charts() -> [any Chart] {
             .init(kind: .tail, from: 0, to: 400), .init(kind: .interval, from: -20, to: 300),
         ]
         let elements = try drawn(chart(spans, range: 0...100))
-        #expect(elements.filter { $0.name == "title" }.map(\.text) == ["l: up to 400.0", "l: from -20.0"])
+        #expect(elements.count { $0.classes == ["clip"] } == 2)
+        #expect(hovers(elements).first == "l: p99 400.0, -20.0 to 300.0")
         let span = try #require(elements.lastIndex { $0.classes == ["interval"] })
         #expect(try #require(elements.firstIndex { $0.classes == ["clip"] }) > span)
+    }
+
+    @Test("A bar has the style of its row, and the one behind it the same")
+    func style() throws {
+        var chart = chart([.init(kind: .ownTail, from: 0, to: 9), .init(kind: .own, from: 0, to: 5)])
+        chart.rows[0].style = .transport("mqtt")
+        let bars = try drawn(chart).filter { $0.classes.contains("c2") }
+        #expect(bars.map(\.classes) == [["own-tail", "c2"], ["own", "c2"]])
+    }
+
+    @Test("Lines that cross all rows lie behind the texts", arguments: [330.0, 560])
+    func linesBehindTexts(_ width: Double) throws {
+        var chart = chart([.init(kind: .first, from: 0, to: 9)])
+        chart.lines = [4]
+        chart.rows[0].label = "a name that is longer than half of a narrow chart"
+        let elements = try drawn(chart, width: width)
+        let line = try #require(elements.lastIndex { $0.classes == ["reference"] })
+        #expect(try #require(elements.firstIndex { $0.text.hasPrefix("a name") && $0.name == "text" }) > line)
     }
 
     @Test("Rows without spans, and spans of zeros, do not trap")
@@ -182,9 +224,28 @@ private func charts() -> [any Chart] {
         #expect(elements.count { $0.name == "circle" } == 3)
         #expect(elements.count { $0.name == "polyline" } == 1)
         #expect(elements.count { $0.classes.contains("bounds") } == 3)
-        #expect(elements.contains { $0.name == "title" && $0.text == "ws: 60 at 1" })
+        let hovers = elements.filter { $0.name == "title" }.map(\.text)
+        #expect(hovers.map { $0.split(separator: "\n").first } == ["loss in %: 0", "loss in %: 1", "loss in %: 5"])
+        #expect(hovers[1] == "loss in %: 1\nws 60.0 (55.0 to 70.0)")
         #expect(elements.contains { $0.classes == ["axis"] && $0.text == "loss in %" })
         #expect(elements.count { $0.classes == ["tick"] } >= 6)
+    }
+
+    @Test("Over a place, the page shows the values of all lines there, the largest first")
+    func hovers() throws {
+        var chart = chart([.init(0, 50), .init(10, 60)], labels: ["tcp", "ws"])
+        chart.series[1].points = [.init(0, 70)]
+        let hovers = try drawn(chart).filter { $0.name == "title" }.map(\.text)
+        #expect(hovers == ["loss in %: 0\nws 70.0\ntcp 50.0", "loss in %: 10\ntcp 60.0"])
+        // Many points share columns, so that the page stays small.
+        let many = (0..<1000).map { LineChart.Point(Double($0), 1) }
+        #expect(try drawn(self.chart(many)).count { $0.name == "title" } < 60)
+    }
+
+    @Test("The title of an axis says that its scale is logarithmic")
+    func logarithmic() throws {
+        let elements = try drawn(chart([.init(1, 1), .init(2, 1000)], y: Axis(title: "time", scale: .logarithmic)))
+        #expect(elements.filter { $0.classes == ["axis"] }.map(\.text) == ["time (log scale)", "loss in %"])
     }
 
     @Test("A part beyond the axis is marked once, and points that are no numbers are omitted")
@@ -204,7 +265,7 @@ private func charts() -> [any Chart] {
         let points: [LineChart.Point] = [.init(0, 5, interval: 4...20), .init(1, 5, interval: -1...6)]
         let elements = try drawn(chart(points, y: Axis(range: 0...10)))
         #expect(elements.filter { $0.classes == ["clip"] }.count == 2)
-        #expect(elements.contains { $0.name == "title" && $0.text == "ws: up to 20" })
+        #expect(elements.contains { $0.name == "title" && $0.text.contains("(4.00 to 20.0)") })
     }
 
     @Test("Names of horizontal lines stand at their right ends, and above each other")
@@ -259,35 +320,5 @@ private func charts() -> [any Chart] {
         #expect(heights.count == count)
         for (upper, lower) in zip(heights, heights.dropFirst()) { #expect(lower - upper >= 13.9) }
         #expect(heights.allSatisfy { $0 > 0 && $0 < chart.drawing(width: 560).height })
-    }
-}
-
-@Suite struct LadderTests {
-    private let ladder = Ladder(
-        title: "wss",
-        steps: [
-            .init(label: "SYN", isFromClient: true, bytes: 60, roundTrip: 1),
-            .init(label: "SYN, ACK", isFromClient: false, bytes: 60, roundTrip: 1),
-            .init(label: "ClientHello", isFromClient: true, bytes: nil, roundTrip: 2),
-        ]
-    )
-
-    @Test("A ladder counts its round trips and bytes")
-    func counts() {
-        #expect(ladder.roundTrips == 2)
-        #expect(ladder.bytes == 120)
-    }
-
-    @Test("Each step is an arrow from its sender to the other side, with its bytes")
-    func arrows() throws {
-        let elements = try drawn(ladder)
-        let arrows = elements.filter { $0.classes.contains("arrow") }
-        #expect(arrows.count == 3)
-        let directions = arrows.map { ($0.number("x1") ?? 0) < ($0.number("x2") ?? 0) }
-        #expect(directions == [true, false, true])
-        let texts = elements.filter { $0.name == "text" }.map(\.text)
-        for text in ["SYN, 60 B", "SYN, ACK, 60 B", "ClientHello", "RTT 1", "RTT 2", "client", "server"] {
-            #expect(texts.contains(text), "\(text)")
-        }
     }
 }

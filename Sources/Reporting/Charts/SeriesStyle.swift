@@ -1,0 +1,58 @@
+/// The colour and the dashes of a line, or the colour of a bar.
+package struct SeriesStyle: Sendable, Hashable {
+    /// How many colours and how many dash patterns the style of the page has. They have no common divisor.
+    static let colours = 7
+    static let dashes = 5
+
+    private var colour: Int
+    private var dash: Int
+
+    private init(colour: Int, dash: Int) { (self.colour, self.dash) = (colour, dash) }
+
+    /// The style of a line by its place among others. Neighbours differ in both, so colours are not needed to tell lines
+    /// apart.
+    package init(_ place: Int) { self.init(colour: max(0, place) % Self.colours, dash: max(0, place) % Self.dashes) }
+
+    /// The style of a transport, which is the same in every chart of every report. Transports of one protocol share a
+    /// colour. A transport that has no place in the table gets one of the styles that are left, by its name.
+    package static func transport(_ name: String) -> SeriesStyle {
+        if let style = transports[name] { return style }
+        // FNV-1a.
+        let hash = name.utf8.reduce(UInt32(2_166_136_261)) { ($0 ^ UInt32($1)) &* 16_777_619 }
+        return others[Int(hash) % others.count]
+    }
+
+    /// The plain transports differ from each other in both colour and dashes.
+    private static let transports: [String: SeriesStyle] = [
+        "tcp": SeriesStyle(colour: 0, dash: 0),
+        "tcp-session": SeriesStyle(colour: 0, dash: 1),
+        "tls": SeriesStyle(colour: 0, dash: 4),
+        "ws": SeriesStyle(colour: 1, dash: 1),
+        "wss": SeriesStyle(colour: 1, dash: 0),
+        "ws-session": SeriesStyle(colour: 1, dash: 2),
+        "ws-deflate": SeriesStyle(colour: 1, dash: 3),
+        "mqtt": SeriesStyle(colour: 2, dash: 2),
+        "mqtts": SeriesStyle(colour: 2, dash: 0),
+        "mqtt-qos1": SeriesStyle(colour: 2, dash: 1),
+        "mqtt-qos2": SeriesStyle(colour: 2, dash: 3),
+        "mqtt-early": SeriesStyle(colour: 2, dash: 4),
+        "mqtt+ws": SeriesStyle(colour: 4, dash: 1),
+        "mqtt+wss": SeriesStyle(colour: 4, dash: 0),
+        "udp": SeriesStyle(colour: 3, dash: 3),
+        "dtls": SeriesStyle(colour: 3, dash: 1),
+        "udp-reliable": SeriesStyle(colour: 3, dash: 4),
+        "udp-unordered": SeriesStyle(colour: 3, dash: 2),
+        "udp-session": SeriesStyle(colour: 3, dash: 0),
+        "memory": SeriesStyle(colour: 6, dash: 0),
+    ]
+
+    private static let others: [SeriesStyle] = {
+        let taken = Set(transports.values)
+        return (0..<colours * dashes).map { SeriesStyle($0) }.filter { !taken.contains($0) }
+    }()
+
+    /// The classes in the style of the page.
+    var classes: String { "\(colourClass) d\(dash)" }
+    /// The class of a shape that has no dashes.
+    var colourClass: String { "c\(colour)" }
+}

@@ -1,0 +1,50 @@
+import CommandSupport
+
+/// Whether the numbers of a report can be trusted. Every report says it before its first number.
+package enum Trust: Sendable, Hashable {
+    /// They are counted or computed, so they are the same on a busy machine.
+    case exact
+    /// They are times, which other programs make longer.
+    case timed(MachineLoad?, doubts: [String] = [])
+
+    /// Why not, as parts of a sentence; empty if they can.
+    private var reasons: [String] {
+        switch self {
+        case .exact: []
+        case .timed(let load, let doubts): (load?.disturbances ?? []) + doubts
+        }
+    }
+
+    package var isGiven: Bool { reasons.isEmpty }
+
+    package var sentence: String {
+        switch self {
+        case .exact: return "Exact: the numbers are counted or computed, so other programs do not change them."
+        case .timed(let load, _):
+            guard isGiven else {
+                let figures = load.map { " (\($0.sentence))" } ?? ""
+                return
+                    "Not trustworthy, because \(reasons.joined(separator: ", and "))\(figures). Repeat it on a quiet machine."
+            }
+            guard let load else { return "Too short to tell whether other programs disturbed it." }
+            guard load.others != nil else {
+                return "This system does not tell what other programs did: \(load.sentence)."
+            }
+            return "Trustworthy: \(load.sentence)."
+        }
+    }
+
+    /// For the JSON.
+    var data: ReportValue {
+        var members: [(String, ReportValue)] = [("given", .bool(isGiven)), ("sentence", .string(sentence))]
+        if case .timed(let load?, _) = self {
+            members += [
+                ("others_percent_of_core", .rounded(load.others.map { $0 * 100 })),
+                ("stolen_percent_of_core", .rounded(load.stolen.map { $0 * 100 })),
+                ("load_average", .rounded(load.average)),
+                ("involuntary_switches_per_s", .rounded(load.involuntarySwitches)),
+            ]
+        }
+        return .object(members)
+    }
+}
