@@ -1,7 +1,7 @@
 // swift-tools-version: 6.1
 import PackageDescription
 
-// Compares this package with others and with what C does without any. Built by scripts/bench alone, so that the root
+// Compares this package with others and with what C does without any. Built by scripts/measure/bench alone, so that the root
 // package has no dependencies. The files that it shares with imbench are symbolic links in Sources/bench/Shared.
 //
 // The bench also measures parts that are `package` in the root package. A build for testing would be slower than a
@@ -27,6 +27,7 @@ let package = Package(
                 .product(name: "Codecs", package: "im-transports"),
                 .product(name: "Transports", package: "im-transports"),
                 .product(name: "EmbeddedServers", package: "im-transports"),
+                .product(name: "BenchmarkSupport", package: "im-transports"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -35,7 +36,7 @@ let package = Package(
                 .product(name: "SwiftProtobuf", package: "swift-protobuf"),
                 .product(name: "FlyingFox", package: "FlyingFox"),
             ],
-            resources: [.embedInCode("Shared/Corpus/messages.tsv"), .embedInCode("Others/picows_round_trip.py")],
+            resources: [.embedInCode("Others/picows_round_trip.py")],
             swiftSettings: [.unsafeFlags(["-Xfrontend", "-disable-access-control"])]
         ),
     ],

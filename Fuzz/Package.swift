@@ -1,7 +1,7 @@
 // swift-tools-version: 6.1
 import PackageDescription
 
-// Built by scripts/fuzz alone, with the sanitizers. The targets' functions are compiled into the root package's tests
+// Built by scripts/checks/fuzz alone, with the sanitizers. The targets' functions are compiled into the root package's tests
 // too, which replay the committed files.
 
 let package = Package(

@@ -80,30 +80,26 @@ final class BrokerChannel: ByteChannel {
     var isReading = true
     var outgoing: [UInt8] = []
 
-    let isDatagram = false
-    let roundTripsToConnect = 0
     let bytesSent: UInt64 = 0
     let bytesReceived: UInt64 = 0
-    var segmentCounts: SegmentCounts? { nil }
 
     func attach(_: any PollHandler) {}
     func note(_: Readiness) {}
 
-    func read(into input: inout ByteBuffer, atMost limit: Int) -> IOResult {
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
         guard !incoming.isEmpty else { return isEnded ? .end : .wouldBlock }
-        let piece = Array(incoming.prefix(limit))
+        let piece = incoming.prefix(buffer.count)
+        buffer.copyBytes(from: piece)
         incoming.removeFirst(piece.count)
-        input.append(contentsOf: piece)
         return .bytes(piece.count)
     }
 
     func isDrained(afterReading _: Int, of _: Int) -> Bool { incoming.isEmpty && !isEnded }
 
-    func flush(_ context: inout CoreContext) -> IOResult {
-        guard isReading else { return context.output.isEmpty ? .bytes(0) : .wouldBlock }
-        outgoing += context.output.bytes(at: 0, count: context.output.count) ?? []
-        context.output.removeAll()
-        return .bytes(0)
+    func write(_ bytes: UnsafeRawBufferPointer) -> IOResult {
+        guard isReading else { return .wouldBlock }
+        outgoing += bytes
+        return .bytes(bytes.count)
     }
 
     func shutdownWriting() -> Bool { true }

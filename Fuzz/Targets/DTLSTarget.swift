@@ -328,10 +328,10 @@ private final class FuzzedDTLSClient {
         }
         try ensure(isOpen || hasEnded, "the handshake of the client does not wait")
         guard isOpen else { return }
+        var content = [UInt8](repeating: 0, count: DTLS.largestRecord)
         for _ in 0..<1000 {
-            var content = ByteBuffer()
-            switch channel.read(into: &content, atMost: .max) {
-            case .bytes: received.append(content.bytes(at: 0, count: content.count) ?? [])
+            switch content.withUnsafeMutableBytes({ channel.read(into: $0) }) {
+            case .bytes(let count): received.append(Array(content[..<count]))
             case .wouldBlock:
                 if channel.isDrained(afterReading: 0, of: 0) { return }
                 try settle()

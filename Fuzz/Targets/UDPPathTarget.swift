@@ -24,10 +24,11 @@ func fuzzUDPPath(_ bytes: [UInt8]) throws {
             datagram.append(contentsOf: input.record())
             try receive(datagram, sender)
         case 4: now = now.advanced(by: .milliseconds(Int(argument) * 20))
-        case 5: if path.question(now) != nil { account.sent += Datagram.pairSize }
+        case 5: if path.question(now) != nil { send(Datagram.pairSize) }
         default:
             let size = Int(argument) * 8
-            if path.maySend(size, now), !path.isValidated { account.sent += size }
+            // The socket does not take each datagram that may be sent.
+            if path.maySend(size, now), argument & 7 != 0 { send(size) }
         }
         _ = path.maySend(0, now)
         try account.check(path, now)
@@ -52,8 +53,13 @@ func fuzzUDPPath(_ bytes: [UInt8]) throws {
         if path.token != nil, sender == path.address { account.received += datagram.count }
         if let question {
             try ensure(question == path.token && question >> 63 == 1, "a question with the token \(question)")
-            account.sent += Datagram.pairSize
+            send(Datagram.pairSize)
         }
+    }
+
+    func send(_ size: Int) {
+        path.sent(size)
+        if !path.isValidated { account.sent += size }
     }
 }
 

@@ -1,4 +1,6 @@
+import CommandSupport
 import Foundation
+import Reporting
 import SocketIO
 
 /// Measures, prints the table, writes the JSON, and returns the status with which the program ends.

@@ -1,4 +1,6 @@
 import Codecs
+import CommandSupport
+import Measuring
 
 /// The chat messages with which codecs are measured. There is one for each text of the corpus. Some answer another
 /// message, and some mention people.

@@ -1,4 +1,6 @@
+import CommandSupport
 import Foundation
+import Measuring
 
 /// Ping-pong of two threads in C. The near one is the measuring thread.
 final class CRoundTrip: Contender {

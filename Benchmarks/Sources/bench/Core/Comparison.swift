@@ -1,3 +1,5 @@
+import CommandSupport
+
 /// One row of the table: two contenders, and the limit on their ratio.
 struct Comparison: Sendable {
     /// The limit on the ratio of our value to the peer's. A small ratio of times is good, and a large ratio of rates.

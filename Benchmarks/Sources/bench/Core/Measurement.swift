@@ -1,3 +1,5 @@
+import Measuring
+
 /// The result of one contender.
 struct Measurement: Sendable {
     enum Outcome: Sendable, Equatable {

@@ -1,6 +1,9 @@
+import Measuring
+import Reporting
+
 extension Report {
     /// All values of all repetitions. A changed meaning of a field changes the schema's number; a new field does not.
-    var json: JSONValue {
+    var json: ReportValue {
         .object([
             ("schema", .string("im-benchmarks/1")),
             ("environment", environmentJSON),
@@ -11,34 +14,34 @@ extension Report {
         ])
     }
 
-    private var environmentJSON: JSONValue {
+    private var environmentJSON: ReportValue {
         .object([
             ("system", .string(environment.system)), ("processor", .string(environment.processor)),
             ("cores", .integer(environment.cores)), ("swift", .string(environment.swift)),
-            ("debug", .bool(environment.isDebugBuild)), ("commit", JSONValue(environment.commit)),
+            ("debug", .bool(environment.isDebugBuild)), ("commit", ReportValue(environment.commit)),
             ("date", .string(environment.date)),
         ])
     }
 
-    private var optionsJSON: JSONValue {
+    private var optionsJSON: ReportValue {
         .object([
             ("repeat", .integer(options.repeats)), ("duration_ms", .integer(Int(options.duration / 1_000_000))),
-            ("awake", .bool(options.isAwake)), ("only", .array(options.only.map(JSONValue.string))),
+            ("awake", .bool(options.isAwake)), ("only", .array(options.only.map(ReportValue.string))),
         ])
     }
 
-    private static func json(_ verdict: Verdict) -> JSONValue {
+    private static func json(_ verdict: Verdict) -> ReportValue {
         .object([
             ("name", .string(verdict.comparison.name)), ("ours", .string(verdict.ours.recipe.key)),
-            ("peer", JSONValue(verdict.peer?.recipe.key)), ("ratio", JSONValue(verdict.ratio?.median)),
-            ("ratio_low", JSONValue(verdict.ratio?.low)), ("ratio_high", JSONValue(verdict.ratio?.high)),
-            ("ratio_idle", JSONValue(verdict.idleRatio?.median)),
-            ("wanted", JSONValue(verdict.comparison.wanted?.text)), ("met", JSONValue(verdict.isMet)),
-            ("reason", JSONValue(verdict.reason)),
+            ("peer", ReportValue(verdict.peer?.recipe.key)), ("ratio", ReportValue(verdict.ratio?.median)),
+            ("ratio_low", ReportValue(verdict.ratio?.low)), ("ratio_high", ReportValue(verdict.ratio?.high)),
+            ("ratio_idle", ReportValue(verdict.idleRatio?.median)),
+            ("wanted", ReportValue(verdict.comparison.wanted?.text)), ("met", ReportValue(verdict.isMet)),
+            ("reason", ReportValue(verdict.reason)),
         ])
     }
 
-    private static func json(_ measurement: Measurement) -> JSONValue {
+    private static func json(_ measurement: Measurement) -> ReportValue {
         let (outcome, reason): (String, String?) =
             switch measurement.outcome {
             case .measured: ("measured", nil)
@@ -47,11 +50,11 @@ extension Report {
             }
         return .object([
             ("name", .string(measurement.recipe.key)), ("unit", .string(measurement.recipe.workload.unit.rawValue)),
-            ("outcome", .string(outcome)), ("reason", JSONValue(reason)),
-            ("median", JSONValue(RepeatStatistics(measurement.values)?.median)),
-            ("values", .array(measurement.values.map(JSONValue.number))),
-            ("idle_values", .array(measurement.idleValues.map(JSONValue.number))),
-            ("cpu_us", JSONValue(measurement.processorTime)),
+            ("outcome", .string(outcome)), ("reason", ReportValue(reason)),
+            ("median", ReportValue(RepeatStatistics(measurement.values)?.median)),
+            ("values", .array(measurement.values.map(ReportValue.number))),
+            ("idle_values", .array(measurement.idleValues.map(ReportValue.number))),
+            ("cpu_us", ReportValue(measurement.processorTime)),
         ])
     }
 }

@@ -1,3 +1,7 @@
+import CommandSupport
+import Measuring
+import Reporting
+
 /// The results of a run, as a table and as JSON.
 struct Report: Sendable {
     var environment: Environment

@@ -1,3 +1,6 @@
+import CommandSupport
+import Measuring
+
 /// Records round trips, one after the other, until a repetition is over.
 struct RoundTrips: Sendable {
     /// The length of the first part of a repetition, in nanoseconds. It does not count, because caches have to be

@@ -1,4 +1,7 @@
+import CommandSupport
 import Foundation
+import Measuring
+import Reporting
 
 /// Sets up all contenders of some comparisons and alternates their repetitions, so that a slow period of the machine
 /// slows all of them.
@@ -27,7 +30,7 @@ final class Runner {
             attempt(index) { $0.contender = try $0.measurement.recipe.open(stage) }
         }
         let waiting = options.isAwake ? entries.count { $0.workload.isWaiting } : 0
-        var progress = Progress(total: options.repeats * (entries.count + waiting), isQuiet: false)
+        var progress = Reporting.Progress(total: options.repeats * (entries.count + waiting), isQuiet: false)
         for turn in 0..<options.repeats where !Interruption.isRequested {
             let spinners = options.isAwake ? try AwakeSpinners() : nil
             measure(turn, &progress, \.values, isAwake: options.isAwake) { _ in true }
@@ -42,7 +45,7 @@ final class Runner {
     /// Runs one round: the contenders of each workload directly one after the other, with another one first each time.
     private func measure(
         _ turn: Int,
-        _ progress: inout Progress,
+        _ progress: inout Reporting.Progress,
         _ values: WritableKeyPath<Measurement, [Double]>,
         isAwake: Bool,
         _ isChosen: (Workload) -> Bool

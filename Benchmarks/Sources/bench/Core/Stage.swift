@@ -1,4 +1,6 @@
 import Dispatch
+import Measuring
+import Reporting
 import SocketIO
 import Synchronization
 import Transports

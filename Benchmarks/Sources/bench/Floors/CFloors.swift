@@ -1,4 +1,5 @@
 import CBench
+import CommandSupport
 import Foundation
 
 // The same bytes on the wire as ours, sent and received in C without anything else.

@@ -1,3 +1,4 @@
+import CommandSupport
 import EmbeddedServers
 import SocketIO
 import TransportAPI

@@ -1,4 +1,5 @@
 import CBench
+import CommandSupport
 import Foundation
 import SocketIO
 import TransportAPI

@@ -1,4 +1,5 @@
 import NIOCore
+import Reporting
 import TransportAPI
 
 extension Recipe {

@@ -2,6 +2,7 @@ import NIOCore
 import NIOSSL
 import SocketIO
 import TransportAPI
+import TrialCertificates
 
 /// ``NIOFramed`` over swift-nio-ssl, which uses BoringSSL.
 enum NIOEncrypted: NIOWire {

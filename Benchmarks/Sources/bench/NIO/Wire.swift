@@ -1,6 +1,7 @@
 import NIOCore
 import NIOHTTP1
 import NIOWebSocket
+import Reporting
 import TransportAPI
 
 /// A format of messages on the wire. With it, each swift-nio contender is written once for all formats.

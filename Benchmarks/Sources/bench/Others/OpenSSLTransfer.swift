@@ -1,6 +1,8 @@
+import CommandSupport
 import Foundation
 import SocketIO
 import Transports
+import TrialCertificates
 
 extension Recipe {
     static let tlsOpenSSLLarge = Recipe(name: "openssl s_client, s_server", workload: .tlsLarge, isInProcess: false) {

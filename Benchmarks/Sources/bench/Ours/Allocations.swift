@@ -1,4 +1,5 @@
 import CBench
+import CommandSupport
 
 extension Recipe {
     static let tcpSendAllocations = Recipe(name: "TCP connection", workload: .sendAllocations) {

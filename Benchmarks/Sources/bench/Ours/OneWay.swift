@@ -1,4 +1,5 @@
 import CBench
+import CommandSupport
 import SocketIO
 import TransportAPI
 import Transports

@@ -1,1 +1,0 @@
-../../../../Sources/imbench/Report/Environment.swift

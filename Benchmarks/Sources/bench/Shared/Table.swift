@@ -1,1 +1,0 @@
-../../../../Sources/imbench/Report/Table.swift
