@@ -1,7 +1,7 @@
 // swift-tools-version: 6.1
 import PackageDescription
 
-// Programs and adapters as an app's package has them: they use the public API only. Built and tested by scripts/examples,
+// Programs and adapters as an app's package has them: they use the public API only. Built and tested by scripts/checks/examples,
 // so that the root package has no dependencies.
 let package = Package(
     name: "examples",

@@ -17,6 +17,7 @@
 // Result, name, parameters.
 #define CSOCKETIO_OPENSSL_FUNCTIONS(F) \
     F(int, OPENSSL_init_ssl, (uint64_t options, const void *settings)) \
+    F(const char *, OpenSSL_version, (int kind)) \
     F(void *, OSSL_LIB_CTX_new, (void)) \
     /* Contexts */ \
     F(const void *, TLS_method, (void)) \
