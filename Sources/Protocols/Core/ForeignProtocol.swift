@@ -20,7 +20,7 @@ package enum ForeignProtocol: Sendable, Hashable {
 
     /// The protocol that this side speaks.
     package enum Expected: Sendable, Hashable {
-        case framedTCP, webSocket, mqtt, mqttWebSocket
+        case framedTCP, webSocket, mqtt, mqttWebSocket, http
 
         var name: String {
             switch self {
@@ -28,6 +28,7 @@ package enum ForeignProtocol: Sendable, Hashable {
             case .webSocket: "WebSocket"
             case .mqtt: "MQTT"
             case .mqttWebSocket: "MQTT over WebSocket"
+            case .http: "messages over HTTP"
             }
         }
 
@@ -38,6 +39,7 @@ package enum ForeignProtocol: Sendable, Hashable {
             case .webSocket: "ws://"
             case .mqtt: "mqtt://"
             case .mqttWebSocket: "mqtt+ws://"
+            case .http: "http://"
             }
         }
 
@@ -51,6 +53,7 @@ package enum ForeignProtocol: Sendable, Hashable {
             case .webSocket: "wss://"
             case .mqtt: "mqtts://"
             case .mqttWebSocket: "mqtt+wss://"
+            case .http: "https://"
             }
         }
     }
@@ -95,12 +98,12 @@ package enum ForeignProtocol: Sendable, Hashable {
     private func verdict(_ expected: Expected) -> Verdict {
         switch (self, expected) {
         case (.framedTCP, .framedTCP), (.mqtt, .mqtt): .expected
-        case (.httpRequest, .webSocket), (.httpRequest, .mqttWebSocket): .expected
-        case (.httpResponse, .webSocket), (.httpResponse, .mqttWebSocket): .expected
+        case (.httpRequest, .webSocket), (.httpRequest, .mqttWebSocket), (.httpRequest, .http): .expected
+        case (.httpResponse, .webSocket), (.httpResponse, .mqttWebSocket), (.httpResponse, .http): .expected
         // A length that is larger than the limit, which the error says already.
         case (.unknown, .framedTCP): .expected
         // A method or a version that is misspelt, most likely.
-        case (.unknown(let bytes), .webSocket), (.unknown(let bytes), .mqttWebSocket):
+        case (.unknown(let bytes), .webSocket), (.unknown(let bytes), .mqttWebSocket), (.unknown(let bytes), .http):
             bytes.first.map { $0 > 0x20 && $0 < 0x7f } ?? true ? .expected : .possiblyForeign
         case (.unknown, .mqtt), (.framedTCP(isCertain: false), _): .possiblyForeign
         case (.tls, _), (.httpRequest, _), (.httpResponse, _), (.mqtt, _), (.framedTCP, _): .foreign

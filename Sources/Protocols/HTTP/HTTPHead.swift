@@ -7,8 +7,8 @@ public struct HTTPHeader: Sendable, Hashable {
     /// The value, without surrounding white space. It is never printed, because it may be a secret.
     @Secret public private(set) var value: String
 
-    /// Creates a header that was read from a head and is therefore well-formed.
-    init(parsed name: String, _ value: String) {
+    /// Creates a header that is known to be well-formed: it was read from a head, or is a constant.
+    package init(parsed name: String, _ value: String) {
         self.name = name
         self.value = value
     }

@@ -115,7 +115,8 @@ enum ServerHandshake {
     /// Whether a request asks for the head of the response only.
     static func isHead(_ line: String) -> Bool { line.utf8.starts(with: "HEAD ".utf8) }
 
-    private static func decide(
+    /// Checks the path, and asks the app's decision.
+    static func decide(
         _ request: WebSocketRequest,
         _ configuration: WebSocketConfiguration
     ) throws(Refusal) -> Identity? {
@@ -225,32 +226,13 @@ extension ServerHandshake {
     ///
     /// - Parameter unixTime: the time of this machine in seconds since 1970; `nil` if it is not known.
     static func write(_ refusal: Refusal, to output: inout ByteBuffer, unixTime: Int64?) {
-        output.append(utf8: "HTTP/1.1 \(refusal.status) \(phrase(refusal.status))\r\n")
+        output.append(utf8: "HTTP/1.1 \(refusal.status) \(HTTPResponse.phrase(refusal.status))\r\n")
         output.append(date: unixTime)
         for header in refusal.headers { output.append(header: header.name, header.value) }
         let connection = refusal.headers.values("Upgrade").isEmpty ? "close" : "Upgrade, close"
         if !refusal.body.isEmpty { output.append(header: "Content-Type", "text/plain; charset=us-ascii") }
         let length = refusal.body.utf8.count
         output.append(utf8: "Content-Length: \(length)\r\nConnection: \(connection)\r\n\r\n\(refusal.body)")
-    }
-
-    private static func phrase(_ status: Int) -> String {
-        switch status {
-        case 400: "Bad Request"
-        case 401: "Unauthorized"
-        case 403: "Forbidden"
-        case 404: "Not Found"
-        case 405: "Method Not Allowed"
-        case 408: "Request Timeout"
-        case 426: "Upgrade Required"
-        case 429: "Too Many Requests"
-        case 431: "Request Header Fields Too Large"
-        case 500: "Internal Server Error"
-        case 501: "Not Implemented"
-        case 503: "Service Unavailable"
-        case 505: "HTTP Version Not Supported"
-        default: "Refused"
-        }
     }
 }
 
