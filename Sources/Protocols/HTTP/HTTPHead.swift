@@ -71,15 +71,33 @@ package struct HTTPHeadReader: Sendable, Hashable {
 
     /// Consumes one head from the input and returns it. Returns `nil` if it has not arrived completely.
     package mutating func next(_ input: inout ByteBuffer) throws(HTTPHeadError) -> HTTPHead? {
+        guard let found = try find(&input) else { return nil }
+        consume(found, &input)
+        return found.head
+    }
+
+    /// A head that is still in the input.
+    struct Found: Sendable, Hashable {
+        var head: HTTPHead
+        fileprivate var length: Int
+    }
+
+    /// Returns the next head without consuming it. Returns `nil` if it has not arrived completely. Empty lines in front are
+    /// consumed, if they are skipped.
+    mutating func find(_ input: inout ByteBuffer) throws(HTTPHeadError) -> Found? {
         if skipsEmptyLines { skipEmptyLines(&input) }
         guard let end = try findEnd(input) else { return nil }
         let head = try input.withUnsafeReadableBytes { bytes throws(HTTPHeadError) in
             try parse(UnsafeRawBufferPointer(rebasing: bytes[..<end]))
         }
-        input.consume(end)
-        maximumBytes -= end
+        return Found(head: head, length: end)
+    }
+
+    /// Consumes the head that ``find(_:)`` has returned just before.
+    mutating func consume(_ found: Found, _ input: inout ByteBuffer) {
+        input.consume(found.length)
+        maximumBytes -= found.length
         scanned = 0
-        return head
     }
 
     private mutating func skipEmptyLines(_ input: inout ByteBuffer) {

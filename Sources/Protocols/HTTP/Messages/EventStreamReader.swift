@@ -110,8 +110,8 @@ package struct EventStreamReader: Sendable, Hashable {
         var value = line[name.endIndex...].dropFirst()
         if value.first == UInt8(ascii: " ") { value = value.dropFirst() }
         if name.elementsEqual("data".utf8) {
-            guard value.count + 1 <= maximumEvent - data.count + (hasData ? 0 : 1) else { throw .bodyTooLarge }
             if hasData { data.append(Self.lineFeed) }
+            guard value.count <= maximumEvent - data.count else { throw .bodyTooLarge }
             data += value
             hasData = true
         } else if name.elementsEqual("event".utf8) {

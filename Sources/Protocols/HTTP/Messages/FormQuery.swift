@@ -93,17 +93,18 @@ package struct FormQuery: Sendable, Hashable {
     }
 
     private static func hexadecimal(_ digits: some Collection<UInt8>) -> UInt8? {
-        guard digits.count == 2 else { return nil }
-        var value: UInt8 = 0
-        for byte in digits {
-            switch byte {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = value << 4 | (byte - UInt8(ascii: "0"))
-            case UInt8(ascii: "a")...UInt8(ascii: "f"): value = value << 4 | (byte - UInt8(ascii: "a") + 10)
-            case UInt8(ascii: "A")...UInt8(ascii: "F"): value = value << 4 | (byte - UInt8(ascii: "A") + 10)
-            default: return nil
-            }
+        let values = digits.compactMap { hexadecimal($0) }
+        return values.count == 2 ? values[0] << 4 | values[1] : nil
+    }
+
+    /// Returns the value of a hexadecimal digit.
+    static func hexadecimal(_ digit: UInt8) -> UInt8? {
+        switch digit {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): digit - UInt8(ascii: "A") + 10
+        default: nil
         }
-        return value
     }
 
     private static func encode(_ text: String) -> String {

@@ -15,6 +15,14 @@ package struct HTTPResponse: Sendable, Hashable {
         self.body = body
     }
 
+    /// Whether a response with this status may have a body (RFC 9110, section 6.4.1).
+    var allowsBody: Bool { status != 204 && status != 304 }
+
+    /// Returns whether the server writes a header itself, because it determines where the response ends, or is Date.
+    static func isReserved(_ header: HTTPHeader) -> Bool {
+        ["connection", "content-length", "date", "transfer-encoding"].contains { header.isNamed($0) }
+    }
+
     /// Returns the reason phrase of a status (RFC 9110, section 15). Nothing depends on it.
     package static func phrase(_ status: Int) -> String {
         switch status {

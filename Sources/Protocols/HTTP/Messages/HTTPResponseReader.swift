@@ -13,6 +13,8 @@ package struct HTTPResponseReader: Sendable {
     private enum State: Sendable {
         case head
         case body(HTTPBodyReader)
+        /// The body is complete, but its end was not reported.
+        case complete
         case ended
     }
 
@@ -37,16 +39,61 @@ package struct HTTPResponseReader: Sendable {
         if case .ended = state { isPersistent } else { false }
     }
 
-    /// Consumes the next part of the response. Returns `nil` if it has not arrived, and after the end.
+    /// Consumes the next part of the response. Interim responses are skipped. Returns `nil` if the part has not arrived, and
+    /// after the end.
     package mutating func next(_ input: inout ByteBuffer) throws(HTTPMessageError) -> Event? {
-        nil
+        switch state {
+        case .head: return try readHead(&input)
+        case .body(var reader):
+            var body: [UInt8] = []
+            let isComplete = try reader.read(&input, into: &body)
+            state = isComplete ? .complete : .body(reader)
+            if !body.isEmpty { return .body(body) }
+            return isComplete ? end() : nil
+        case .complete: return end()
+        case .ended: return nil
+        }
     }
 
-    /// Handles the end of the connection.
+    private mutating func readHead(_ input: inout ByteBuffer) throws(HTTPMessageError) -> Event? {
+        while let head = try nextHead(&input) {
+            guard let status = HTTPSyntax.status(head.startLine, atLeast: 0) else {
+                throw .malformed("the status line is '\(String(excerptOf: head.startLine.utf8))'")
+            }
+            guard status != 101 else { throw .malformed("the server switches to a protocol that was not requested") }
+            guard status >= 200 else { continue }
+            let isOld = head.startLine.utf8.starts(with: "HTTP/1.0".utf8)
+            let framing = try HTTPBodyFraming(response: head.headers, status: status, isOld: isOld)
+            isPersistent = !isOld && framing != .untilEnd && head.headers.list("Connection", count: "close") == 0
+            state = .body(try HTTPBodyReader(framing, maximumBody: .max, maximumTrailers: maximumTrailerBytes))
+            return .head(head, status: status)
+        }
+        return nil
+    }
+
+    private mutating func nextHead(_ input: inout ByteBuffer) throws(HTTPMessageError) -> HTTPHead? {
+        do throws(HTTPHeadError) {
+            return try heads.next(&input)
+        } catch {
+            throw HTTPMessageError(error)
+        }
+    }
+
+    private mutating func end() -> Event {
+        state = .ended
+        return .end
+    }
+
+    /// Handles the end of the connection, after ``next(_:)`` has returned `nil`.
     ///
     /// - Returns: `.end` if the end of the connection ends the body; `nil` if the response was complete before.
     /// - Throws: `.incomplete` if a part of the response is missing.
     package mutating func inputEnded() throws(HTTPMessageError) -> Event? {
-        nil
+        switch state {
+        case .body(let reader) where reader.endsWithConnection: return end()
+        case .head, .body: throw .incomplete
+        case .complete: return end()
+        case .ended: return nil
+        }
     }
 }

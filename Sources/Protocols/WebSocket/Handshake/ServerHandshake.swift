@@ -128,65 +128,27 @@ enum ServerHandshake {
         case .acceptAs(let identity): return identity
         case .refuse(let status, let headers):
             let status = WebSocketDecision.refusalStatus(status)
-            // The server writes these headers itself, because they determine where the response ends.
-            let framing = ["connection", "content-length", "date", "transfer-encoding"]
-            let others = headers.filter { header in
-                !framing.contains { HTTPSyntax.equalIgnoringCase($0, header.name) }
-            }
+            let others = headers.filter { !HTTPResponse.isReserved($0) }
             throw Refusal(status: status, reason: WebSocketDecision.refusalReason, headers: others)
         }
     }
 
-    /// The target of a request.
-    private struct Target {
-        /// The host and the port, if the target contains them.
-        var authority: String?
-        var path = "/"
-        var query = ""
-    }
-
-    /// Parses the target in a request line (RFC 9112, section 3). It is a path with its query, or an absolute URI. The
-    /// path of a URI may be empty, but not its host (RFC 9110, section 4.2.1).
+    /// Parses a request line and returns its target.
     ///
     /// - Parameter methods: The methods that are served. Other known ones get status 405, and unknown ones 501 (RFC 9110,
     ///   section 15.6.2).
-    private static func target(_ line: String, _ methods: [String]) throws(Refusal) -> Target {
-        guard line.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7f }) else { throw bad("the request line is not in ASCII") }
-        let parts = line.utf8.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
-        guard parts.count == 3, HTTPSyntax.isToken(parts[0]), !parts[1].isEmpty,
-            let version = HTTPSyntax.version(parts[2])
-        else { throw bad("the request line is malformed") }
-        // A higher minor version is served as 1.1 (RFC 9110, section 6.2).
-        guard version.major == 1, version.minor >= 1 else {
-            throw Refusal(status: 505, reason: "the request is not HTTP/1.1")
-        }
-        let method = String(decoding: parts[0], as: UTF8.self)
-        guard methods.contains(method) else {
-            guard knownMethods.contains(method) else {
+    private static func target(_ line: String, _ methods: [String]) throws(Refusal) -> HTTPRequestLine.Target {
+        let line = try HTTPRequestLine(line)
+        guard !line.isOld else { throw Refusal(status: 505, reason: "the request is not HTTP/1.1") }
+        guard methods.contains(line.method) else {
+            guard knownMethods.contains(line.method) else {
                 throw Refusal(status: 501, reason: "the method is unknown")
             }
             let allowed = methods.joined(separator: ", ")
             let reason = "the method is not \(methods.joined(separator: " or "))"
             throw Refusal(status: 405, reason: reason, headers: [HTTPHeader(parsed: "Allow", allowed)])
         }
-        var target = Target()
-        var rest = parts[1]
-        let (slash, mark, hash) = (UInt8(ascii: "/"), UInt8(ascii: "?"), UInt8(ascii: "#"))
-        for scheme in ["http://".utf8, "https://".utf8]
-        where HTTPSyntax.equalIgnoringCase(bytes: rest.prefix(scheme.count), scheme) {
-            rest = rest.dropFirst(scheme.count)
-            let authority = rest.prefix { $0 != slash && $0 != mark && $0 != hash }
-            target.authority = String(decoding: authority, as: UTF8.self)
-            rest = rest.dropFirst(authority.count)
-            break
-        }
-        guard target.authority.map({ HTTPSyntax.isHost($0) && !$0.hasPrefix(":") }) ?? (rest.first == slash),
-            !rest.contains(hash)
-        else { throw bad("the request's target is malformed") }
-        let pieces = rest.split(separator: mark, maxSplits: 1, omittingEmptySubsequences: false)
-        if let path = pieces.first, !path.isEmpty { target.path = String(decoding: path, as: UTF8.self) }
-        if pieces.count > 1 { target.query = String(decoding: pieces[1], as: UTF8.self) }
-        return target
+        return try line.parsedTarget()
     }
 
     /// The methods of RFC 9110, section 9, and of RFC 5789.
@@ -194,13 +156,15 @@ enum ServerHandshake {
         "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH",
     ]
 
-    private static func single(_ name: String, _ headers: [HTTPHeader]) throws(Refusal) -> String? {
+    /// Returns the value of a header that may occur once; `nil` if it is missing.
+    static func single(_ name: String, _ headers: [HTTPHeader]) throws(Refusal) -> String? {
         let values = headers.values(name)
         guard values.count <= 1 else { throw bad("there is more than one \(name) header") }
         return values.first
     }
 
-    private static func bad(_ reason: String) -> Refusal {
+    /// Returns the refusal of a malformed request.
+    static func bad(_ reason: String) -> Refusal {
         Refusal(status: 400, reason: reason)
     }
 
