@@ -116,6 +116,24 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
         try check()
     }
 
+    /// Calls `next` once and returns its event, which is noted; `nil` also after an error.
+    mutating func nextEvent() -> CoreEvent? {
+        guard !isOver else { return nil }
+        do throws(TransportError) {
+            guard let event = try core.next(&input, &context) else { return nil }
+            note(event)
+            return event
+        } catch {
+            failure = error
+            return nil
+        }
+    }
+
+    /// Handles a deadline that is due.
+    mutating func deadlineReached() {
+        do throws(TransportError) { try core.deadlineReached(&context) } catch { failure = error }
+    }
+
     private mutating func wait(_ duration: Duration) throws {
         let end = context.now.advanced(by: duration)
         var ticks = 0
@@ -123,7 +141,7 @@ struct CoreRun<Core: ProtocolCore>: ~Copyable {
             context.now = max(context.now, deadline)
             ticks += 1
             try ensure(ticks < 5000, "deadlines follow each other without end")
-            do throws(TransportError) { try core.deadlineReached(&context) } catch { failure = error }
+            deadlineReached()
             try drain()
         }
         context.now = end

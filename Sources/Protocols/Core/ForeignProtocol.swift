@@ -28,7 +28,7 @@ package enum ForeignProtocol: Sendable, Hashable {
             case .webSocket: "WebSocket"
             case .mqtt: "MQTT"
             case .mqttWebSocket: "MQTT over WebSocket"
-            case .http: "messages over HTTP"
+            case .http: "HTTP"
             }
         }
 

@@ -19,7 +19,8 @@ struct HTTPResponseReaderTests {
 
     static func read(_ bytes: [UInt8], slice: Int, ends: Bool = false, limit: Int = 1024) -> Read {
         var reader = HTTPResponseReader(maximumHeaderBytes: limit, maximumHeaderCount: 10)
-        var (read, input, rest) = (Read(), ByteBuffer(), bytes[...])
+        var (read, rest) = (Read(), bytes[...])
+        var input = ByteBuffer()
         do throws(HTTPMessageError) {
             while !rest.isEmpty {
                 input.append(contentsOf: Array(rest.prefix(slice)))

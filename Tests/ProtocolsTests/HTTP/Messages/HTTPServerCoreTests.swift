@@ -475,11 +475,11 @@ struct HTTPConnectionTests {
 
     @Test("A wrong limit is refused")
     func limits() throws {
-        #expect(refusedKey { try httpServer { $0.maximumHeaderBytes = 255 } } == "maximumHeaderBytes")
-        #expect(refusedKey { try httpServer { $0.maximumHeaderCount = 9 } } == "maximumHeaderCount")
-        #expect(refusedKey { try httpServer { $0.maximumBody = -1 } } == "maximumBody")
-        #expect(refusedKey { try httpServer { $0.handshakeTimeout = .zero } } == "handshakeTimeout")
-        #expect(refusedKey { try httpServer { $0.idleTimeout = .zero } } == "idleTimeout")
+        #expect(refusedKey { _ = try httpServer { $0.maximumHeaderBytes = 255 } } == "maximumHeaderBytes")
+        #expect(refusedKey { _ = try httpServer { $0.maximumHeaderCount = 9 } } == "maximumHeaderCount")
+        #expect(refusedKey { _ = try httpServer { $0.maximumBody = -1 } } == "maximumBody")
+        #expect(refusedKey { _ = try httpServer { $0.handshakeTimeout = .zero } } == "handshakeTimeout")
+        #expect(refusedKey { _ = try httpServer { $0.idleTimeout = .zero } } == "idleTimeout")
     }
 
     @Test(
@@ -491,14 +491,17 @@ struct HTTPConnectionTests {
         let body = "3;a=b\r\nabc\r\n10\r\n0123456789abcdef\r\n0\r\nX: y\r\n\r\n"
         var bytes = text(head(["Transfer-Encoding: chunked"]) + body + head(["Content-Length: 5"]) + "hello")
         for _ in 0...random.next() % 3 { mutate(&bytes, using: &random) }
-        var seen: [[[UInt8]]] = []
+        var seen: [String] = []
         for slice in [Int.max, 1, 5] {
             var server = try httpServer()
             server.feed(bytes, slice: slice)
             while server.core.isAnswering { server.answer() }
-            let failure = text(server.failure.map { "\($0)" } ?? "")
-            seen.append(server.requests.map(\.body) + [failure, server.takeOutput()])
+            let bodies = server.requests.map(\.body)
+            // How a peer of another protocol is described depends on how many of its bytes have arrived.
+            let failure = server.failure.map { "\($0.code) \($0.detail ?? 0)" } ?? "no failure"
+            seen.append("\(bodies), \(failure), \(server.takeText())")
         }
-        #expect(seen[0] == seen[1] && seen[0] == seen[2])
+        #expect(seen[1] == seen[0])
+        #expect(seen[2] == seen[0])
     }
 }

@@ -89,7 +89,8 @@ struct StreamCutterTests {
             .text([]), .text(text("a\n\nb\n")), .bytes([0]), .bytes(longBytes(StreamEvent.largestPiece)),
             .text(text(String(repeating: "x", count: slice == 1 ? 100 : StreamEvent.largestText))), .end,
         ]
-        var (output, offset) = (ByteBuffer(), 0 as UInt64)
+        var output = ByteBuffer()
+        var offset: UInt64 = 0
         for event in events {
             offset += UInt64(event.count)
             event.write(offset: offset, to: &output)
