@@ -289,7 +289,8 @@ extension HTTPServerCore {
         }
         guard let found else {
             state = .head(reader)
-            if !hasHeadBegun, !input.isEmpty {
+            // A single CR is the beginning of an empty line, which is skipped.
+            if !hasHeadBegun, let first = input.byte(at: 0), first != UInt8(ascii: "\r") {
                 hasHeadBegun = true
                 headDue = context.now.advanced(by: configuration.handshakeTimeout)
             }
