@@ -27,6 +27,8 @@ package protocol PackageCore: ProtocolCore {
     var redirection: Redirection? { get }
     /// The cookies that the server has set in its last answer, if that has opened the connection or redirects it.
     var receivedCookies: [SetCookie] { get }
+    /// Whether the connection carries requests of sessions and no messages of its own. Its end is not that of a client.
+    var isCarrier: Bool { get }
 
     // MARK: Messages of earlier connections
 
@@ -68,6 +70,8 @@ extension PackageCore {
     package var redirection: Redirection? { nil }
     /// By default, the handshake has no cookies.
     package var receivedCookies: [SetCookie] { [] }
+    /// By default, each connection is a client.
+    package var isCarrier: Bool { false }
 
     /// By default, messages end with their connection.
     package mutating func completion(of _: UInt64, _: inout CoreContext) -> SendCompletion? { nil }

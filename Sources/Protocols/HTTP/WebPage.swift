@@ -16,6 +16,8 @@ public struct WebPage: Sendable {
     /// The head after the status line and Date, with the empty line, and the body.
     private let head: [UInt8]
     private let body: [UInt8]
+    /// The headers, without those that determine where the response ends.
+    private let headers: [HTTPHeader]
 
     /// Creates a page.
     ///
@@ -55,9 +57,13 @@ public struct WebPage: Sendable {
         for header in own + headers { output.append(header: header.name, header.value) }
         output.append(utf8: "\r\n")
         head = output.withUnsafeReadableBytes { Array($0) }
+        self.headers = (own + headers).filter { !$0.isNamed("Content-Length") && !$0.isNamed("Connection") }
         self.body = body
         self.path = path
     }
+
+    /// The response of a connection that serves further requests.
+    package var response: HTTPResponse { HTTPResponse(200, headers: headers, body: body) }
 
     /// Writes the response to a GET, or the same without its body to a HEAD (RFC 9110, section 9.3.2).
     ///

@@ -86,6 +86,7 @@ extension TransportDescriptor {
     ///   - keepsCookies: Whether a client keeps the cookies of its servers. By default, it does not.
     ///   - redirect: Returns where to try next when the server redirects, and changes the settings for it. By default,
     ///     redirects are not followed.
+    ///   - accept: Makes what accepts the clients of a server. By default, each connection is a client.
     static func stream<Client, Server>(
         _ name: String,
         defaultPort: UInt16,
@@ -102,7 +103,8 @@ extension TransportDescriptor {
             @Sendable (AcceptedClient) -> any PackageCore,
         prepare: @escaping @Sendable (inout Client, ConnectionContext) -> Void = { _, _ in },
         keepsCookies: @escaping @Sendable (Client) -> Bool = { _ in false },
-        redirect: @escaping StreamRecipes<Client>.Redirect = StreamRecipes<Client>.nowhere
+        redirect: @escaping StreamRecipes<Client>.Redirect = StreamRecipes<Client>.nowhere,
+        accept: @escaping StreamOpening<Server>.Accept = StreamOpening<Server>.connections
     ) -> TransportDescriptor {
         let listening = StreamServerSettings.settings(serverSettings, keepalive: keepalive, security)
         let recipes = StreamRecipes(
@@ -127,18 +129,10 @@ extension TransportDescriptor {
                 let settings = try listening.read(endpoint, ignoring: ignored)
                 let makeCore = try server(endpoint, settings, serving)
                 let tls = try await ServerTLS.load(security, settings.tls, on: loop)
+                let accept = try accept(endpoint, settings, serving, makeCore)
                 return try await CoreListener.listen(at: endpoint, on: loop, serving: serving) {
                     (address, queue) throws(SystemError) in
-                    try StreamAcceptor(
-                        address,
-                        queue,
-                        on: loop,
-                        limits: settings.limits,
-                        bounds: settings.bounds,
-                        tls: tls?.value,
-                        handler: serving.handler(queue),
-                        makeCore: makeCore
-                    )
+                    try accept(StreamOpening(address: address, queue: queue, loop: loop, tls: tls?.value))
                 }
             }
         )
@@ -187,6 +181,41 @@ extension TransportDescriptor {
                 return { _ in core }
             }
         )
+    }
+}
+
+/// What the acceptor of a server over byte streams needs. Lives on its loop.
+struct StreamOpening<Own: Sendable> {
+    /// Makes the acceptor of a server, given how it opens.
+    typealias Make = @Sendable (Self) throws(SystemError) -> any Acceptor
+    /// Takes the endpoint of a server, its settings, and what makes the core of a connection. Returns what makes its acceptor.
+    typealias Accept =
+        @Sendable (
+            Endpoint, StreamServerSettings<Own>, Serving, @escaping @Sendable (AcceptedClient) -> any PackageCore
+        ) throws(TransportError) -> Make
+
+    let address: SocketAddress
+    let queue: AcceptQueue
+    let loop: EventLoop
+    /// The encryption; `nil` for a plain transport.
+    let tls: ServerTLS?
+
+    /// Accepts each connection as a client.
+    static var connections: Accept {
+        { (_, settings, serving, makeCore) in
+            { (opening) throws(SystemError) in
+                try StreamAcceptor(
+                    opening.address,
+                    opening.queue,
+                    on: opening.loop,
+                    limits: settings.limits,
+                    bounds: settings.bounds,
+                    tls: opening.tls,
+                    handler: serving.handler(opening.queue),
+                    makeCore: makeCore
+                )
+            }
+        }
     }
 }
 

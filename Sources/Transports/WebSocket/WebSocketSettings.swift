@@ -86,14 +86,50 @@ struct WebSocketClientSettings: Sendable {
     }()
 }
 
-extension WebSocketSettings {
-    /// The settings of a WebSocket server.
-    static let serverList = {
-        var list = SettingList(WebSocketSettings())
-        list.append(WebSocketConfiguration.admission, at: \.configuration)
-        list.append(WebSocketSettings.list, at: \.self)
+/// The settings of a WebSocket server.
+struct WebSocketServerSettings: Sendable {
+    var shared = WebSocketSettings()
+    /// Whether the same port offers sessions over HTTP, for clients that can reach no WebSocket.
+    var offersSessions = false
+    var sessions = HTTPSessionLimits()
+
+    static let list = {
+        var list = SettingList(
+            WebSocketServerSettings(),
+            [
+                .init(
+                    "fallback",
+                    .flag,
+                    \.offersSessions,
+                    "whether the same port and path serve http:// or https:// clients too"
+                )
+            ],
+            check: { (settings, options) throws(TransportError) in
+                guard !settings.offersSessions else { return }
+                for setting in HTTPSessionLimits.settings.settings where options.member(setting.name) != nil {
+                    throw .configuration(setting.name, "configures sessions over HTTP, which need fallback=on")
+                }
+            }
+        )
+        list.append(WebSocketConfiguration.admission, at: \.shared.configuration)
+        list.append(WebSocketSettings.list, at: \.shared)
+        list.append(HTTPSessionLimits.settings, at: \.sessions)
         return list
     }()
+
+    /// Returns the configuration of the server at an endpoint.
+    func configuration(
+        _ endpoint: Endpoint,
+        _ limits: ConnectionLimits,
+        _ serving: Serving,
+        _ compressor: () -> (any MessageCompressor)?
+    ) throws(TransportError) -> WebSocketConfiguration {
+        var configuration = shared.configuration(limits, compressor)
+        configuration.decide = serving.decide
+        configuration.pages = serving.pages
+        try configuration.admit(endpoint)
+        return configuration
+    }
 }
 
 /// The settings of a WebSocket's compression (RFC 7692).

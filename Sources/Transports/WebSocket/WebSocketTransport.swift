@@ -30,7 +30,7 @@ extension TransportDescriptor {
             // Servers redirect from plain to encrypted addresses.
             encrypted: security == nil ? ["wss": .init(defaultPort: 443, security: .openSSLForHTTP)] : [:],
             clientSettings: WebSocketClientSettings.list,
-            serverSettings: WebSocketSettings.serverList,
+            serverSettings: WebSocketServerSettings.list,
             client: { (endpoint, settings) throws(TransportError) in
                 let handshake = settings.own.handshake
                 var configuration = settings.own.shared.configuration(settings.limits, compressor)
@@ -46,10 +46,7 @@ extension TransportDescriptor {
                 return { core }
             },
             server: { (endpoint, settings, serving) throws(TransportError) in
-                var configuration = settings.own.configuration(settings.limits, compressor)
-                configuration.decide = serving.decide
-                configuration.pages = serving.pages
-                try configuration.admit(endpoint)
+                let configuration = try settings.own.configuration(endpoint, settings.limits, serving, compressor)
                 let core = try WebSocketCore(.server, configuration)
                 return { client in
                     var core = core
@@ -65,6 +62,23 @@ extension TransportDescriptor {
                 settings.handshake.follow(target)
                 settings.shared.configuration.redirects -= 1
                 return target
+            },
+            accept: { (endpoint, settings, serving, makeCore) throws(TransportError) in
+                guard settings.own.offersSessions else {
+                    return try StreamOpening.connections(endpoint, settings, serving, makeCore)
+                }
+                let configuration = try settings.own.configuration(endpoint, settings.limits, serving, compressor)
+                let service = try HTTPService(
+                    settings.own.sessions,
+                    settings.limits,
+                    settings.bounds,
+                    request: configuration,
+                    maximumMessageSize: configuration.maximumMessageSize,
+                    webSocket: try WebSocketCore(.server, configuration)
+                )
+                return { (opening) throws(SystemError) in
+                    try service.accept(at: opening.address, opening.queue, on: opening.loop, serving, opening.tls)
+                }
             }
         )
         descriptor.decidesHandshakes = true

@@ -36,6 +36,8 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
     private var total = BufferedTotal()
     private var isClosed = false
     package var emptyWaiters = Waiters<Void>()
+    /// Called when the last connection is closed.
+    var onEmpty: (() -> Void)?
     package var schedule = ScheduleEntry()
     private var retry: UInt64?
     var isSweeping = false
@@ -210,6 +212,8 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
     }
 
     func ended(_ driver: ConnectionDriver, _ reason: CloseReason, wasOpen: Bool) {
+        // Clients end connections that carry requests as often as they like. Only a mistake of theirs is an event.
+        if wasOpen, driver.core.isCarrier, reason.error?.fault != .peer { return }
         queue.note(driver.channel.peer, reason, wasOpen: wasOpen)
     }
 
@@ -241,7 +245,9 @@ package final class StreamAcceptor: PollHandler, ScheduledHandler, DriverOwner, 
         leave(driver.channel.peer)
         // Deferred, because this can be called from an event of this connection or another one.
         if wasFull { deferRest() }
-        if live.isEmpty { emptyWaiters.resumeAll(returning: ()) }
+        guard live.isEmpty else { return }
+        emptyWaiters.resumeAll(returning: ())
+        onEmpty?()
     }
 
     /// Counts one client of this address less.
@@ -319,7 +325,7 @@ struct ClientQueue {
 
 extension ConnectionDriver {
     /// Ends the connection and frees its memory, even during its close handshake.
-    fileprivate func abandonAtOnce(_ error: TransportError) {
+    func abandonAtOnce(_ error: TransportError) {
         if phase == .draining { close(abort: true) } else { end(error, abort: true) }
     }
 }
