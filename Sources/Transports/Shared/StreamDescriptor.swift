@@ -26,6 +26,34 @@ struct StreamClientSettings<Own: Sendable>: Sendable {
     }
 }
 
+extension StreamClientSettings {
+    /// Returns the way to the server of an endpoint.
+    ///
+    /// - Parameters:
+    ///   - variant: The scheme of the endpoint.
+    ///   - hasTLS: Whether the settings of TLS were read. If not, those by default apply.
+    ///   - environment: The variables that `proxy=environment` reads.
+    func dialer(
+        to endpoint: Endpoint,
+        _ variant: StreamVariant,
+        hasTLS: Bool,
+        _ environment: ProxyEnvironment,
+        on loop: EventLoop
+    ) throws(TransportError) -> StreamDialer {
+        let port = endpoint.port ?? variant.defaultPort
+        return StreamDialer(
+            host: endpoint.host,
+            port: port,
+            loop: loop,
+            proxy: try .to(endpoint.host, port: port, proxy, security: variant.security, environment),
+            tls: try variant.security.map { (security) throws(TransportError) in
+                let tls = hasTLS ? tls : TLSClientSettings.settings(security).initial
+                return try ClientTLS(security, tls, host: endpoint.host, port: port)
+            }
+        )
+    }
+}
+
 /// The settings of a server over byte streams: those of its protocol, and those that all have.
 package struct StreamServerSettings<Own: Sendable>: Sendable {
     /// The settings of the protocol.
@@ -270,18 +298,11 @@ struct StreamRecipes<Own: Sendable>: Sendable {
         on loop: EventLoop
     ) throws(TransportError) -> StreamTransport {
         let variant = encrypted[endpoint.scheme] ?? usual
-        let port = endpoint.port ?? variant.defaultPort
         return StreamTransport(
             endpoint,
-            port: port,
-            on: loop,
+            // The URL of a plain transport has no settings of TLS.
+            try settings.dialer(to: endpoint, variant, hasTLS: usual.security != nil, environment, on: loop),
             limits: settings.limits,
-            proxy: try .to(endpoint.host, port: port, settings.proxy, security: variant.security, environment),
-            tls: try variant.security.map { (security) throws(TransportError) in
-                // The URL of a plain transport has no settings of TLS.
-                let tls = usual.security == nil ? TLSClientSettings.settings(security).initial : settings.tls
-                return try ClientTLS(security, tls, host: endpoint.host, port: port)
-            },
             cookies: cookies,
             makeCore: try client(endpoint, settings),
             follow: { (redirection) throws(TransportError) in

@@ -6,14 +6,9 @@ import TransportAPI
 /// The transport of every protocol core over TCP.
 struct StreamTransport: Transport {
     let endpoint: Endpoint
-    let port: UInt16
-    let loop: EventLoop
+    let dialer: StreamDialer
     let limits: ConnectionLimits
     let capabilities: Capabilities
-    /// The way through a proxy; `nil` to connect directly.
-    let proxy: ProxyRoute?
-    /// TLS to the server; `nil` for a plain transport.
-    let tls: ClientTLS?
     /// The cookies of the servers; `nil` if none are kept.
     let cookies: CookieStore?
     /// Makes a new core for each attempt.
@@ -23,21 +18,15 @@ struct StreamTransport: Transport {
 
     init(
         _ endpoint: Endpoint,
-        port: UInt16,
-        on loop: EventLoop,
+        _ dialer: StreamDialer,
         limits: ConnectionLimits = ConnectionLimits(),
-        proxy: ProxyRoute? = nil,
-        tls: ClientTLS? = nil,
         cookies: CookieStore? = nil,
         makeCore: @escaping @Sendable () -> any PackageCore,
         follow: @escaping @Sendable (Redirection) throws(TransportError) -> StreamTransport
     ) {
         self.endpoint = endpoint
-        self.port = port
-        self.loop = loop
+        self.dialer = dialer
         self.limits = limits
-        self.proxy = proxy
-        self.tls = tls
         self.cookies = cookies
         self.makeCore = makeCore
         self.follow = follow
@@ -77,13 +66,13 @@ struct StreamTransport: Transport {
     ) async throws(TransportError) -> Answer {
         try await running(on: loop) { () async throws(TransportError) in
             let addresses = try await addresses(deadline: deadline)
-            let origin = CookieOrigin(host: endpoint.host, path: endpoint.path, isSecure: tls != nil)
+            let origin = CookieOrigin(host: endpoint.host, path: endpoint.path, isSecure: dialer.tls != nil)
             while true {
                 let stream = try await addresses.next()
                 let share = addresses.share
                 let channel: any ByteChannel
                 do throws(TransportError) {
-                    channel = try await openChannel(over: stream, deadline: share)
+                    channel = try await dialer.openChannel(over: stream, deadline: share)
                 } catch {
                     try addresses.failed(error)
                     continue
@@ -108,46 +97,14 @@ struct StreamTransport: Transport {
         }
     }
 
-    /// Resolves the name of the server or of the proxy. Call this on the loop.
+    private var loop: EventLoop { dialer.loop }
+
+    /// The addresses of the server or of the proxy. Call this on the loop.
     nonisolated(nonsending) func addresses(deadline: Int64) async throws(TransportError) -> AddressAttempts {
-        guard let proxy else {
-            return try await .resolve(
-                endpoint.host,
-                port: port,
-                tls: tls,
-                isProxy: false,
-                unanswered,
-                on: loop,
-                deadline: deadline
-            )
-        }
-        return try await .resolve(
-            proxy.host,
-            port: proxy.port,
-            tls: proxy.tls,
-            isProxy: true,
-            unanswered,
-            on: loop,
-            deadline: deadline
-        )
+        try await dialer.addresses(unanswered, deadline: deadline)
     }
 
-    private var unanswered: UnansweredHint { UnansweredHint(makeCore(), isEncrypted: tls != nil) }
-
-    /// Opens the tunnel through the proxy if there is one. If the transport is encrypted, the TLS handshake follows when the
-    /// channel is used. Call this on the loop.
-    ///
-    /// - Parameter stream: The connection to the server or to the proxy.
-    nonisolated(nonsending) func openChannel(
-        over stream: any ByteChannel,
-        deadline: Int64
-    ) async throws(TransportError) -> any ByteChannel {
-        guard let proxy else { return stream }
-        let tunnel = ProxyTunnel(over: stream, proxy.handshake, on: loop)
-        try await tunnel.open(deadline: deadline)
-        guard let tls else { return tunnel }
-        return try await tls.protect(tunnel, on: loop, deadline: deadline)
-    }
+    private var unanswered: UnansweredHint { UnansweredHint(makeCore(), isEncrypted: dialer.tls != nil) }
 }
 
 extension StreamTransport: CompletingTransport {

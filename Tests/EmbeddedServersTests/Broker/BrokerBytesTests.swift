@@ -54,8 +54,13 @@ struct BrokerBytesTests {
         init(_ server: EmbeddedServer, _ name: String, clean: Bool = true) async throws {
             let transport = StreamTransport(
                 server.endpoint,
-                port: server.endpoint.port ?? 1883,
-                on: .shared,
+                StreamDialer(
+                    host: server.endpoint.host,
+                    port: server.endpoint.port ?? 1883,
+                    loop: .shared,
+                    proxy: nil,
+                    tls: nil
+                ),
                 makeCore: { BytesCore() },
                 follow: { (redirection) throws(TransportError) in throw .httpStatus(redirection.status) }
             )

@@ -45,11 +45,11 @@ struct AutobahnTests {
     private func echo(_ url: String) async throws {
         let endpoint = try Endpoint(url)
         let recipe = try #require(try TransportRegistry.standard.transport(for: endpoint) as? StreamTransport)
-        let loop = recipe.loop
+        let loop = recipe.dialer.loop
         let deadline = MonotonicClock.now() + 10_000_000_000
         let connection = try await withTaskExecutorPreference(loop) {
             let stream = try await recipe.addresses(deadline: deadline).next()
-            let channel = try await recipe.openChannel(over: stream, deadline: deadline)
+            let channel = try await recipe.dialer.openChannel(over: stream, deadline: deadline)
             let driver = ConnectionDriver(recipe.makeCore(), over: channel, on: loop, limits: recipe.limits)
             driver.handler = MessageHandlerAdapter(Echo())
             return try await driver.openConnection(deadline: deadline)

@@ -234,10 +234,8 @@ struct TruncationTests {
         (limits.linger, limits.closeTimeout) = (linger, closeTimeout)
         let transport = StreamTransport(
             found.endpoint,
-            port: found.port,
-            on: found.loop,
+            found.dialer,
             limits: limits,
-            tls: found.tls,
             makeCore: found.makeCore,
             follow: found.follow
         )

@@ -15,8 +15,7 @@ struct LingerTests {
         limits.linger = .seconds(Int64.max)
         let lingering = StreamTransport(
             recipe.endpoint,
-            port: recipe.port,
-            on: recipe.loop,
+            recipe.dialer,
             limits: limits,
             makeCore: recipe.makeCore,
             follow: recipe.follow
