@@ -18,6 +18,7 @@ package enum ClosePayload {
     package static let unacceptableData: UInt16 = 1003
     /// The peer violated a rule or a limit.
     package static let policyViolation: UInt16 = 1008
+    static let invalidText: UInt16 = 1007
     static let messageTooLarge: UInt16 = 1009
     /// The server is overloaded, and the peer should try again later.
     package static let tryAgainLater: UInt16 = 1013

@@ -1,3 +1,4 @@
+import Primitives
 import TransportAPI
 
 /// Messages over a TCP byte stream, each after its length. The format is either this package's own, with ping and close
@@ -25,6 +26,7 @@ package struct FramedTCPCore: PackageCore {
     /// Announced lengths up to this many bytes are allocated before the bytes have arrived.
     static let trustedReservation = 16 << 10
     private static let controlBit: UInt32 = 0x8000_0000
+    package static let textBit: UInt32 = 0x4000_0000
 
     let configuration: TCPConfiguration
     /// Client or server, for errors that name another protocol. Both speak alike.
@@ -36,6 +38,8 @@ package struct FramedTCPCore: PackageCore {
     var reason = CloseReason.user
     private var assembly: [UInt8] = []
     private var missing = 0
+    /// Whether the message under assembly is text.
+    private var isText = false
     /// Whether a part of a length has arrived, so that the input holds an incomplete length.
     private var hasPartOfLength = false
     /// Whether a frame or a message has begun to arrive. Before that, a mistake can be of another protocol.
@@ -57,16 +61,19 @@ package struct FramedTCPCore: PackageCore {
     /// The memory of the message under assembly.
     package var bufferedBytes: Int { assembly.capacity }
 
-    package var expected: ForeignProtocol.Expected? { .framedTCP }
+    /// The protocol that carries the stream, for errors; the stream itself by default.
+    package var carrier = ForeignProtocol.Expected.framedTCP
+    package var expected: ForeignProtocol.Expected? { carrier }
 
     var isFramed: Bool { configuration.framing == .framed }
+    private var marksText: Bool { configuration.marksText && isFramed }
 
     /// TCP has no acknowledgements of messages.
     package var acknowledges: Bool { false }
 
     /// The transport is reliable and ordered. Only this package's own format has a ping.
     package var capabilities: Capabilities {
-        Capabilities(hasNativePing: isFramed, maximumMessageSize: limit)
+        Capabilities(hasNativePing: isFramed, distinguishesText: marksText, maximumMessageSize: limit)
     }
 
     /// Does nothing, because there is no handshake.
@@ -92,13 +99,14 @@ package struct FramedTCPCore: PackageCore {
             input.removeAll()
             return nil
         }
-        if missing > 0 { return assemble(&input) }
+        if missing > 0 { return try checked(assemble(&input), &context) }
         if case .plain(let plain) = configuration.framing { return try nextPlain(plain, &input, &context) }
         if let word = input.integer(at: 0, as: UInt32.self) {
             guard word & Self.controlBit != 0 else {
-                let size = Int(word)
+                isText = marksText && word & Self.textBit != 0
+                let size = Int(isText ? word & ~Self.textBit : word)
                 guard size <= limit else { throw tooLarge(size, input, &context) }
-                return message(size, behind: 4, &input)
+                return try checked(message(size, behind: 4, &input), &context)
             }
             let size = Int(word & ~Self.controlBit)
             guard size <= ControlFrame.maximumSize else {
@@ -159,7 +167,8 @@ package struct FramedTCPCore: PackageCore {
         if case .plain(let plain) = configuration.framing {
             plain.write(size, to: &context.output)
         } else {
-            context.output.append(integer: UInt32(truncatingIfNeeded: size))
+            let mark = marksText && payload.kind == .text ? Self.textBit : 0
+            context.output.append(integer: UInt32(truncatingIfNeeded: size) | mark)
         }
         context.output.append(contentsOf: payload.bytes)
         return .written
@@ -241,6 +250,27 @@ extension FramedTCPCore {
             throw error
         }
         return message(length.bodySize, behind: length.headerSize, &input)
+    }
+
+    /// Returns the event of a message that is complete. A text must be UTF-8.
+    @inline(__always)
+    private mutating func checked(
+        _ event: CoreEvent?,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> CoreEvent? {
+        guard isText, case .message(let payload) = event else { return event }
+        return try text(payload, &context)
+    }
+
+    private mutating func text(_ payload: Payload, _ context: inout CoreContext) throws(TransportError) -> CoreEvent {
+        var payload = payload
+        payload.kind = .text
+        guard payload.bytes.withUnsafeBytes({ UTF8Validator.isValid($0) }) else {
+            let error = TransportError(.invalidText, .open, "the peer sent a text that is not UTF-8")
+            fail(ClosePayload.invalidText, error, &context)
+            throw error
+        }
+        return .message(payload)
     }
 
     @inline(__always)

@@ -48,6 +48,9 @@ package struct TCPConfiguration: Sendable, Hashable {
 
     /// The format of the stream; this package's own by default.
     package var framing: Framing
+    /// Whether this package's own format says of each message if it is text, by the second bit of its word; `false` by
+    /// default. Messages are then at most 1 GiB.
+    package var marksText: Bool
     /// The largest message that is sent or accepted, in bytes: 1 to 2,147,483,647, by default 16 MiB. A shorter length
     /// field lowers it to the largest length that the field can express.
     package var maximumMessageSize: Int
@@ -57,10 +60,12 @@ package struct TCPConfiguration: Sendable, Hashable {
     /// Creates a configuration. The defaults are this package's own format and its limits.
     package init(
         framing: Framing = .framed,
+        marksText: Bool = false,
         maximumMessageSize: Int = 16 << 20,
         closeTimeout: Duration = .seconds(5)
     ) {
         self.framing = framing
+        self.marksText = marksText
         self.maximumMessageSize = maximumMessageSize
         self.closeTimeout = closeTimeout
     }
@@ -80,6 +85,7 @@ package struct TCPConfiguration: Sendable, Hashable {
 
     /// The largest message that both the limit and the length field allow.
     var effectiveLimit: Int {
+        if marksText { return min(maximumMessageSize, 0x3fff_ffff) }
         guard case .plain(let plain) = framing, plain.length == .bits16 else { return maximumMessageSize }
         return min(maximumMessageSize, 0xffff - (plain.countsItself ? 2 : 0))
     }

@@ -39,6 +39,8 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     @exclusivity(unchecked) var events = Deque<PollEvent>()
     /// The addresses that clients on this loop try last.
     @exclusivity(unchecked) package var failedAddresses = FailedAddresses()
+    /// How often the machine has come into another network, as far as supervisors have noticed.
+    @exclusivity(unchecked) package var networkChanges = 0
     /// Whether the last poll has reported all events.
     @exclusivity(unchecked) private var hasAllEvents = true
     /// Memory for reading, shared by everything on the loop.

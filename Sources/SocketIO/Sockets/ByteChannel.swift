@@ -47,6 +47,9 @@ package protocol ByteChannel: AnyObject {
 
     // MARK: Reading
 
+    /// Why a read or a write has failed, if the channel knows more than the error of the system; `nil` if not. It is an error
+    /// of the driver's kind.
+    var failure: (any Error)? { get }
     /// Reads the bytes that have arrived, at most as many as fit into `buffer`. A channel of datagrams reads the next one,
     /// for which `buffer` must have room.
     func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult
@@ -109,6 +112,8 @@ extension ByteChannel {
     /// The default for channels that do not know why.
     package var lateHandshake: String? { nil }
 
+    /// By default, the error of the system says all.
+    package var failure: (any Error)? { nil }
     /// The default is `false`, because streams are read until they are empty.
     package var mayLookLater: Bool { false }
     /// The default for streams, whose end is read, and for datagrams without encryption.

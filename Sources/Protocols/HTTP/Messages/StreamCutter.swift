@@ -1,7 +1,7 @@
 import Primitives
 
 /// Cuts a stream of framed TCP into events: whole messages that are texts, and other bytes. It follows the boundaries of the
-/// frames by reading the word before each (Docs/reference/wire-formats.md, "Framed TCP").
+/// frames by reading the word before each (Docs/reference/wire-formats.md, "Framed TCP"), whose second bit marks a text.
 ///
 /// It is a value: a copy made at an offset cuts the stream again from there.
 package struct StreamCutter: Sendable, Hashable {
@@ -50,7 +50,8 @@ package struct StreamCutter: Sendable, Hashable {
                 if count < 3 {
                     place = .word(word, bytes: count + 1)
                 } else {
-                    let size = Int(word & ~Self.controlBit)
+                    let isControl = word & Self.controlBit != 0
+                    let size = Int(word & ~(isControl ? Self.controlBit : FramedTCPCore.textBit))
                     place = size == 0 ? Self.boundary : .frame(size)
                 }
             case .frame(let left):
@@ -63,11 +64,12 @@ package struct StreamCutter: Sendable, Hashable {
         return index
     }
 
-    /// The message at the beginning of `bytes`, if it is whole and can be sent as a text: valid UTF-8 without CR, which a
+    /// The message at the beginning of `bytes`, if it is whole, marked as text, and can be sent as such: valid UTF-8 without CR, which a
     /// reader cannot distinguish from LF, and without NUL.
     private static func text(_ bytes: UnsafeRawBufferPointer) -> [UInt8]? {
         guard bytes.count >= 4 else { return nil }
-        let word = UInt32(bigEndian: bytes.loadUnaligned(as: UInt32.self))
+        let marked = UInt32(bigEndian: bytes.loadUnaligned(as: UInt32.self))
+        let word = marked ^ FramedTCPCore.textBit
         guard word <= StreamEvent.largestText, bytes.count - 4 >= Int(word) else { return nil }
         let message = UnsafeRawBufferPointer(rebasing: bytes[4..<4 + Int(word)])
         guard !message.contains(where: { $0 == 0 || $0 == UInt8(ascii: "\r") }), UTF8Validator.isValid(message) else {

@@ -3,7 +3,7 @@ import Primitives
 /// A part of a stream of framed TCP, as an event of an event stream carries it.
 package enum StreamEvent: Sendable, Hashable {
     /// A whole message that is a text: an event without a type, so that a browser reads it as it is. It stands for the
-    /// length of the message in four bytes, and its bytes.
+    /// word of the message, which says its length and that it is text, and its bytes.
     case text([UInt8])
     /// Other bytes of the stream, cut anywhere: an event of type `bytes`, in Base64.
     case bytes([UInt8])
@@ -58,7 +58,7 @@ package enum StreamEvent: Sendable, Hashable {
     package func append(to stream: inout ByteBuffer) {
         switch self {
         case .text(let message):
-            stream.append(integer: UInt32(truncatingIfNeeded: message.count))
+            stream.append(integer: UInt32(truncatingIfNeeded: message.count) | FramedTCPCore.textBit)
             stream.append(contentsOf: message)
         case .bytes(let bytes): stream.append(contentsOf: bytes)
         case .end: break
