@@ -21,7 +21,7 @@ func fuzzRedirection(_ bytes: [UInt8]) throws {
         let target: RedirectTarget
         do throws(TransportError) {
             target = try Redirection(status: 307, location: location)
-                .target(from: endpoint, query: handshake.query, speaking: ["ws", "wss"])
+                .target(from: endpoint, query: handshake.query, speaking: .webSocket)
         } catch {
             return try ensure(error.code == .handshakeFailed && error.detail == 307, "\(error)")
         }

@@ -18,10 +18,12 @@ public struct TransportRegistry: Sendable {
         .webSocket,
         .mqtt,
         .mqttWebSocket,
+        .http,
         .tls,
         .webSocketTLS,
         .mqttTLS,
         .mqttWebSocketTLS,
+        .httpTLS,
         .udp,
         .dtls,
         .memory,
@@ -29,7 +31,7 @@ public struct TransportRegistry: Sendable {
 
     /// Other names for transports, with the scheme that this package uses.
     static let otherNames = [
-        "http": "ws", "https": "wss", "websocket": "ws", "ssl": "tls", "tcps": "tls", "tcp+tls": "tls",
+        "websocket": "ws", "ssl": "tls", "tcps": "tls", "tcp+tls": "tls",
         "mqtt+tls": "mqtts",
         "mqtt+ssl": "mqtts", "mqtt+https": "mqtt+wss", "udps": "dtls", "udp+dtls": "dtls",
     ]
@@ -52,7 +54,7 @@ public struct TransportRegistry: Sendable {
         var registry = standard
         let encrypted: [TransportDescriptor] = [
             .tcp(security), .webSocket(compressor: ZLib.shared, securityForHTTP), .mqtt(security),
-            .mqttWebSocket(securityForHTTP), .udp(security),
+            .mqttWebSocket(securityForHTTP), .http(securityForHTTP), .udp(security),
         ]
         for transport in encrypted { registry.register(transport) }
         return registry
@@ -114,8 +116,8 @@ public struct TransportRegistry: Sendable {
         return try transport.make(endpoint, context)
     }
 
-    /// Connects to a URL: `tcp://`, `ws://`, `mqtt://`, `mqtt+ws://`, `udp://`, `memory://`, or encrypted `tls://`,
-    /// `wss://`, `mqtts://`, `mqtt+wss://`, `dtls://`.
+    /// Connects to a URL: `tcp://`, `ws://`, `mqtt://`, `mqtt+ws://`, `http://`, `udp://`, `memory://`, or
+    /// encrypted `tls://`, `wss://`, `mqtts://`, `mqtt+wss://`, `https://`, `dtls://`.
     ///
     /// - Parameters:
     ///   - url: The URL, with the options of the transport in its query.

@@ -12,6 +12,9 @@ public struct ConnectionContext: Sendable {
     /// The keepalive of the supervisor whose connections these are; `nil`, the default, without a supervisor. A protocol with
     /// its own keepalive sends it at this interval, unless the URL sets one.
     public var keepalive: KeepaliveConfiguration?
+    /// Whether each connection continues the session of the one before, so that a connection can be replaced by a better one
+    /// without losing or doubling a message. `false` by default.
+    public var continuesSessions: Bool
 
     /// Creates a context.
     ///
@@ -19,11 +22,14 @@ public struct ConnectionContext: Sendable {
     ///   - loop: The event loop of the connections; the shared loop by default.
     ///   - headers: Headers of each handshake of HTTP. None by default.
     ///   - keepalive: The keepalive of the supervisor; none by default.
+    ///   - continuesSessions: Whether each connection continues the session of the one before; `false` by default.
     public init(
         on loop: EventLoop = .shared,
         headers: [HTTPHeader] = [],
-        keepalive: KeepaliveConfiguration? = nil
+        keepalive: KeepaliveConfiguration? = nil,
+        continuesSessions: Bool = false
     ) {
         (self.loop, self.headers, self.keepalive) = (loop, headers, keepalive)
+        self.continuesSessions = continuesSessions
     }
 }

@@ -93,7 +93,7 @@ extension TransportDescriptor {
 
 extension [SettingRow] {
     /// The rows without those of proxies. A server makes no connections, so a proxy in its URL is a mistake.
-    fileprivate var ignoredByServers: [SettingRow] {
+    var ignoredByServers: [SettingRow] {
         let proxy = ProxySettings.settings.rows
         return filter { !proxy.contains($0) }
     }

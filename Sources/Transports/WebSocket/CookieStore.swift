@@ -7,10 +7,21 @@ import TransportAPI
 final class CookieStore: Sendable {
     private let jar = Locked(CookieJar())
 
+    /// Returns the cookies for a request; `nil` if there are none.
+    func header(for origin: CookieOrigin, on loop: EventLoop) -> CookieHeader? {
+        jar.withLock { $0.header(for: origin, at: Instant(nanoseconds: loop.now)) }
+    }
+
+    /// Keeps cookies that a server has set.
+    func keep(_ cookies: [SetCookie], from origin: CookieOrigin, on loop: EventLoop) {
+        guard !cookies.isEmpty else { return }
+        jar.withLock { $0.keep(cookies, from: origin, at: Instant(nanoseconds: loop.now)) }
+    }
+
     /// Returns a core that sends the cookies for a request.
     func adding(to core: any PackageCore, for origin: CookieOrigin, on loop: EventLoop) -> any PackageCore {
         var core = core
-        core.cookies = jar.withLock { $0.header(for: origin, at: Instant(nanoseconds: loop.now)) }
+        core.cookies = header(for: origin, on: loop)
         return core
     }
 
@@ -29,6 +40,6 @@ final class CookieStore: Sendable {
         case .handshakeFailed where refusal?.detail == 400 || refusal?.detail == 431: jar.withLock { $0.removeAll() }
         default: break
         }
-        jar.withLock { $0.keep(core.receivedCookies, from: origin, at: Instant(nanoseconds: loop.now)) }
+        keep(core.receivedCookies, from: origin, on: loop)
     }
 }

@@ -10,7 +10,7 @@ struct RedirectionTests {
         _ location: String,
         from url: String = "ws://ann:secret@a.example:81/b/c?subprotocol=s",
         query: String? = "q=1",
-        speaking schemes: [String] = ["ws", "wss"]
+        speaking schemes: RedirectSchemes = .webSocket
     ) throws(TransportError) -> RedirectTarget {
         let endpoint = try Endpoint(url)
         return try Redirection(status: 307, location: location).target(from: endpoint, query: query, speaking: schemes)
@@ -49,7 +49,7 @@ struct RedirectionTests {
     @Test("Credentials that another origin did not get do not return with a redirect back")
     func wayBack() throws {
         let elsewhere = try Self.target("//b/", from: "ws://ann:secret@a/").endpoint
-        let back = try Redirection(status: 302, location: "//a/").target(from: elsewhere, query: nil, speaking: ["ws"])
+        let back = try Redirection(status: 302, location: "//a/").target(from: elsewhere, query: nil, speaking: .webSocket)
         #expect(back.endpoint.user == nil && back.endpoint.description == "ws://a/")
     }
 
@@ -61,11 +61,11 @@ struct RedirectionTests {
     @Test(
         "A redirect to an invalid target is rejected with the status of the redirect",
         arguments: [
-            "a b", "http:x", "http://", "http://u:p@b/", "ftp://b/", "ws://b:99999/", "wss://b/", "//[::1", "%zz",
+            "a b", "http:x", "http://", "http://u:p@b/", "ftp://b/", "ws://b:99999/", "mqtt://b/", "//[::1", "%zz",
         ]
     )
     func refused(location: String) {
-        let error = #expect(throws: TransportError.self) { try Self.target(location, speaking: ["ws"]) }
+        let error = #expect(throws: TransportError.self) { try Self.target(location) }
         #expect(error?.code == .handshakeFailed && error?.phase == .handshake && error?.detail == 307)
     }
 

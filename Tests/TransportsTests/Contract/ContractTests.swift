@@ -27,6 +27,10 @@ struct ContractTests {
         var subjects = TransportRegistry.available.transports.map { ContractSubject($0) }
         subjects.append(ContractSubject(.udp, options: [.init(name: "reliable", value: "ordered")]))
         subjects.append(ContractSubject(.mqtt, options: [.init(name: "early-publish", value: "on")]))
+        for mode in ["long-poll", "poll"] {
+            let interval = Endpoint.Option(name: "interval", value: "20ms")
+            subjects.append(ContractSubject(.http, options: [.init(name: "mode", value: mode), interval]))
+        }
         for dtls in TransportRegistry.available.transports where dtls.name == "dtls" {
             subjects.append(ContractSubject(dtls, options: [.init(name: "reliable", value: "ordered")]))
         }

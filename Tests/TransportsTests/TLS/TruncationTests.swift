@@ -247,8 +247,8 @@ struct TruncationTests {
         #expect(await client.closed().error == nil)
         // Until a timer that was set later than that of the shorter limit.
         await withUnsafeContinuation { (done: UnsafeContinuation<Void, Never>) in
-            found.loop.execute {
-                _ = found.loop.schedule(at: found.loop.now + 50_000_000) { done.resume() }
+            found.dialer.loop.execute {
+                _ = found.dialer.loop.schedule(at: found.dialer.loop.now + 50_000_000) { done.resume() }
             }
         }
         isPast.signal()

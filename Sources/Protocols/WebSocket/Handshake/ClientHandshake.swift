@@ -1,7 +1,7 @@
 import TransportAPI
 
 /// The client's side of the opening handshake (RFC 6455, section 4.1).
-enum ClientHandshake {
+package enum ClientHandshake {
     /// Writes the request. A Cookie header of the configuration replaces `cookies`.
     static func writeRequest(
         _ configuration: WebSocketConfiguration,
@@ -89,7 +89,7 @@ enum ClientHandshake {
     /// Returns the cookies that a response sets. Interim responses set none.
     ///
     /// - Parameter unixTime: the time of this machine in seconds since 1970, for answers without a Date header.
-    static func cookies(_ head: HTTPHead, unixTime: Int64?) -> [SetCookie] {
+    package static func cookies(_ head: HTTPHead, unixTime: Int64?) -> [SetCookie] {
         let date = head.headers.date(otherwise: unixTime)
         return head.headers.values("Set-Cookie").compactMap { SetCookie($0, date: date) }
     }
@@ -132,7 +132,7 @@ enum ClientHandshake {
         return values.first
     }
 
-    static func failed(_ reason: String) -> TransportError {
+    package static func failed(_ reason: String) -> TransportError {
         TransportError(.handshakeFailed, .handshake, reason)
     }
 }

@@ -103,6 +103,22 @@ extension URIReference {
     }
 }
 
+/// The schemes of a transport whose servers redirect.
+package struct RedirectSchemes: Sendable, Hashable {
+    /// The scheme without encryption.
+    package var plain: String
+    /// The scheme over TLS.
+    package var encrypted: String
+
+    /// The schemes of WebSocket.
+    package static let webSocket = RedirectSchemes(plain: "ws", encrypted: "wss")
+    /// The schemes of messages over HTTP.
+    package static let http = RedirectSchemes(plain: "http", encrypted: "https")
+
+    /// Returns the port of a URL without a port.
+    func defaultPort(_ scheme: String) -> UInt16 { scheme == encrypted ? 443 : 80 }
+}
+
 // Redirects (RFC 9110, section 15.4; RFC 6455, section 4.1 allows them).
 extension Redirection {
     /// Returns where to try next after `endpoint` has answered with this redirection.
@@ -110,21 +126,20 @@ extension Redirection {
     /// - Parameters:
     ///   - endpoint: the endpoint that has answered.
     ///   - query: the query of the request to it; `nil` for none.
-    ///   - schemes: the schemes that the transport supports. In a redirection, `http` and `https` mean `ws` and
-    ///     `wss`.
-    /// - Throws: `.handshakeFailed` if the Location is not a URI reference, or if it leads from wss to ws or to an
-    ///   unsupported scheme.
+    ///   - schemes: the schemes of the transport, plain and encrypted. In a redirection, `http` and `https` mean them too.
+    /// - Throws: `.handshakeFailed` if the Location is not a URI reference, or if it leads from the encrypted scheme to the
+    ///   plain one or to an unsupported scheme.
     package func target(
         from endpoint: Endpoint,
         query: String?,
-        speaking schemes: [String]
+        speaking schemes: RedirectSchemes
     ) throws(TransportError) -> RedirectTarget {
         let base = URIReference(
             scheme: endpoint.scheme,
             authority: WebSocketConfiguration.hostHeader(
                 host: endpoint.host,
                 port: endpoint.port,
-                defaultPort: endpoint.scheme == "wss" ? 443 : 80
+                defaultPort: schemes.defaultPort(endpoint.scheme)
             ),
             path: endpoint.path.isEmpty ? "/" : endpoint.path,
             query: query
@@ -132,9 +147,11 @@ extension Redirection {
         guard let reference = URIReference(location)?.resolved(against: base), let named = reference.scheme else {
             throw failed("its Location is not a URI")
         }
-        let scheme = ["http": "ws", "https": "wss"][named] ?? named
-        guard endpoint.scheme != "wss" || scheme == "wss" else { throw failed("it leads from wss to \(scheme)") }
-        guard schemes.contains(scheme) else {
+        let scheme = ["http": schemes.plain, "https": schemes.encrypted][named] ?? named
+        guard endpoint.scheme != schemes.encrypted || scheme == schemes.encrypted else {
+            throw failed("it leads from \(endpoint.scheme) to \(scheme)")
+        }
+        guard scheme == schemes.plain || scheme == schemes.encrypted else {
             throw failed("it leads to \(scheme), which this transport does not support")
         }
         guard let authority = reference.authority, !authority.contains("@") else {
@@ -148,7 +165,7 @@ extension Redirection {
         }
         // The zone of an address is not in the Host header, so a relative reference keeps the endpoint's host.
         if authority == base.authority { (target.host, target.port) = (endpoint.host, endpoint.port) }
-        let isSameOrigin = target.origin == endpoint.origin
+        let isSameOrigin = target.origin(schemes) == endpoint.origin(schemes)
         if isSameOrigin { (target.user, target.password) = (endpoint.user, endpoint.password) }
         return RedirectTarget(endpoint: target, query: reference.query, isSameOrigin: isSameOrigin)
     }
@@ -160,8 +177,8 @@ extension Redirection {
 
 extension Endpoint {
     /// The origin of the endpoint (RFC 6454, section 4).
-    fileprivate var origin: String {
-        let port = port ?? (scheme == "wss" ? 443 : 80)
+    fileprivate func origin(_ schemes: RedirectSchemes) -> String {
+        let port = port ?? schemes.defaultPort(scheme)
         return "\(scheme)://\(host.lowercased()):\(port)"
     }
 }

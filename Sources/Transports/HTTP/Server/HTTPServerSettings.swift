@@ -67,9 +67,14 @@ struct HTTPService: Sendable {
     ) throws(TransportError) {
         (self.limits, self.connection, self.bounds, self.request) = (limits, connection, bounds, request)
         var core = try FramedTCPCore(
-            TCPConfiguration(maximumMessageSize: maximumMessageSize, closeTimeout: connection.closeTimeout)
+            TCPConfiguration(
+                marksText: true,
+                maximumMessageSize: maximumMessageSize,
+                closeTimeout: connection.closeTimeout
+            )
         )
         core.role = .server
+        core.carrier = .http
         self.core = core
         var configuration = HTTPServerConfiguration()
         configuration.maximumHeaderBytes = request.maximumHeaderBytes

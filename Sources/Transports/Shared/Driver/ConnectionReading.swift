@@ -352,14 +352,13 @@ extension ConnectionDriver {
     /// Ends the connection after an I/O error. A peer that closes while bytes of this side are unread resets the
     /// connection after its close frame. Then the close frame is the reason, not the reset (RFC 6455, section 7.1.5).
     private func broken(by error: SystemError) {
-        let failure = CloseReason(
-            TransportError(
-                error,
-                isOpening ? .handshake : .open,
-                at: channel.peer?.description,
-                isDatagram: isDatagram
-            )
+        let ofSystem = TransportError(
+            error,
+            isOpening ? .handshake : .open,
+            at: channel.peer?.description,
+            isDatagram: isDatagram
         )
+        let failure = CloseReason(channel.failure as? TransportError ?? ofSystem)
         end(closeReasonSoFar() ?? failure, abort: true)
     }
 
