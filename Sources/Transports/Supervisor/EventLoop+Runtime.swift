@@ -17,6 +17,7 @@ extension EventLoop: SupervisorRuntime {
     /// Forgets the addresses that have failed in the former network.
     package func networkChanged() {
         failedAddresses.removeAll()
+        networkChanges += 1
     }
 
     /// Returns a source of the system's cryptographic random numbers.

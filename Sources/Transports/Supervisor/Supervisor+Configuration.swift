@@ -21,11 +21,16 @@ extension Supervisor {
     ) throws(TransportError) {
         // A wrong endpoint is reported now, and not at the first attempt.
         _ = try configuration.transports(from: registry, on: loop)
-        // The app may adjust the keepalive after the factory is made.
-        let keepalive = Locked(configuration.supervisor.keepalive)
+        // The app may adjust the settings after the factory is made.
+        let settings = Locked(configuration.supervisor)
         var setup = Setup(endpoints: configuration.endpoints) { (endpoint) throws(TransportError) in
-            let keepalive = keepalive.withLock { $0 }
-            let context = ConnectionContext(on: loop, headers: configuration.headers, keepalive: keepalive)
+            let settings = settings.withLock { $0 }
+            let context = ConnectionContext(
+                on: loop,
+                headers: configuration.headers,
+                keepalive: settings.keepalive,
+                continuesSessions: settings.delivery.mode == .session
+            )
             return try registry.transport(for: endpoint, in: context)
         }
         setup.configuration = configuration.supervisor
@@ -34,8 +39,8 @@ extension Supervisor {
         setup.fitting = { configuration.fitting($0, registry) }
         if !configuration.greeting.isEmpty { setup.greeting = Self.greeting(configuration.greeting) }
         adjust(&setup)
-        let adjusted = setup.configuration.keepalive
-        keepalive.withLock { $0 = adjusted }
+        let adjusted = setup.configuration
+        settings.withLock { $0 = adjusted }
         try self.init(setup, on: loop)
     }
 

@@ -69,6 +69,7 @@ struct WebSocketSettings: Sendable {
 struct WebSocketClientSettings: Sendable {
     var shared = WebSocketSettings()
     var handshake = HandshakeSettings()
+    var fallback = FallbackSettings()
 
     static let list = {
         var list = SettingList(WebSocketClientSettings())
@@ -82,6 +83,7 @@ struct WebSocketClientSettings: Sendable {
             )
         ])
         list.append(WebSocketSettings.list, at: \.shared)
+        list.append(FallbackSettings.list, at: \.fallback)
         return list
     }()
 }

@@ -58,7 +58,7 @@ extension TransportDescriptor {
             keepsCookies: { $0.handshake.keepsCookies },
             redirect: { (redirection, endpoint, settings) throws(TransportError) in
                 let query = settings.handshake.query
-                let target = try redirection.target(from: endpoint, query: query, speaking: ["ws", "wss"])
+                let target = try redirection.target(from: endpoint, query: query, speaking: .webSocket)
                 settings.handshake.follow(target)
                 settings.shared.configuration.redirects -= 1
                 return target
@@ -85,7 +85,7 @@ extension TransportDescriptor {
         descriptor.servesPages = true
         descriptor.encryptedName = security == nil ? "wss" : nil
         descriptor.annotate = annotateWebSocketFrame
-        return descriptor
+        return descriptor.falling(backTo: .http(security))
     }
 
     /// The header of a frame (RFC 6455, section 5.2).
