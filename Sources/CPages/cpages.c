@@ -16,6 +16,13 @@ const char *cpages_page_css(void) {
     return text;
 }
 
+const char *cpages_httpsocket_js(void) {
+    static const char text[] = {
+#embed "files/httpsocket.js" suffix(,)
+        0};
+    return text;
+}
+
 const char *cpages_session_js(void) {
     static const char text[] = {
 #embed "files/session.js" suffix(,)

@@ -60,6 +60,17 @@ package struct TransportMode: Sendable {
         serverOptions: [.init(name: "deflate", value: "on")]
     )
 
+    /// Messages over HTTP, by how the client gets those of the server. A poll comes every second.
+    private static let overHTTP = [
+        TransportMode("http-sse", of: .http, [.init(name: "mode", value: "sse")]),
+        TransportMode("http-long-poll", of: .http, [.init(name: "mode", value: "long-poll")]),
+        TransportMode(
+            "http-poll",
+            of: .http,
+            [.init(name: "mode", value: "poll"), .init(name: "interval", value: "1s")]
+        ),
+    ]
+
     /// The modes that `run`, `overhead`, `open` and `fanout` measure on request. Other commands choose such options themselves.
     static let measuredOnly =
         (ZLib.shared == nil ? [] : [compressed]) + [
@@ -67,7 +78,7 @@ package struct TransportMode: Sendable {
             TransportMode("mqtt-qos1", of: .mqtt, [.init(name: "qos", value: "1")]),
             TransportMode("mqtt-qos2", of: .mqtt, [.init(name: "qos", value: "2")], guarantee: "none twice"),
             TransportMode("mqtt-early", of: .mqtt, [.init(name: "early-publish", value: "on")]),
-        ]
+        ] + overHTTP
 
     /// The names of these modes.
     package static var namesOfMeasuredOnly: [String] { measuredOnly.map(\.descriptor.name) }

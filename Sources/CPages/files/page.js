@@ -173,7 +173,7 @@ const connection = { state: { kind: "idle" }, since: 0, openings: 0, attempts: 0
 function stateWords(state) {
     switch (state.kind) {
     case "connecting": return state.attempt > 1 ? `connecting, attempt ${state.attempt}` : "connecting"
-    case "open": return state.isResumed ? "open, session resumed" : "open, new session"
+    case "open": return `open over ${state.carrier}, ${state.isResumed ? "session resumed" : "new session"}`
     case "waiting": return `next attempt in ${Math.max(0, (connection.retryAt - performance.now()) / 1000).toFixed(1)} s`
     case "offline": return "offline"
     case "closed": return "closed"
@@ -295,7 +295,7 @@ setInterval(() => { if (connection.state.kind === "waiting") showState() }, 100)
 // The user
 
 const conversation = new Conversation(startName, room, view)
-const session = new Session(socketURL, observer)
+const session = new Session(socketURL, observer, document.querySelector("meta[name=fallback]").content === "on")
 conversation.session = session
 
 element("name").value = startName

@@ -34,9 +34,11 @@ class Session {
     /**
      * @param url the WebSocket of the server
      * @param observer an object with the methods state, frame, roundTrip, started, acknowledged and message
+     * @param mayUseRequests whether the server offers the same over ordinary requests
      */
-    constructor(url, observer) {
+    constructor(url, observer, mayUseRequests = false) {
         this.url = url
+        this.mayUseRequests = mayUseRequests
         this.observer = observer
         this.identifier = crypto.getRandomValues(new Uint8Array(16))
         this.incarnation = new Uint8Array(8)
@@ -54,6 +56,8 @@ class Session {
         this.socket = null
         this.isOpen = false
         this.timers = {}
+        /** Whether the next attempt goes over requests, because WebSocket has not worked. */
+        this.usesRequests = typeof WebSocket === "undefined"
     }
 
     // The user
@@ -76,7 +80,7 @@ class Session {
         this.attempt += 1
         this.tries += 1
         this.tell("state", { kind: "connecting", attempt: this.tries })
-        const socket = new WebSocket(this.url)
+        const socket = this.usesRequests ? new HTTPSocket(this.url) : new WebSocket(this.url)
         socket.binaryType = "arraybuffer"
         this.socket = socket
         this.timers.connect = setTimeout(() => this.lost("no answer within 10 s"), Limits.connect)
@@ -133,6 +137,8 @@ class Session {
 
     lost(reason) {
         const wasStable = this.isOpen && performance.now() - this.openedAt >= Limits.stable
+        // Where one way does not reach the server, the other one may.
+        if (!this.isOpen && this.mayUseRequests) this.usesRequests = typeof WebSocket === "undefined" || !this.usesRequests
         this.drop()
         if (wasStable) this.failures = 0
         const delay = Math.random() * Math.min(Limits.largestDelay, Limits.firstDelay * 2 ** this.failures)
@@ -266,7 +272,7 @@ class Session {
         this.isOpen = true
         this.tries = 0
         this.openedAt = performance.now()
-        this.tell("state", { kind: "open", isResumed })
+        this.tell("state", { kind: "open", isResumed, carrier: this.usesRequests ? "HTTP" : "WebSocket" })
         this.flush()
         if (!isResumed) this.tell("started")
         this.ping()

@@ -6,6 +6,7 @@
 
 const char *cpages_page_html(void);
 const char *cpages_page_css(void);
+const char *cpages_httpsocket_js(void);
 const char *cpages_session_js(void);
 const char *cpages_conversation_js(void);
 const char *cpages_page_js(void);

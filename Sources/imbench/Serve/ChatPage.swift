@@ -6,15 +6,18 @@ import Reporting
 import TransportAPI
 
 /// The web page of a chat server: one HTML document with its style and its scripts. It connects to its own server only, by
-/// WebSocket, and its policy allows nothing else.
+/// WebSocket or by requests, and its policy allows nothing else.
 enum ChatPage {
     /// The page of a server whose WebSocket is at `socketPath`.
-    static func page(socketPath: String) throws(TransportError) -> WebPage {
+    ///
+    /// - Parameter hasFallback: Whether the server offers the same over ordinary requests.
+    static func page(socketPath: String, hasFallback: Bool = false) throws(TransportError) -> WebPage {
         let style = String(cString: cpages_page_css())
         let script =
-            [cpages_session_js(), cpages_conversation_js(), cpages_page_js()].map { String(cString: $0) }.joined()
+            [cpages_httpsocket_js(), cpages_session_js(), cpages_conversation_js(), cpages_page_js()].map { String(cString: $0) }.joined()
         let document = String(cString: cpages_page_html())
             .replacing("{socket}", with: HTMLRenderer.escaped(socketPath))
+            .replacing("{fallback}", with: hasFallback ? "on" : "off")
             .replacing("{style}", with: style)
             .replacing("{script}", with: script)
         // Inline style and scripts are allowed by their hashes (Content Security Policy Level 3, section 8).

@@ -242,8 +242,16 @@ private struct Served: Sendable {
         if let room {
             let endpoint = try Endpoint(url)
             let path = endpoint.path.isEmpty ? "/" : endpoint.path
-            let pages = try ChatPage.url(of: endpoint) == nil ? [] : [ChatPage.page(socketPath: path)]
-            let server = try await ChatServer.start(url, room: room, registry: registry, pages: pages) { log?.take($0) }
+            var (served, pages) = (url, [WebPage]())
+            if ChatPage.url(of: endpoint) != nil {
+                // The page must reach the server from networks that block WebSocket too.
+                let fallback = endpoint.options.first { $0.name == "fallback" }?.value
+                if fallback == nil { served += "\(url.contains("?") ? "&" : "?")fallback=on" }
+                pages = [try ChatPage.page(socketPath: path, hasFallback: fallback.map { $0 == "on" } ?? true)]
+            }
+            let server = try await ChatServer.start(served, room: room, registry: registry, pages: pages) {
+                log?.take($0)
+            }
             return Served(endpoint: server.endpoint) { await server.stop() }
         }
         let server = try await EmbeddedServer.start(url, .echo, registry: registry) { log?.take($0) }
