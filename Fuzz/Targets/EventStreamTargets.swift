@@ -96,7 +96,8 @@ func fuzzStreamCutter(_ bytes: [UInt8]) throws {
     if input.flag() {
         while !input.rest.isEmpty {
             let message = input.record()
-            withUnsafeBytes(of: UInt32(message.count).bigEndian) { stream += $0 }
+            let mark = message.count % 2 == 0 ? FramedTCPCore.textBit : 0
+            withUnsafeBytes(of: (UInt32(message.count) | mark).bigEndian) { stream += $0 }
             stream += message
         }
     } else {

@@ -26,7 +26,7 @@ struct SettingReferenceTests {
         ]
         // `keepalive-interval` of MQTT is its own.
         let limits = connections.filter { $0.name != "keepalive-interval" }
-        for scheme in ["tcp", "ws", "mqtt", "udp", "memory"] {
+        for scheme in ["tcp", "ws", "http", "mqtt", "udp", "memory"] {
             let shared = scheme == "mqtt" ? limits : connections
             tables.append(("\(scheme), client", rows(scheme, server: false, without: shared, proxies)))
             let streams = scheme == "udp" ? [] : servers

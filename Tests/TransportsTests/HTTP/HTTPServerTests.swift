@@ -58,7 +58,10 @@ struct HTTPServerTests {
         let host = try await HTTPHost()
         let (client, app) = try await host.open()
         let messages: [[UInt8]] = [Array("first".utf8), [], [1, 0xff, 3], Array("größe\n".utf8), Array("last".utf8)]
-        for message in messages { #expect(await app.send(Payload(message)).isSuccess) }
+        for message in messages {
+            let isText = String(validating: message, as: UTF8.self) != nil
+            #expect(await app.send(Payload(message, kind: isText ? .text : .binary)).isSuccess)
+        }
         let stream = messages.flatMap { RawSession.frame($0) }
         for offset in 0...stream.count {
             // The connection of the previous request is lost in the middle of its answer.

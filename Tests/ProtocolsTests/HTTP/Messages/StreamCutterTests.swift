@@ -6,9 +6,11 @@ import TransportAPI
 
 @Suite("Streams of framed TCP, cut into events")
 struct StreamCutterTests {
-    /// A message with its length before it.
+    /// A message with its word before it, which says that it is text if it is UTF-8.
     private static func framed(_ message: [UInt8]) -> [UInt8] {
-        withUnsafeBytes(of: UInt32(message.count).bigEndian, Array.init) + message
+        let isText = String(validating: message, as: UTF8.self) != nil
+        let word = UInt32(message.count) | (isText ? FramedTCPCore.textBit : 0)
+        return withUnsafeBytes(of: word.bigEndian, Array.init) + message
     }
 
     /// Cuts a stream of which `slice` more bytes are there each time.
@@ -38,7 +40,7 @@ struct StreamCutterTests {
     func kinds() {
         let control: [UInt8] = [0x80, 0, 0, 9, 1, 0, 0, 0, 0, 0, 0, 0, 5]
         let others = [
-            control, Self.framed([0xff]), Self.framed(text("a\rb")), Self.framed(text("a\0b")), [0x80, 0, 0, 0],
+            control, [0, 0, 0, 2] + text("no"), Self.framed([0xff]), Self.framed(text("a\rb")), Self.framed(text("a\0b")), [0x80, 0, 0, 0],
         ]
         let texts = ["", "hi", "two\nlines\n", "\u{feff}é"].map(text)
         for other in others {

@@ -7,7 +7,10 @@ import Testing
 struct EventCursorTests {
     /// A stream of framed TCP: texts, an empty message, bytes that are no text, a ping, and a part of a message.
     static let whole: [UInt8] = {
-        func frame(_ bytes: [UInt8]) -> [UInt8] { withUnsafeBytes(of: UInt32(bytes.count).bigEndian) { $0 + bytes } }
+        func frame(_ bytes: [UInt8]) -> [UInt8] {
+            let isText = String(validating: bytes, as: UTF8.self) != nil
+            return withUnsafeBytes(of: (UInt32(bytes.count) | (isText ? FramedTCPCore.textBit : 0)).bigEndian) { $0 + bytes }
+        }
         let texts = ["first", "", "two\nlines\n", "größe"].flatMap { frame(Array($0.utf8)) }
         return texts + frame([0xff, 0, 1]) + [0x80, 0, 0, 9] + Array(1...9) + frame(Array("last".utf8)) + [
             0, 0, 0, 4, 65,

@@ -50,9 +50,11 @@ final class RawSession: @unchecked Sendable {
         return "\(path)?im-session=\(token)&im-at=\(offset)&im-received=\(received ?? self.received)\(end)"
     }
 
-    /// A message in framed TCP.
+    /// A message in framed TCP, which is text if it is UTF-8.
     static func frame(_ bytes: [UInt8]) -> [UInt8] {
-        withUnsafeBytes(of: UInt32(bytes.count).bigEndian) { $0 + bytes }
+        let isText = String(validating: bytes, as: UTF8.self) != nil
+        let word = UInt32(bytes.count) | (isText ? FramedTCPCore.textBit : 0)
+        return withUnsafeBytes(of: word.bigEndian) { $0 + bytes }
     }
 
     /// Sends messages.
