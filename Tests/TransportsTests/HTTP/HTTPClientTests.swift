@@ -113,31 +113,3 @@ struct HTTPClientTests {
         await server.stop()
     }
 }
-
-@Suite("The fallback of WebSocket", .timeLimit(.minutes(2)))
-struct FallbackTests {
-    private let registry = TransportRegistry.standard
-
-    @Test("One port serves WebSockets and sessions over HTTP")
-    func onePort() async throws {
-        let server = try await EmbeddedServer.start("ws://127.0.0.1:0/chat?fallback=on")
-        let port = try #require(server.endpoint.port)
-        for url in ["ws://127.0.0.1:\(port)/chat", "http://127.0.0.1:\(port)/chat"] {
-            let client = try await registry.connect(url)
-            #expect(await client.send(Payload(text: url)) == .written)
-            #expect(try await client.receive() == Payload(text: url))
-            await client.close()
-        }
-        await server.stop()
-    }
-
-    @Test("Where WebSocket works it is used, and the fallback is not asked")
-    func unused() async throws {
-        let server = try await EmbeddedServer.start("ws://127.0.0.1:0/chat")
-        let client = try await registry.connect("\(server.endpoint)?fallback=on")
-        #expect(await client.send(Payload(text: "hi")) == .written)
-        #expect(try await client.receive() == Payload(text: "hi"))
-        await client.close()
-        await server.stop()
-    }
-}
