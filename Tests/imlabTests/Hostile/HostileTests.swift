@@ -56,7 +56,7 @@ struct HostileTests {
         #expect(throws: UsageError(#"--idle is "20001"; allowed is 0 to 20000"#)) { try parse("hostile --idle 20001") }
         #expect(try parse("hostile").repeats == 1 && parse("hostile --repeat 3").repeats == 3)
         let sentence =
-            #"--transport is "udp"; allowed with --idle is "tcp", "ws", "mqtt", "mqtt+ws", "tls", "wss", "mqtts", "mqtt+wss""#
+            #"--transport is "udp"; allowed with --idle is "tcp", "ws", "mqtt", "mqtt+ws", "tls", "wss", "mqtts", "mqtt+wss", "https""#
         #expect(throws: UsageError(sentence)) { try parse("hostile --idle 5 --transport udp") }
     }
 

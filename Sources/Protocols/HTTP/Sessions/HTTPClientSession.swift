@@ -254,8 +254,8 @@ package struct HTTPClientSession: ~Copyable {
             guard hasEnded else { throw .final(Self.unknown) }
         case (.receive, 404): throw .final(Self.unknown)
         case (_, 401), (_, 403): throw .final(.httpStatus(status).inPhase(.open))
-        case (_, 409):
-            throw .final(TransportError(.protocolViolation, .open, "the server has lost bytes of the stream: HTTP 409"))
+        // A request that was repeated may come first, so this one may be too late and not wrong.
+        case (_, 409): throw .passing("the server has other bytes of the stream: HTTP 409")
         case (_, 413):
             throw .final(TransportError(.messageTooLarge, .open, "the request is too large for the server: HTTP 413"))
         default: throw .passing("the answer has the status \(status)")

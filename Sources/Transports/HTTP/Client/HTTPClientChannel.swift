@@ -71,6 +71,8 @@ final class HTTPClientChannel: ByteChannel, HTTPLaneUser {
 
     func attach(_ handler: any PollHandler) {
         self.handler = handler
+        // The first message does not wait for a connection.
+        openConnection(for: .send)
         workLater()
     }
 
