@@ -14,7 +14,9 @@ enum ChatPage {
     static func page(socketPath: String, hasFallback: Bool = false) throws(TransportError) -> WebPage {
         let style = String(cString: cpages_page_css())
         let script =
-            [cpages_httpsocket_js(), cpages_session_js(), cpages_conversation_js(), cpages_page_js()].map { String(cString: $0) }.joined()
+            [cpages_httpsocket_js(), cpages_session_js(), cpages_conversation_js(), cpages_page_js()].map {
+                String(cString: $0)
+            }.joined()
         let document = String(cString: cpages_page_html())
             .replacing("{socket}", with: HTMLRenderer.escaped(socketPath))
             .replacing("{fallback}", with: hasFallback ? "on" : "off")

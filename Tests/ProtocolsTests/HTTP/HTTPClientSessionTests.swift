@@ -129,7 +129,8 @@ struct HTTPClientSessionTests {
 
     @Test("A poll begins at its interval, and a long poll at once")
     func intervals() throws {
-        for (mode, next) in [(HTTPClientSession.Mode.poll(5 * Self.second), 5 * Self.second), (.longPoll, Self.second)] {
+        for (mode, next) in [(HTTPClientSession.Mode.poll(5 * Self.second), 5 * Self.second), (.longPoll, Self.second)]
+        {
             var session = Self.session(mode)
             _ = session.begin(.receive, at: 0)
             try session.answered(.receive, 200, isEventStream: false, at: Self.second)

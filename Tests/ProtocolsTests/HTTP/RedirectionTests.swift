@@ -49,7 +49,11 @@ struct RedirectionTests {
     @Test("Credentials that another origin did not get do not return with a redirect back")
     func wayBack() throws {
         let elsewhere = try Self.target("//b/", from: "ws://ann:secret@a/").endpoint
-        let back = try Redirection(status: 302, location: "//a/").target(from: elsewhere, query: nil, speaking: .webSocket)
+        let back = try Redirection(status: 302, location: "//a/").target(
+            from: elsewhere,
+            query: nil,
+            speaking: .webSocket
+        )
         #expect(back.endpoint.user == nil && back.endpoint.description == "ws://a/")
     }
 

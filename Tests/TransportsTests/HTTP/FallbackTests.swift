@@ -50,7 +50,10 @@ struct FallbackTests {
         await server.stop()
     }
 
-    @Test("Without the option, a blocked WebSocket is an error", arguments: bad.filter { $0 != .swallowing && $0 != .resetting })
+    @Test(
+        "Without the option, a blocked WebSocket is an error",
+        arguments: bad.filter { $0 != .swallowing && $0 != .resetting }
+    )
     func off(mode: Middlebox.Mode) async throws {
         let server = try await EmbeddedServer.start("ws://127.0.0.1:0/chat?fallback=on")
         let box = try Middlebox(to: try #require(server.endpoint.port), mode)

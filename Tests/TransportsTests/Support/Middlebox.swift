@@ -64,7 +64,10 @@ final class Middlebox: Sendable {
         if isUpgrade {
             switch mode {
             case .forbidding:
-                Self.write(client, Array("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".utf8))
+                Self.write(
+                    client,
+                    Array("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".utf8)
+                )
                 return
             case .withoutUpgrade, .collecting:
                 let lines = head.components(separatedBy: "\r\n")

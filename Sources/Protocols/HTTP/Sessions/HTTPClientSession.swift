@@ -217,7 +217,8 @@ package struct HTTPClientSession: ~Copyable {
             tells = received
             return Request(
                 method: "POST",
-                query: "im-session=\(terms.token)&im-at=\(sent)&im-received=\(received)\(isEndInFlight ? "&im-end=1" : "")",
+                query:
+                    "im-session=\(terms.token)&im-at=\(sent)&im-received=\(received)\(isEndInFlight ? "&im-end=1" : "")",
                 body: output.bytes(at: 0, count: inFlight) ?? [],
                 accept: nil
             )
@@ -297,7 +298,9 @@ package struct HTTPClientSession: ~Copyable {
 
     private mutating func advance(by count: Int, to id: String) throws(HTTPMessageError) {
         guard UInt64(id) == received + UInt64(count) else {
-            throw .malformed("an event has the id '\(String(excerptOf: id.utf8))', where \(received + UInt64(count)) is next")
+            throw .malformed(
+                "an event has the id '\(String(excerptOf: id.utf8))', where \(received + UInt64(count)) is next"
+            )
         }
         received += UInt64(count)
     }
@@ -343,8 +346,14 @@ package struct HTTPClientSession: ~Copyable {
     ///   - isStale: Whether the connection has carried a request before and nothing of the answer has arrived. The server may
     ///     have ended it while it was idle, so another one is tried at once.
     /// - Returns: The error that ends the connection; `nil` if the request is to be repeated.
-    package mutating func failed(_ lane: Lane, _ reason: String, isStale: Bool = false, at now: Int64) -> TransportError? {
-        if lane == .receive { receiving.began = nil } else { (sending.began, inFlight, isEndInFlight) = (nil, 0, false) }
+    package mutating func failed(_ lane: Lane, _ reason: String, isStale: Bool = false, at now: Int64)
+        -> TransportError?
+    {
+        if lane == .receive {
+            receiving.began = nil
+        } else {
+            (sending.began, inFlight, isEndInFlight) = (nil, 0, false)
+        }
         if hasEnded, lane == .receive || output.isEmpty { return nil }
         let since = (lane == .receive ? receiving.brokenSince : sending.brokenSince) ?? now
         if lane == .receive { receiving.brokenSince = since } else { sending.brokenSince = since }

@@ -58,7 +58,9 @@ final class HTTPCall: HTTPLaneUser {
         case .head(let head, let status): answer = Answer(head: head, status: status)
         case .body(let bytes):
             guard (answer?.body.count ?? 0) + bytes.count <= Self.largestBody else {
-                return finish(.failure(ClientHandshake.failed("the server's answer has more than \(Self.largestBody) bytes")))
+                return finish(
+                    .failure(ClientHandshake.failed("the server's answer has more than \(Self.largestBody) bytes"))
+                )
             }
             answer?.body += bytes
         case .end: if let answer { finish(.success(answer)) }

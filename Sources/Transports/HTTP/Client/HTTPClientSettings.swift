@@ -28,7 +28,12 @@ struct HTTPClientSettings: Sendable {
                     \.mode,
                     "how messages of the server arrive: as a stream of events, by requests that wait, or at an interval"
                 ),
-                .init("interval", .duration(.milliseconds(10) ... .seconds(60)), \.interval, "the interval of mode=poll"),
+                .init(
+                    "interval",
+                    .duration(.milliseconds(10) ... .seconds(60)),
+                    \.interval,
+                    "the interval of mode=poll"
+                ),
                 .init(
                     "resume-timeout",
                     .duration(),

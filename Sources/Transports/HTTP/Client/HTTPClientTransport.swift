@@ -163,11 +163,14 @@ struct HTTPTransport: Transport {
 
     private func bytes(of request: HTTPClientSession.Request) -> [UInt8] {
         var headers = [
-            HTTPHeader(parsed: "Host", WebSocketConfiguration.hostHeader(
-                host: endpoint.host,
-                port: endpoint.port,
-                defaultPort: isEncrypted ? 443 : 80
-            ))
+            HTTPHeader(
+                parsed: "Host",
+                WebSocketConfiguration.hostHeader(
+                    host: endpoint.host,
+                    port: endpoint.port,
+                    defaultPort: isEncrypted ? 443 : 80
+                )
+            )
         ]
         if let origin = settings.handshake.origin { headers.append(HTTPHeader(parsed: "Origin", origin)) }
         if let accept = request.accept { headers.append(HTTPHeader(parsed: "Accept", accept)) }
@@ -210,10 +213,15 @@ struct HTTPTransport: Transport {
         )
         switch answer.status {
         case 200..<300:
-            error = TransportError(.handshakeFailed, .handshake, "the server has opened no session: HTTP \(answer.status)")
+            error = TransportError(
+                .handshakeFailed,
+                .handshake,
+                "the server has opened no session: HTTP \(answer.status)"
+            )
             fallthrough
         case 400, 404, 405, 410, 426, 501:
-            error.reason += "; it may not offer messages over HTTP at this path: for WebSocket, write \(isEncrypted ? "wss" : "ws")://"
+            error.reason +=
+                "; it may not offer messages over HTTP at this path: for WebSocket, write \(isEncrypted ? "wss" : "ws")://"
         default: break
         }
         error.origin = isVerified ? .peer : .path

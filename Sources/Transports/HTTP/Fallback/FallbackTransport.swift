@@ -32,7 +32,12 @@ struct FallbackTransport: Transport {
     /// The largest part of an attempt that the preferred transport gets.
     private static let largestShare: Duration = .seconds(5)
 
-    init(_ preferred: any Transport, _ other: any Transport, _ settings: FallbackSettings, in context: ConnectionContext) {
+    init(
+        _ preferred: any Transport,
+        _ other: any Transport,
+        _ settings: FallbackSettings,
+        in context: ConnectionContext
+    ) {
         (self.preferred, self.other, self.settings, loop) = (preferred, other, settings, context.loop)
         mayReturn = context.continuesSessions
         memory = Locked(Memory())
@@ -119,7 +124,11 @@ struct FallbackTransport: Transport {
                 }
             }
             let timer = loop.schedule(at: deadline) { ping.cancel() }
-            let error = await withTaskCancellationHandler { await ping.value } onCancel: { ping.cancel() }
+            let error = await withTaskCancellationHandler {
+                await ping.value
+            } onCancel: {
+                ping.cancel()
+            }
             loop.cancel(timer: timer)
             if let error, error.code != .cancelled { throw error }
             return error == nil
@@ -129,7 +138,8 @@ struct FallbackTransport: Transport {
         throw TransportError(.timedOut, .handshake, "a ping after the handshake was not answered in time")
     }
 
-    private nonisolated(nonsending) func openOther(until deadline: Int64) async throws(TransportError) -> any Connection {
+    private nonisolated(nonsending) func openOther(until deadline: Int64) async throws(TransportError) -> any Connection
+    {
         let connection = try await open(other, until: deadline)
         if mayReturn, let local = connection as? any LocalConnection { watch(local) }
         return connection

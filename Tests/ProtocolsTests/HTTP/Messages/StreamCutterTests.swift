@@ -40,7 +40,8 @@ struct StreamCutterTests {
     func kinds() {
         let control: [UInt8] = [0x80, 0, 0, 9, 1, 0, 0, 0, 0, 0, 0, 0, 5]
         let others = [
-            control, [0, 0, 0, 2] + text("no"), Self.framed([0xff]), Self.framed(text("a\rb")), Self.framed(text("a\0b")), [0x80, 0, 0, 0],
+            control, [0, 0, 0, 2] + text("no"), Self.framed([0xff]), Self.framed(text("a\rb")),
+            Self.framed(text("a\0b")), [0x80, 0, 0, 0],
         ]
         let texts = ["", "hi", "two\nlines\n", "\u{feff}é"].map(text)
         for other in others {

@@ -9,7 +9,9 @@ struct EventCursorTests {
     static let whole: [UInt8] = {
         func frame(_ bytes: [UInt8]) -> [UInt8] {
             let isText = String(validating: bytes, as: UTF8.self) != nil
-            return withUnsafeBytes(of: (UInt32(bytes.count) | (isText ? FramedTCPCore.textBit : 0)).bigEndian) { $0 + bytes }
+            return withUnsafeBytes(of: (UInt32(bytes.count) | (isText ? FramedTCPCore.textBit : 0)).bigEndian) {
+                $0 + bytes
+            }
         }
         let texts = ["first", "", "two\nlines\n", "größe"].flatMap { frame(Array($0.utf8)) }
         return texts + frame([0xff, 0, 1]) + [0x80, 0, 0, 9] + Array(1...9) + frame(Array("last".utf8)) + [
