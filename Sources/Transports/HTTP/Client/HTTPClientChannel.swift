@@ -97,7 +97,7 @@ final class HTTPClientChannel: ByteChannel, HTTPLaneUser {
         let count = session.append(bytes)
         isWaitingForRoom = count < bytes.count
         guard count > 0 else { return .wouldBlock }
-        isHolding = true
+        isHolding = session.holdsOutput
         work()
         return .bytes(count)
     }
@@ -107,7 +107,7 @@ final class HTTPClientChannel: ByteChannel, HTTPLaneUser {
     func shutdownWriting() -> Bool {
         guard self.error == nil else { return false }
         session.finish()
-        isHolding = true
+        isHolding = session.holdsOutput
         work()
         return true
     }
