@@ -67,6 +67,16 @@ struct HTTPClientSessionTests {
         check(session.wants(.send, at: 0))
     }
 
+    @Test("A connection for sending that fails while there is nothing to send is not missed")
+    func unneeded() {
+        var session = Self.session(.longPoll)
+        check(session.failed(.send, "refused", at: 0) == nil)
+        _ = Self.append([1], to: &session)
+        check(session.wants(.send, at: 60 * Self.second))
+        _ = session.begin(.send, at: 60 * Self.second)
+        check(session.failed(.send, "refused", at: 60 * Self.second) == nil)
+    }
+
     @Test("A lane that fails for longer than its patience ends the connection, and one success starts the time again")
     func patience() throws {
         var session = Self.session(.longPoll)

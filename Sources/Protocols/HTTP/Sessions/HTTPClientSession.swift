@@ -355,6 +355,8 @@ package struct HTTPClientSession: ~Copyable {
             (sending.began, inFlight, isEndInFlight) = (nil, 0, false)
         }
         if hasEnded, lane == .receive || output.isEmpty { return nil }
+        // A connection that was opened ahead of the first message is not missed.
+        if lane == .send, !hasToSend { return nil }
         let since = (lane == .receive ? receiving.brokenSince : sending.brokenSince) ?? now
         if lane == .receive { receiving.brokenSince = since } else { sending.brokenSince = since }
         guard now - since < terms.patience else {

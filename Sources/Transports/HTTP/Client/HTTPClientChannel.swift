@@ -82,7 +82,11 @@ final class HTTPClientChannel: ByteChannel, HTTPLaneUser {
     func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
         let wasFull = session.isFull
         let count = session.read(into: buffer)
-        if wasFull, !session.isFull { workLater() }
+        if wasFull, !session.isFull {
+            // The server was not silent: its bytes were not read.
+            session.moved(.receive, at: loop.now)
+            workLater()
+        }
         if count > 0 { return .bytes(count) }
         if self.error != nil { return .failed(SystemError("HTTP", ECONNABORTED)) }
         return session.hasEnded ? .end : .wouldBlock
