@@ -40,7 +40,7 @@ struct HTTPClientSessionTests {
         #expect(first.query == "im-session=t&im-at=0&im-received=0")
         for byte in 2...4 as ClosedRange<UInt8> { _ = Self.append([byte], to: &session) }
         check(!session.wants(.send, at: 0))
-        try session.answered(.send, 204, isEventStream: false, at: 0)
+        try session.answered(.send, 204, type: "application/octet-stream", at: 0)
         session.completed(.send, at: 0)
         let second = session.begin(.send, at: 0)
         #expect(second.body == [2, 3, 4] && second.query.contains("im-at=1&"))
@@ -85,7 +85,7 @@ struct HTTPClientSessionTests {
         _ = session.begin(.receive, at: 14 * Self.second)
         check(session.failed(.receive, "reset", at: 14 * Self.second) == nil)
         _ = session.begin(.receive, at: 14 * Self.second + Self.second / 2)
-        try session.answered(.receive, 204, isEventStream: false, at: 14 * Self.second + Self.second / 2)
+        try session.answered(.receive, 204, type: "application/octet-stream", at: 14 * Self.second + Self.second / 2)
         session.completed(.receive, at: 14 * Self.second + Self.second / 2)
         _ = session.begin(.receive, at: 20 * Self.second)
         check(session.failed(.receive, "reset", at: 20 * Self.second) == nil)
@@ -99,14 +99,14 @@ struct HTTPClientSessionTests {
         var session = Self.session(.eventStream)
         let request = session.begin(.receive, at: 0)
         #expect(request.query == "im-session=t&im-receive=sse&im-from=0" && request.accept == "text/event-stream")
-        try session.answered(.receive, 200, isEventStream: true, at: 0)
+        try session.answered(.receive, 200, type: "text/event-stream", at: 0)
         let stream = ": stream\n\nid: 6\ndata: hi\n\nid: 8\nevent: bytes\ndata: AQI=\n\n"
         for byte in stream.utf8 { try session.take([byte], on: .receive, at: 0) }
         #expect(Self.read(&session) == [0x40, 0, 0, 2] + Array("hi".utf8) + [1, 2])
         // The stream breaks, and goes on from there.
         check(session.failed(.receive, "reset", at: 0) == nil)
         check(session.begin(.receive, at: Self.second).query.hasSuffix("im-from=8"))
-        try session.answered(.receive, 200, isEventStream: true, at: 0)
+        try session.answered(.receive, 200, type: "text/event-stream", at: 0)
         try session.take(Array("id: 8\nevent: end\ndata:\n\n".utf8), on: .receive, at: 0)
         check(session.hasEnded && !session.wants(.receive, at: 100 * Self.second))
     }
@@ -115,7 +115,7 @@ struct HTTPClientSessionTests {
     func gap(id: String) throws {
         var session = Self.session(.eventStream)
         _ = session.begin(.receive, at: 0)
-        try session.answered(.receive, 200, isEventStream: true, at: 0)
+        try session.answered(.receive, 200, type: "text/event-stream", at: 0)
         let event = Array("\(id)\ndata: hi\n\n".utf8)
         do throws(HTTPSessionFailure) {
             try session.take(event, on: .receive, at: 0)
@@ -143,7 +143,7 @@ struct HTTPClientSessionTests {
         {
             var session = Self.session(mode)
             _ = session.begin(.receive, at: 0)
-            try session.answered(.receive, 200, isEventStream: false, at: Self.second)
+            try session.answered(.receive, 200, type: "application/octet-stream", at: Self.second)
             try session.take([1], on: .receive, at: Self.second)
             session.completed(.receive, at: Self.second)
             check(session.wants(.receive, at: next) && !session.wants(.receive, at: next - 1))
@@ -157,7 +157,7 @@ struct HTTPClientSessionTests {
         var session = Self.session(.longPoll, window: 8)
         check(Self.append([UInt8](repeating: 1, count: 20), to: &session) == 8 && !session.hasRoom)
         _ = session.begin(.receive, at: 0)
-        try session.answered(.receive, 200, isEventStream: false, at: 0)
+        try session.answered(.receive, 200, type: "application/octet-stream", at: 0)
         try session.take([UInt8](repeating: 2, count: 8), on: .receive, at: 0)
         session.completed(.receive, at: 0)
         check(session.isFull && !session.wants(.receive, at: Self.second))
@@ -168,13 +168,13 @@ struct HTTPClientSessionTests {
     func acknowledgement() throws {
         var session = Self.session(.eventStream, window: 8)
         _ = session.begin(.receive, at: 0)
-        try session.answered(.receive, 200, isEventStream: true, at: 0)
+        try session.answered(.receive, 200, type: "text/event-stream", at: 0)
         try session.take(Array("id: 3\nevent: bytes\ndata: AQIB\n\n".utf8), on: .receive, at: 0)
         check(!session.wants(.send, at: 0))
         try session.take(Array("id: 4\nevent: bytes\ndata: AQ==\n\n".utf8), on: .receive, at: 0)
         let request = session.begin(.send, at: 0)
         #expect(request.body.isEmpty && request.query.hasSuffix("im-received=4"))
-        try session.answered(.send, 204, isEventStream: false, at: 0)
+        try session.answered(.send, 204, type: "application/octet-stream", at: 0)
         session.completed(.send, at: 0)
         check(!session.wants(.send, at: 0))
     }
@@ -186,7 +186,7 @@ struct HTTPClientSessionTests {
         session.finish()
         check(session.holdsOutput)
         check(session.begin(.send, at: 0).query.hasSuffix("&im-end=1"))
-        try session.answered(.send, 204, isEventStream: false, at: 0)
+        try session.answered(.send, 204, type: "application/octet-stream", at: 0)
         session.completed(.send, at: 0)
         check(!session.holdsOutput && !session.wants(.send, at: Self.second))
     }
@@ -201,7 +201,7 @@ struct HTTPClientSessionTests {
         var session = Self.session(.longPoll)
         _ = session.begin(.receive, at: 0)
         do throws(HTTPSessionFailure) {
-            try session.answered(.receive, status, isEventStream: false, at: 0)
+            try session.answered(.receive, status, type: "application/octet-stream", at: 0)
             Issue.record("the answer was taken")
         } catch {
             guard case .final(let error) = error else { return #expect(Bool(false), "\(error)") }
@@ -214,10 +214,39 @@ struct HTTPClientSessionTests {
         var session = Self.session(.longPoll)
         _ = session.begin(.receive, at: 0)
         do throws(HTTPSessionFailure) {
-            try session.answered(.receive, status, isEventStream: false, at: 0)
+            try session.answered(.receive, status, type: "application/octet-stream", at: 0)
             Issue.record("the answer was taken")
         } catch {
             guard case .passing = error else { return #expect(Bool(false), "\(error)") }
+        }
+    }
+
+    @Test("An answer that is not of the server's type is not taken: 200 to a POST, or a page to a poll")
+    func foreign() {
+        var session = Self.session(.longPoll)
+        _ = Self.append([1], to: &session)
+        _ = session.begin(.send, at: 0)
+        _ = session.begin(.receive, at: 0)
+        for (lane, type) in [(HTTPClientSession.Lane.send, "application/octet-stream"), (.receive, "text/html")] {
+            do throws(HTTPSessionFailure) {
+                try session.answered(lane, 200, type: type, at: 0)
+                Issue.record("the answer was taken")
+            } catch {
+                guard case .passing = error else { return check(false) }
+            }
+        }
+        check(session.unconfirmedBytes == 1)
+    }
+
+    @Test("A server that holds a request of the client does not end the connection while its own bytes come")
+    func held() {
+        var session = Self.session(.longPoll)
+        _ = Self.append([1], to: &session)
+        for round in 0..<10 as Range<Int64> {
+            let now = 20 * round * Self.second
+            _ = session.begin(.send, at: now)
+            check(session.late(at: now + 16 * Self.second).map(\.lane) == [.send])
+            check(session.failed(.send, "late", at: now + 16 * Self.second) == nil)
         }
     }
 
@@ -227,7 +256,7 @@ struct HTTPClientSessionTests {
         _ = session.begin(.receive, at: 0)
         check(session.late(at: 39 * Self.second).isEmpty)
         check(session.late(at: 41 * Self.second).map(\.lane) == [.receive])
-        try session.answered(.receive, 200, isEventStream: false, at: 0)
+        try session.answered(.receive, 200, type: "application/octet-stream", at: 0)
         try session.take([1, 2, 3, 4], on: .receive, at: 0)
         check(session.late(at: 100 * Self.second).isEmpty && session.deadline == nil)
     }

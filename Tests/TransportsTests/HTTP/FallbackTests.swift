@@ -40,7 +40,7 @@ struct FallbackTests {
     func blocked(mode: Middlebox.Mode) async throws {
         let server = try await EmbeddedServer.start("ws://127.0.0.1:0/chat?fallback=on")
         let box = try Middlebox(to: try #require(server.endpoint.port), mode)
-        let client = try await registry.connect("ws://127.0.0.1:\(box.port)/chat?fallback=on", timeout: .seconds(20))
+        let client = try await registry.connect("ws://127.0.0.1:\(box.port)/chat?fallback=on")
         for number in 0..<20 {
             #expect(await client.send(Payload(text: "\(number)")) == .written)
             #expect(try await client.receive() == Payload(text: "\(number)"))

@@ -94,6 +94,10 @@ package struct HTTPClientSession: ~Copyable {
 
     /// How long an answer may be silent, in nanoseconds.
     private static let silence: Int64 = 15_000_000_000
+    /// How long a poll must have been held to show that the path works, in nanoseconds.
+    private static let longHeld: Int64 = 5_000_000_000
+    /// The least time between two requests that bring nothing, in nanoseconds.
+    private static let leastInterval: Int64 = 500_000_000
     /// How many bytes one request brings at most.
     private static let largestBody = 64 << 10
 
@@ -234,21 +238,22 @@ package struct HTTPClientSession: ~Copyable {
 
     /// Handles the head of an answer.
     ///
+    /// - Parameter type: The media type, in lower case and without parameters.
     /// - Throws: The error that ends the connection, or one without which the request can be repeated (``failed(_:_:at:)``).
     package mutating func answered(
         _ lane: Lane,
         _ status: Int,
-        isEventStream: Bool,
+        type: String,
         at now: Int64
     ) throws(HTTPSessionFailure) {
         moved(lane, at: now)
         if lane == .receive { receiving.status = status } else { sending.status = status }
         switch (lane, status) {
         case (.receive, 200):
-            guard isEventStream == (mode == .eventStream) else {
+            guard type == (mode == .eventStream ? "text/event-stream" : "application/octet-stream") else {
                 throw .passing("the answer is not of the media type that was requested")
             }
-        case (.receive, 204), (.send, 200), (.send, 204): break
+        case (.receive, 204), (.send, 204): break
         case (.receive, 410): hasEnded = true
         // The session ends at the server once it has ended its stream.
         case (.send, 404), (.send, 410):
@@ -292,6 +297,8 @@ package struct HTTPClientSession: ~Copyable {
                 }
             }
         } catch {
+            // Something on the path changes the events. Polling needs none.
+            mode = .longPoll
             throw .passing("the event stream is malformed: \(error.reason)")
         }
     }
@@ -313,8 +320,11 @@ package struct HTTPClientSession: ~Copyable {
             receiving.began = nil
             succeeded(.receive)
             switch mode {
-            case .eventStream where !hadBody: wait(.receive, at: now)
-            case .eventStream, .longPoll: receiving.notBefore = now
+            case .eventStream where !hadBody:
+                mode = .longPoll
+                wait(.receive, at: now)
+            case .longPoll where hadBody: receiving.notBefore = now
+            case .eventStream, .longPoll: receiving.notBefore = max(now, began + Self.leastInterval)
             case .poll(let interval): receiving.notBefore = began + interval
             }
         case .send:
@@ -349,12 +359,21 @@ package struct HTTPClientSession: ~Copyable {
     package mutating func failed(_ lane: Lane, _ reason: String, isStale: Bool = false, at now: Int64)
         -> TransportError?
     {
+        // A request that was held shows that the path works, whatever has ended it.
+        if lane == .receive, mode == .longPoll, let began = receiving.began, now - began >= Self.longHeld,
+            now - began < terms.hold
+        {
+            receiving.brokenSince = nil
+        }
         if lane == .receive {
             receiving.began = nil
         } else {
             (sending.began, inFlight, isEndInFlight) = (nil, 0, false)
         }
-        if hasEnded, lane == .receive || output.isEmpty { return nil }
+        if hasEnded, lane == .receive || output.isEmpty {
+            if lane == .send { wait(.send, at: now) }
+            return nil
+        }
         // A connection that was opened ahead of the first message is not missed.
         if lane == .send, !hasToSend { return nil }
         let since = (lane == .receive ? receiving.brokenSince : sending.brokenSince) ?? now
@@ -385,7 +404,8 @@ package struct HTTPClientSession: ~Copyable {
         [deadline(.receive), deadline(.send)].compactMap { $0 }.min()
     }
 
-    private func deadline(_ lane: Lane) -> Int64? {
+    /// When the lane is late, or wants its next request; `nil` if nothing is due.
+    package func deadline(_ lane: Lane) -> Int64? {
         let state = lane == .receive ? receiving : sending
         guard let began = state.began else {
             let isWanted = lane == .receive ? !hasEnded && !isFull : hasToSend
@@ -418,6 +438,8 @@ package struct HTTPClientSession: ~Copyable {
             }
         }
         if sending.began != nil, let deadline = deadline(.send), deadline <= now {
+            // The server may hold it while its app does not read. A broken path shows in the other lane too.
+            if receiving.brokenSince == nil { sending.brokenSince = nil }
             late.append((.send, "the server did not answer a request in time"))
         }
         return late

@@ -58,6 +58,8 @@ final class HTTPCall: HTTPLaneUser {
         case .head(let head, let status): answer = Answer(head: head, status: status)
         case .body(let bytes):
             guard (answer?.body.count ?? 0) + bytes.count <= Self.largestBody else {
+                // The head of a refusal says enough.
+                if let answer, answer.status != 201 { return finish(.success(answer)) }
                 return finish(
                     .failure(ClientHandshake.failed("the server's answer has more than \(Self.largestBody) bytes"))
                 )

@@ -15,6 +15,8 @@ final class HTTPClientChannel: ByteChannel, HTTPLaneUser {
     private struct LaneState {
         var connection: HTTPLane?
         var dialing: Task<Void, Never>?
+        /// How many bytes of the connection had reached the server when its request seemed late.
+        var acknowledged: UInt64 = 0
     }
 
     /// How long opening a connection may take, in nanoseconds.
@@ -184,7 +186,7 @@ final class HTTPClientChannel: ByteChannel, HTTPLaneUser {
         switch result {
         case .success(let connection):
             connection.value.user = self
-            lanes[lane]?.connection = connection.value
+            lanes[lane] = LaneState(connection: connection.value)
             connection.value.start()
         case .failure(let error): failed(lane, error.reason)
         }
@@ -192,8 +194,12 @@ final class HTTPClientChannel: ByteChannel, HTTPLaneUser {
     }
 
     private func armTimer() {
-        guard let deadline = session.deadline else { return }
-        // A request that is wanted and waits for its connection has a limit of its own.
+        // A request that waits for its connection has no deadline: dialing has a limit of its own.
+        var deadline = Int64.max
+        for lane in HTTPClientSession.Lane.allCases where lanes[lane]?.dialing == nil {
+            deadline = min(deadline, session.deadline(lane) ?? .max)
+        }
+        guard deadline < .max else { return }
         let due = max(deadline, loop.now + 1_000_000)
         if let timer {
             guard due < timer.deadline else { return }
@@ -205,6 +211,11 @@ final class HTTPClientChannel: ByteChannel, HTTPLaneUser {
     private func timerFired() {
         timer = nil
         guard !isClosed, self.error == nil else { return }
+        // On a slow path, a request takes long to leave the system.
+        if let taken = lanes[.send]?.connection?.bytesAcknowledged, taken > lanes[.send]?.acknowledged ?? 0 {
+            lanes[.send]?.acknowledged = taken
+            session.moved(.send, at: loop.now)
+        }
         for (lane, reason) in session.late(at: loop.now) {
             if let connection = lanes[lane]?.connection { end(connection, abort: true) }
             lanes[lane]?.connection = nil
@@ -229,9 +240,8 @@ final class HTTPClientChannel: ByteChannel, HTTPLaneUser {
             switch event {
             case .head(let head, let status):
                 keepCookies(head)
-                let type = head.headers.values("Content-Type").first ?? ""
-                let isEventStream = HTTPSyntax.equalIgnoringCase(type.prefix { $0 != ";" }, "text/event-stream")
-                try session.answered(lane, status, isEventStream: isEventStream, at: loop.now)
+                let type = head.headers.values("Content-Type").first?.prefix { $0 != ";" } ?? ""
+                try session.answered(lane, status, type: type.lowercased(), at: loop.now)
             case .body(let bytes): try session.take(bytes, on: lane, at: loop.now)
             case .end:
                 session.completed(lane, at: loop.now)
@@ -255,7 +265,10 @@ final class HTTPClientChannel: ByteChannel, HTTPLaneUser {
         count(connection)
         lanes[lane]?.connection = nil
         // A server ends connections that are idle.
-        if connection.isBusy { failed(lane, error.reason, isStale: connection.isReused && !connection.hasAnswer) }
+        // One that ends before its first request has failed too.
+        if connection.isBusy || !connection.isReused {
+            failed(lane, error.reason, isStale: connection.isReused && !connection.hasAnswer)
+        }
         tellHandler()
         work()
     }
@@ -272,6 +285,8 @@ final class HTTPClientChannel: ByteChannel, HTTPLaneUser {
 
     private func fail(_ error: TransportError) {
         guard self.error == nil else { return }
+        var error = error
+        if error.origin == .unstated { error.origin = encryption?.isVerified == true ? .peer : .path }
         self.error = error
         handler?.ready([.read, .write])
     }

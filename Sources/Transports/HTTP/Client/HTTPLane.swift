@@ -69,7 +69,6 @@ final class HTTPLane: PollHandler, ScheduledHandler {
 
     /// Ends the connection. The user is not called any more.
     func close(abort: Bool) {
-        guard user != nil else { return }
         user = nil
         channel.close(abort: abort)
     }
@@ -211,6 +210,7 @@ final class HTTPLane: PollHandler, ScheduledHandler {
     var encryption: TLSDescription? { channel.encryption }
     var bytesSent: UInt64 { channel.bytesSent }
     var bytesReceived: UInt64 { channel.bytesReceived }
+    var bytesAcknowledged: UInt64 { channel.bytesAcknowledged }
     var tlsBytesSent: UInt64 { channel.tlsBytesSent }
     var segmentCounts: SegmentCounts? { channel.segmentCounts }
     var roundTripsToConnect: Int { channel.roundTripsToConnect }

@@ -61,8 +61,9 @@ struct FallbackTransport: Transport {
         do throws(TransportError) {
             return try await openOther(until: deadline)
         } catch {
-            guard error.isWithoutAnswer || error.isMissing, deadline > MonotonicClock.now() else { throw error }
+            guard error.isWithoutAnswer || error.isMissing else { throw error }
             memory.withLock { $0.otherUntil = .min }
+            guard deadline > MonotonicClock.now() else { throw error }
             return try await open(preferred, until: deadline)
         }
     }
@@ -103,7 +104,8 @@ struct FallbackTransport: Transport {
             try await answerPing(connection, until: deadline)
             return connection
         } catch {
-            await connection.close(.user)
+            // The answer to the close frame may never come, and the time is the other transport's.
+            Task(executorPreference: loop) { await connection.close(.user) }
             throw error
         }
     }
