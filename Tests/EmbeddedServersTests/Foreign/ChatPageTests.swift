@@ -290,7 +290,7 @@ struct ChatPageTests {
         try await ann.wait(until: "element('pill').textContent === 'waiting'")
         try await say("while away", on: ann)
         server = try await Serving.start(url, "--chat")
-        try await ann.wait(until: "element('state').textContent === 'open over WebSocket, new session'")
+        try await ann.wait(until: "element('state').textContent.endsWith(', new session')")
         let bob = try await browser.open("http://\(port.address)/?name=bob")
         try await bob.wait(until: lines("while away"))
         try await ann.wait(until: "document.querySelectorAll('.mark.confirmed').length === 2")
