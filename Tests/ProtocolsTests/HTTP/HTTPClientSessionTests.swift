@@ -130,7 +130,7 @@ struct HTTPClientSessionTests {
     func buffered() {
         var session = Self.session(.eventStream)
         _ = session.begin(.receive, at: 0)
-        check(session.deadline == 2 * Self.second)
+        check(session.deadline(.receive) == 2 * Self.second)
         check(session.late(at: 2 * Self.second).map(\.lane) == [.receive])
         check(session.failed(.receive, "late", at: 2 * Self.second) == nil)
         check(session.mode == .longPoll)
@@ -147,7 +147,7 @@ struct HTTPClientSessionTests {
             try session.take([1], on: .receive, at: Self.second)
             session.completed(.receive, at: Self.second)
             check(session.wants(.receive, at: next) && !session.wants(.receive, at: next - 1))
-            check(session.deadline == next)
+            check(session.deadline(.receive) == next)
             check(session.begin(.receive, at: next).query.hasSuffix("im-from=1"))
         }
     }
@@ -258,6 +258,6 @@ struct HTTPClientSessionTests {
         check(session.late(at: 41 * Self.second).map(\.lane) == [.receive])
         try session.answered(.receive, 200, type: "application/octet-stream", at: 0)
         try session.take([1, 2, 3, 4], on: .receive, at: 0)
-        check(session.late(at: 100 * Self.second).isEmpty && session.deadline == nil)
+        check(session.late(at: 100 * Self.second).isEmpty && session.deadline(.receive) == nil)
     }
 }

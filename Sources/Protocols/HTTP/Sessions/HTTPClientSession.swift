@@ -106,6 +106,10 @@ package struct HTTPClientSession: ~Copyable {
     package private(set) var mode: Mode
     private var receiving = LaneState()
     private var sending = LaneState()
+    private subscript(lane: Lane) -> LaneState {
+        get { lane == .receive ? receiving : sending }
+        set { if lane == .receive { receiving = newValue } else { sending = newValue } }
+    }
 
     /// Bytes of the server that the reader has not taken.
     private var input = ByteBuffer()
@@ -180,7 +184,7 @@ package struct HTTPClientSession: ~Copyable {
 
     /// Returns whether a request is to be made.
     package func wants(_ lane: Lane, at now: Int64) -> Bool {
-        let state = lane == .receive ? receiving : sending
+        let state = self[lane]
         guard state.began == nil, state.notBefore <= now else { return false }
         switch lane {
         case .receive: return !hasEnded && !isFull
@@ -231,7 +235,7 @@ package struct HTTPClientSession: ~Copyable {
 
     /// Notes that bytes of the request or of its answer have moved.
     package mutating func moved(_ lane: Lane, at now: Int64) {
-        if lane == .receive { receiving.moved = now } else { sending.moved = now }
+        self[lane].moved = now
     }
 
     // MARK: Answers
@@ -247,7 +251,7 @@ package struct HTTPClientSession: ~Copyable {
         at now: Int64
     ) throws(HTTPSessionFailure) {
         moved(lane, at: now)
-        if lane == .receive { receiving.status = status } else { sending.status = status }
+        self[lane].status = status
         switch (lane, status) {
         case (.receive, 200):
             guard type == (mode == .eventStream ? "text/event-stream" : "application/octet-stream") else {
@@ -341,11 +345,7 @@ package struct HTTPClientSession: ~Copyable {
     }
 
     private mutating func succeeded(_ lane: Lane) {
-        if lane == .receive {
-            (receiving.brokenSince, receiving.failures) = (nil, 0)
-        } else {
-            (sending.brokenSince, sending.failures) = (nil, 0)
-        }
+        (self[lane].brokenSince, self[lane].failures) = (nil, 0)
     }
 
     // MARK: Failures
@@ -376,8 +376,8 @@ package struct HTTPClientSession: ~Copyable {
         }
         // A connection that was opened ahead of the first message is not missed.
         if lane == .send, !hasToSend { return nil }
-        let since = (lane == .receive ? receiving.brokenSince : sending.brokenSince) ?? now
-        if lane == .receive { receiving.brokenSince = since } else { sending.brokenSince = since }
+        let since = self[lane].brokenSince ?? now
+        self[lane].brokenSince = since
         guard now - since < terms.patience else {
             let seconds = (now - since) / 1_000_000_000
             return TransportError(.connectionLost, .open, "requests over HTTP have failed for \(seconds) s: \(reason)")
@@ -388,25 +388,16 @@ package struct HTTPClientSession: ~Copyable {
 
     /// Lets a lane pause: 50 ms after the first failure, doubled up to 2 s.
     private mutating func wait(_ lane: Lane, at now: Int64) {
-        let failures = lane == .receive ? receiving.failures : sending.failures
-        let pause: Int64 = min(2_000_000_000, 50_000_000 << Int64(min(failures, 6)))
-        if lane == .receive {
-            (receiving.notBefore, receiving.failures) = (now + pause, failures + 1)
-        } else {
-            (sending.notBefore, sending.failures) = (now + pause, failures + 1)
-        }
+        let pause: Int64 = min(2_000_000_000, 50_000_000 << Int64(min(self[lane].failures, 6)))
+        self[lane].notBefore = now + pause
+        self[lane].failures += 1
     }
 
     // MARK: Time
 
-    /// When to call ``late(at:)`` or to look for requests again; `nil` if nothing is due.
-    package var deadline: Int64? {
-        [deadline(.receive), deadline(.send)].compactMap { $0 }.min()
-    }
-
     /// When the lane is late, or wants its next request; `nil` if nothing is due.
     package func deadline(_ lane: Lane) -> Int64? {
-        let state = lane == .receive ? receiving : sending
+        let state = self[lane]
         guard let began = state.began else {
             let isWanted = lane == .receive ? !hasEnded && !isFull : hasToSend
             return isWanted ? state.notBefore : nil
