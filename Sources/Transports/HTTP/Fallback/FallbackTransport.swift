@@ -53,8 +53,9 @@ struct FallbackTransport: Transport {
     private nonisolated(nonsending) func attempt(_ timeout: Duration) async throws(TransportError) -> any Connection {
         let clock = MonotonicClock.now()
         let deadline = Instant(nanoseconds: clock).advanced(by: max(.zero, timeout)).nanoseconds
-        if let replacement = memory.withLock({ $0.replacement.take() }) { return replacement }
+        // In another network, a replacement is forgotten too.
         let known = recall(clock)
+        if let replacement = memory.withLock({ $0.replacement.take() }) { return replacement }
         guard known.otherUntil > clock else {
             return try await connectPreferred(known.withoutUntil <= clock, timeout: timeout, until: deadline)
         }
