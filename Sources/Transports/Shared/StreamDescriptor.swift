@@ -40,6 +40,10 @@ extension StreamClientSettings {
         _ environment: ProxyEnvironment,
         on loop: EventLoop
     ) throws(TransportError) -> StreamDialer {
+        // An endpoint that was not read from a URL can contain any bytes, and the resolver would stop at a NUL.
+        guard endpoint.host.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7f }) else {
+            throw .configuration("host", "contains a space or a control character")
+        }
         let port = endpoint.port ?? variant.defaultPort
         return StreamDialer(
             host: endpoint.host,
@@ -282,10 +286,6 @@ struct StreamRecipes<Own: Sendable>: Sendable {
 
     /// Returns the transport to an endpoint. All strings of its URL are read here, once: a redirect changes the settings.
     func make(_ endpoint: Endpoint, _ context: ConnectionContext) throws(TransportError) -> StreamTransport {
-        // An endpoint that was not read from a URL can contain any bytes, and the resolver would stop at a NUL.
-        guard endpoint.host.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7f }) else {
-            throw .configuration("host", "contains a space or a control character")
-        }
         let settings = try settings.read(endpoint, ignoring: serverSettings) { prepare(&$0.own, context) }
         let cookies = keepsCookies(settings.own) ? CookieStore() : nil
         return try transport(to: endpoint, settings, cookies, on: context.loop)

@@ -4,7 +4,7 @@ import SocketIO
 import TransportAPI
 
 /// The transport of every protocol core over TCP.
-struct StreamTransport: Transport {
+struct StreamTransport: RedirectedTransport {
     let endpoint: Endpoint
     let dialer: StreamDialer
     let limits: ConnectionLimits
@@ -33,37 +33,10 @@ struct StreamTransport: Transport {
         capabilities = limits.describe(makeCore().capabilities)
     }
 
-    /// The result of one attempt.
-    private enum Answer: Sendable {
-        case connection(CoreConnection)
-        /// The server redirects. The error is that of a client that does not follow.
-        case elsewhere(Redirection, TransportError)
-    }
-
-    nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Connection {
-        let started = MonotonicClock.now()
-        let deadline = Instant(nanoseconds: started).advanced(by: max(.zero, timeout)).nanoseconds
-        // This loop ends, because each core allows one redirect fewer than the core before.
-        var recipe = self
-        while true {
-            switch try await recipe.open(started: started, deadline: deadline) {
-            case .connection(let connection): return connection
-            case .elsewhere(let redirection, let answer):
-                do throws(TransportError) {
-                    recipe = try recipe.follow(redirection)
-                } catch {
-                    var error = error
-                    error.origin = answer.origin
-                    throw error
-                }
-            }
-        }
-    }
-
-    private nonisolated(nonsending) func open(
+    nonisolated(nonsending) func open(
         started: Int64,
         deadline: Int64
-    ) async throws(TransportError) -> Answer {
+    ) async throws(TransportError) -> OpeningAnswer {
         try await running(on: loop) { () async throws(TransportError) in
             let addresses = try await addresses(deadline: deadline)
             let origin = CookieOrigin(host: endpoint.host, path: endpoint.path, isSecure: dialer.tls != nil)

@@ -4,7 +4,7 @@ import TransportAPI
 
 /// The transport of messages over HTTP. It opens a session by one request. The connection is a core of framed TCP over a
 /// ``HTTPClientChannel``.
-struct HTTPTransport: Transport {
+struct HTTPTransport: RedirectedTransport {
     let endpoint: Endpoint
     let dialer: StreamDialer
     let limits: ConnectionLimits
@@ -25,37 +25,10 @@ struct HTTPTransport: Transport {
         CookieOrigin(host: endpoint.host, path: endpoint.path, isSecure: isEncrypted)
     }
 
-    /// The result of one attempt.
-    private enum Answer: Sendable {
-        case connection(CoreConnection)
-        /// The server redirects. The error is that of a client that does not follow.
-        case elsewhere(Redirection, TransportError)
-    }
-
-    nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Connection {
-        let started = MonotonicClock.now()
-        let deadline = Instant(nanoseconds: started).advanced(by: max(.zero, timeout)).nanoseconds
-        // This loop ends, because each recipe allows one redirect fewer than the one before.
-        var recipe = self
-        while true {
-            switch try await recipe.open(started: started, deadline: deadline) {
-            case .connection(let connection): return connection
-            case .elsewhere(let redirection, let answer):
-                do throws(TransportError) {
-                    recipe = try recipe.follow(redirection)
-                } catch {
-                    var error = error
-                    error.origin = answer.origin
-                    throw error
-                }
-            }
-        }
-    }
-
-    private nonisolated(nonsending) func open(
+    nonisolated(nonsending) func open(
         started: Int64,
         deadline: Int64
-    ) async throws(TransportError) -> Answer {
+    ) async throws(TransportError) -> OpeningAnswer {
         try await running(on: loop) { () async throws(TransportError) in
             let addresses = try await addresses(deadline: deadline)
             while true {

@@ -16,10 +16,6 @@ struct HTTPRecipes: Sendable {
 
     /// Returns the transport to an endpoint. All strings of its URL are read here, once: a redirect changes the settings.
     func make(_ endpoint: Endpoint, _ context: ConnectionContext) throws(TransportError) -> HTTPTransport {
-        // An endpoint that was not read from a URL can contain any bytes, and the resolver would stop at a NUL.
-        guard endpoint.host.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7f }) else {
-            throw .configuration("host", "contains a space or a control character")
-        }
         let settings = try settings.read(endpoint, ignoring: serverSettings) {
             $0.own.handshake.contextHeaders = context.headers
         }
