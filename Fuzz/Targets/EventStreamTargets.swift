@@ -1,6 +1,6 @@
-import Primitives
 import TransportAPI
 
+@testable import Primitives
 @testable import Protocols
 
 /// Reads a stream of events in any slices, and compares it with a reader that splits whole lines. Then writes the events and

@@ -62,9 +62,10 @@ struct ChatHistory {
 
     private mutating func removePredecessor(_ index: Int) {
         messages[index].after = nil
-        guard var (message, format) = ChatMessage.read(messages[index].payload) else { return }
+        guard let read = ChatMessage.read(messages[index].payload) else { return }
+        var message = read.message
         message.attributes["after"] = nil
-        guard let changed = try? format.codec().encode(message) else { return }
+        guard let changed = try? read.format.codec().encode(message) else { return }
         bytes += changed.count - messages[index].payload.bytes.count
         messages[index].payload.bytes = changed
     }
