@@ -126,6 +126,33 @@ struct HTTPClientSessionTests {
         check(session.unreadBytes == 0)
     }
 
+    @Test("An end before which bytes are missing is not taken, and the stream is requested again from there")
+    func earlyEnd() throws {
+        var session = Self.session(.eventStream)
+        _ = session.begin(.receive, at: 0)
+        try session.answered(.receive, 200, type: "text/event-stream", at: 0)
+        // Something on the path has swallowed the event before.
+        do throws(HTTPSessionFailure) {
+            try session.take(Array("id: 6\nevent: end\ndata:\n\n".utf8), on: .receive, at: 0)
+            Issue.record("the end was taken")
+        } catch {
+            guard case .passing = error else { return check(false) }
+        }
+        check(!session.hasEnded && session.failed(.receive, "malformed", at: 0) == nil)
+        check(session.begin(.receive, at: Self.second).query.hasSuffix("im-receive=long-poll&im-from=0"))
+    }
+
+    @Test("Nothing is taken after the end of the server's stream, in the same piece or in a later one")
+    func afterEnd() throws {
+        var session = Self.session(.eventStream)
+        _ = session.begin(.receive, at: 0)
+        try session.answered(.receive, 200, type: "text/event-stream", at: 0)
+        let more = Array("id: 6\ndata: hi\n\n".utf8)
+        try session.take(Array("id: 0\nevent: end\ndata:\n\n".utf8) + more, on: .receive, at: 0)
+        try session.take(more, on: .receive, at: 0)
+        check(session.hasEnded && session.unreadBytes == 0)
+    }
+
     @Test("A stream whose first byte is late is replaced by polling, which is no failure of the network")
     func buffered() {
         var session = Self.session(.eventStream)

@@ -279,7 +279,7 @@ package struct HTTPClientSession: ~Copyable {
     /// Handles bytes of the body of an answer.
     package mutating func take(_ bytes: [UInt8], on lane: Lane, at now: Int64) throws(HTTPSessionFailure) {
         moved(lane, at: now)
-        guard lane == .receive, receiving.status == 200 else { return }
+        guard lane == .receive, receiving.status == 200, !hasEnded else { return }
         receiving.hasBody = true
         succeeded(.receive)
         guard mode == .eventStream else {
@@ -288,17 +288,14 @@ package struct HTTPClientSession: ~Copyable {
         }
         events.append(bytes)
         do throws(HTTPMessageError) {
-            while let event = try events.next() {
+            while !hasEnded, let event = try events.next() {
                 guard let part = StreamEvent(event) else {
                     guard ["message", "bytes", "end"].contains(event.type) else { continue }
                     throw .malformed("an event of type \(event.type) cannot be read")
                 }
-                if case .end = part {
-                    hasEnded = true
-                } else {
-                    try advance(by: part.count, to: event.id)
-                    part.append(to: &input)
-                }
+                try advance(by: part.count, to: event.id)
+                part.append(to: &input)
+                if case .end = part { hasEnded = true }
             }
         } catch {
             // Something on the path changes the events. Polling needs none.
