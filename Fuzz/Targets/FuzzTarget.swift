@@ -14,6 +14,8 @@ struct FuzzTarget: Sendable {
         FuzzTarget(name: "http-body", run: fuzzHTTPBody),
         FuzzTarget(name: "http-response", run: fuzzHTTPResponse),
         FuzzTarget(name: "form-query", run: fuzzFormQuery),
+        FuzzTarget(name: "http-session-client", run: fuzzHTTPClientSession),
+        FuzzTarget(name: "http-session-request", run: fuzzSessionRequest),
         FuzzTarget(name: "event-stream", run: fuzzEventStream),
         FuzzTarget(name: "stream-cutter", run: fuzzStreamCutter),
         FuzzTarget(name: "deflate-agreement", run: fuzzDeflateAgreement),
