@@ -92,6 +92,25 @@ package struct HTTPClientSession: ~Copyable {
         var failures = 0
     }
 
+    /// What the request in progress brings to the server.
+    private struct Upload {
+        /// How many bytes of the output it has.
+        let count: Int
+        /// Up to which offset it confirms the server's bytes.
+        let received: UInt64
+        /// Whether it says that nothing follows.
+        let isLast: Bool
+    }
+
+    /// Whether bytes for the server may follow.
+    private enum OutputEnd {
+        case open
+        /// Nothing follows, and the server may not know it.
+        case unconfirmed
+        /// The server knows that nothing follows.
+        case confirmed
+    }
+
     /// How long an answer may be silent, in nanoseconds.
     private static let silence: Int64 = 15_000_000_000
     /// How long a poll must have been held to show that the path works, in nanoseconds.
@@ -123,12 +142,9 @@ package struct HTTPClientSession: ~Copyable {
     private var output = ByteBuffer()
     /// The offset of the first of them.
     private var sent: UInt64 = 0
-    /// How many of them are in the request in progress.
-    private var inFlight = 0
-    private var tells: UInt64 = 0
-    private var isFinished = false
-    private var isEndInFlight = false
-    private var isEndConfirmed = false
+    private var outputEnd = OutputEnd.open
+    /// The content of the request in progress; `nil` if none is.
+    private var upload: Upload?
 
     /// Whether the server has ended its stream. What has arrived before can still be read.
     package private(set) var hasEnded = false
@@ -153,14 +169,16 @@ package struct HTTPClientSession: ~Copyable {
     }
 
     /// Notes that no more bytes for the server follow.
-    package mutating func finish() { isFinished = true }
+    package mutating func finish() {
+        if outputEnd == .open { outputEnd = .unconfirmed }
+    }
 
     /// Whether there is room for bytes for the server.
     package var hasRoom: Bool { output.count < terms.window }
     /// How many bytes the server has not confirmed.
     package var unconfirmedBytes: Int { output.count }
     /// Whether bytes, or the end of them, have not been confirmed.
-    package var holdsOutput: Bool { !output.isEmpty || isFinished && !isEndConfirmed }
+    package var holdsOutput: Bool { !output.isEmpty || outputEnd == .unconfirmed }
     /// How many bytes of the server wait for the reader.
     package var unreadBytes: Int { input.count }
     /// How much memory the session holds.
@@ -193,7 +211,7 @@ package struct HTTPClientSession: ~Copyable {
     }
 
     private var hasToSend: Bool {
-        !output.isEmpty || isFinished && !isEndConfirmed || !hasEnded && mustTell
+        holdsOutput || !hasEnded && mustTell
     }
 
     /// Whether so much has arrived that the server must learn of it. Requests of a poll tell it anyway.
@@ -220,14 +238,13 @@ package struct HTTPClientSession: ~Copyable {
             )
         case .send:
             (sending.began, sending.moved, sending.status) = (now, now, nil)
-            inFlight = min(output.count, Self.largestBody, terms.window)
-            isEndInFlight = isFinished && inFlight == output.count
-            tells = received
+            let count = min(output.count, Self.largestBody, terms.window)
+            let isLast = outputEnd == .unconfirmed && count == output.count
+            upload = Upload(count: count, received: received, isLast: isLast)
             return Request(
                 method: "POST",
-                query:
-                    "im-session=\(terms.token)&im-at=\(sent)&im-received=\(received)\(isEndInFlight ? "&im-end=1" : "")",
-                body: output.bytes(at: 0, count: inFlight) ?? [],
+                query: "im-session=\(terms.token)&im-at=\(sent)&im-received=\(received)\(isLast ? "&im-end=1" : "")",
+                body: output.bytes(at: 0, count: count) ?? [],
                 accept: nil
             )
         }
@@ -331,12 +348,11 @@ package struct HTTPClientSession: ~Copyable {
         case .send:
             sending.began = nil
             succeeded(.send)
-            output.consume(inFlight)
-            sent += UInt64(inFlight)
-            inFlight = 0
-            told = max(told, tells)
-            if isEndInFlight { isEndConfirmed = true }
-            isEndInFlight = false
+            guard let upload = upload.take() else { return }
+            output.consume(upload.count)
+            sent += UInt64(upload.count)
+            told = max(told, upload.received)
+            if upload.isLast { outputEnd = .confirmed }
             if output.isEmpty { output = ByteBuffer() }
         }
     }
@@ -365,7 +381,7 @@ package struct HTTPClientSession: ~Copyable {
         if lane == .receive {
             receiving.began = nil
         } else {
-            (sending.began, inFlight, isEndInFlight) = (nil, 0, false)
+            (sending.began, upload) = (nil, nil)
         }
         if hasEnded, lane == .receive || output.isEmpty {
             if lane == .send { wait(.send, at: now) }
