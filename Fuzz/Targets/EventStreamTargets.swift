@@ -113,6 +113,9 @@ func fuzzStreamCutter(_ bytes: [UInt8]) throws {
             if case .text(let text) = next.event {
                 let isValid = text.withUnsafeBytes { UTF8Validator.isValid($0) }
                 try ensure(isValid && !text.contains(0) && !text.contains(0x0d), "\(text) is no text")
+                var output = ByteBuffer()
+                next.event.write(offset: 0, to: &output)
+                try ensure(output.count <= next.count * 4 / 3 + 40, "\(text) takes \(output.count) bytes")
             }
             start += next.count
             next.event.append(to: &joined)

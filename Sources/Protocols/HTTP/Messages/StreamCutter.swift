@@ -64,17 +64,23 @@ package struct StreamCutter: Sendable, Hashable {
         return index
     }
 
-    /// The message at the beginning of `bytes`, if it is whole, marked as text, and can be sent as such: valid UTF-8 without CR, which a
-    /// reader cannot distinguish from LF, and without NUL.
+    /// The message at the beginning of `bytes`, if it is whole, marked as text, and can be sent as such: valid UTF-8 without
+    /// CR, which a reader cannot distinguish from LF, and without NUL. A message whose lines take more bytes than its Base64
+    /// is sent as bytes, because a message of line ends alone would be seven times as long otherwise.
     private static func text(_ bytes: UnsafeRawBufferPointer) -> [UInt8]? {
         guard bytes.count >= 4 else { return nil }
         let marked = UInt32(bigEndian: bytes.loadUnaligned(as: UInt32.self))
         let word = marked ^ FramedTCPCore.textBit
         guard word <= StreamEvent.largestText, bytes.count - 4 >= Int(word) else { return nil }
         let message = UnsafeRawBufferPointer(rebasing: bytes[4..<4 + Int(word)])
-        guard !message.contains(where: { $0 == 0 || $0 == UInt8(ascii: "\r") }), UTF8Validator.isValid(message) else {
-            return nil
+        var lines = 1
+        for byte in message where byte <= UInt8(ascii: "\r") {
+            guard byte != 0, byte != UInt8(ascii: "\r") else { return nil }
+            if byte == UInt8(ascii: "\n") { lines += 1 }
         }
+        guard StreamEvent.textSize(message.count, lines: lines) <= StreamEvent.bytesSize(message.count + 4),
+            UTF8Validator.isValid(message)
+        else { return nil }
         return Array(message)
     }
 }

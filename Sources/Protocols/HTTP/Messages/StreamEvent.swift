@@ -26,6 +26,12 @@ package enum StreamEvent: Sendable, Hashable {
         }
     }
 
+    /// How many bytes the lines of a text take: each has its name, and each but the last one has an LF of the text.
+    static func textSize(_ count: Int, lines: Int) -> Int { count + lines * "data: ".utf8.count + 1 }
+
+    /// How many bytes the lines take that say the same in Base64.
+    static func bytesSize(_ count: Int) -> Int { "event: bytes\ndata: \n".utf8.count + (count + 2) / 3 * 4 }
+
     /// Appends the event.
     ///
     /// - Parameter offset: the offset in the stream after this event, which is its id.

@@ -50,6 +50,36 @@ struct StreamCutterTests {
         }
     }
 
+    @Test("A text whose lines would take more bytes than its Base64 is sent as bytes")
+    func lines() {
+        /// The size of the events of a stream.
+        func size(_ events: [StreamEvent]) -> Int {
+            var output = ByteBuffer()
+            for event in events { event.write(offset: 1_000_000, to: &output) }
+            return output.count
+        }
+        for message in [
+            "\n", "a\nb\nc\n", "short\nlines\n\nof a chat\n",
+            String(repeating: "a line of usual length\n", count: 2000),
+        ] {
+            #expect(Self.cut(Self.framed(text(message)), slice: .max) == [.text(text(message))])
+        }
+        for message in ["\n\n\n\n", String(repeating: "\n", count: 65_536), String(repeating: "a\n", count: 3000)] {
+            let stream = Self.framed(text(message))
+            let events = Self.cut(stream, slice: .max)
+            #expect(Self.join(events) == stream && size(events) < size([.text(text(message))]))
+            #expect(events.allSatisfy { if case .bytes = $0 { true } else { false } })
+        }
+        // Whatever the lines are, an event is not much larger than Base64.
+        for length in 0..<200 {
+            for period in 1...10 {
+                let message = (0..<length).map { $0 % period == 0 ? UInt8(ascii: "\n") : UInt8(ascii: "x") }
+                let stream = Self.framed(message)
+                #expect(size(Self.cut(stream, slice: .max)) <= size([.bytes(stream)]))
+            }
+        }
+    }
+
     @Test("Events stand for the whole stream, however it is cut", arguments: [1, 2, 3, 5, 100, 20_000, Int.max])
     func whole(slice: Int) {
         let messages = [
