@@ -184,6 +184,70 @@ struct HTTPServerTests {
         await host.listener.close()
     }
 
+    @Test(
+        "A client that acknowledges nothing while output waits for it is ended as one that reads nothing over TCP",
+        arguments: SessionRequest.Delivery.allCases
+    )
+    func stalled(delivery: SessionRequest.Delivery) async throws {
+        let host = try await HTTPHost("window=1KiB&write-buffer=1KiB&stall-timeout=300ms&hold=10ms")
+        let (client, app) = try await host.open()
+        let sending = Task {
+            while true {
+                let outcome = await app.send(Payload(longBytes(500)))
+                guard outcome.isSuccess else { return outcome }
+            }
+        }
+        // It is there all the time, and what it gets is always the same.
+        let events = delivery == .events ? try await client.events(from: 0) : nil
+        let request = events == nil ? client.receiving(delivery, from: 0) : client.receiving(.poll, from: 2000)
+        while true {
+            let response = try await host.ask("GET", request)
+            if response.status == 404 { break }
+            #expect((events == nil ? [200, 204] : [409]).contains(response.status))
+            #expect(events != nil || response.body.count <= 1024)
+        }
+        #expect(await app.closed().error?.code == .timedOut)
+        guard case .rejected(let error) = await sending.value else {
+            Issue.record("a message was sent that nobody takes")
+            return
+        }
+        #expect(error.code == .timedOut)
+        if let events { #expect(try await events.bytes(upTo: 1024).count == 1024) }
+        await host.listener.close()
+    }
+
+    @Test("A client that polls has its interval in addition, because it acknowledges only then")
+    func stalledInterval() async throws {
+        let host = try await HTTPHost("window=1KiB&write-buffer=1KiB&stall-timeout=20ms")
+        let (client, app) = try await host.open("im-interval=60000&")
+        let sending = Task { await app.send(Payload(longBytes(5000))).isSuccess }
+        let end = ContinuousClock.now + .milliseconds(200)
+        while ContinuousClock.now < end {
+            #expect([200, 204].contains(try await host.ask("GET", client.receiving(.poll, from: 0)).status))
+        }
+        #expect(try await client.poll(5004) == RawSession.frame(longBytes(5000)))
+        #expect(await sending.value)
+        await host.listener.close()
+    }
+
+    @Test("A request whose body trickles keeps no session alive")
+    func trickle() async throws {
+        let host = try await HTTPHost("session-timeout=200ms")
+        let (client, app) = try await host.open()
+        let connection = try RawHTTPConnection(port: host.port)
+        let head = "POST \(client.sending(at: 0)) HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000\r\n\r\n"
+        try await connection.send(Array(head.utf8))
+        let hasEnded = Locked(false)
+        let trickling = Task {
+            while !hasEnded.withLock({ $0 }) { try await connection.send([0]) }
+        }
+        #expect(await app.closed().error?.code == .keepaliveTimeout)
+        hasEnded.withLock { $0 = true }
+        try await trickling.value
+        connection.hangUp()
+        await host.listener.close()
+    }
+
     @Test("The answer to a request that sends waits while the app reads nothing")
     func unread() async throws {
         let host = try await HTTPHost("window=1KiB&inbox=1")

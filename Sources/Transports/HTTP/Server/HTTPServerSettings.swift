@@ -101,7 +101,8 @@ struct HTTPService: Sendable {
                 connection: connection,
                 core: core,
                 admission: request,
-                maximumPerAddress: bounds.maximumPerAddress
+                maximumPerAddress: bounds.maximumPerAddress,
+                stallTimeout: bounds.stallTimeout
             ),
             bounds: bounds,
             tls: tls,

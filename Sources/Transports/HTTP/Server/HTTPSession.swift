@@ -48,6 +48,8 @@ final class HTTPSession {
     var driver: ConnectionDriver?
     /// How long the session lives without a request.
     private let timeout: Int64
+    /// How long its client may acknowledge nothing while output waits for it.
+    private let stallTimeout: Duration
     private var receiving: Receiving?
     private var sending: Sending?
     /// When the client last showed that it is there, by a request or by taking events.
@@ -65,12 +67,14 @@ final class HTTPSession {
         _ channel: HTTPServerChannel,
         _ driver: ConnectionDriver,
         timeout: Duration,
+        stallTimeout: Duration,
         of sessions: HTTPSessions
     ) {
         (self.token, self.binding) = (token, binding)
         (self.channel, self.driver) = (channel, driver)
         opener = channel.peer?.network
         self.timeout = timeout.wholeNanoseconds
+        self.stallTimeout = stallTimeout
         self.sessions = sessions
         heardAt = sessions.loop.now
         channel.session = self
@@ -334,7 +338,7 @@ final class HTTPSession {
 
     // MARK: The clock
 
-    /// Keeps an event stream alive, and ends the session if the client has gone.
+    /// Keeps an event stream alive, and ends the session if the client has gone, or takes nothing of what waits for it.
     ///
     /// - Parameter commentAfter: How long an event stream may have been silent, in nanoseconds.
     func check(commentAfter: Int64) {
@@ -353,6 +357,8 @@ final class HTTPSession {
             self.receiving = receiving
         }
         // While the process was stopped, requests may have come that were not read yet.
+        let wasAwake = sessions.continuedAt <= now - stallTimeout.wholeNanoseconds
+        if wasAwake, driver?.endIfStalled(stallTimeout) == true { return }
         guard now - max(heardAt, sessions.continuedAt) >= timeout else { return }
         guard let driver else { return sessions.remove(self) }
         let sentence = "no request has come from the client in \(Duration.nanoseconds(timeout))"

@@ -16,6 +16,8 @@ final class HTTPSessions: DriverOwner, BufferKeeper {
         var admission: WebSocketConfiguration
         /// The largest number of sessions of one address.
         var maximumPerAddress: Int?
+        /// How long a client may acknowledge nothing while output waits for it.
+        var stallTimeout: Duration
     }
 
     /// The answer to a request for a session that does not exist, or has ended.
@@ -177,6 +179,7 @@ final class HTTPSessions: DriverOwner, BufferKeeper {
             channel,
             driver,
             timeout: setup.limits.timeout(interval: interval),
+            stallTimeout: setup.stallTimeout + interval,
             of: self
         )
         table[session.token] = session
@@ -277,7 +280,9 @@ final class HTTPSessions: DriverOwner, BufferKeeper {
     // MARK: The clock
 
     /// How often the sessions are checked, in nanoseconds.
-    private var checkInterval: Int64 { max(commentInterval / 3, 5_000_000) }
+    private var checkInterval: Int64 {
+        max(min(commentInterval / 3, setup.stallTimeout.wholeNanoseconds / 4), 5_000_000)
+    }
 
     /// How long an event stream may be silent, in nanoseconds. The acknowledgement of a comment shows that the client is
     /// there, so several are sent within the timeout of a session.

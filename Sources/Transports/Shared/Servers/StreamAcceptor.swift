@@ -381,12 +381,8 @@ extension ConnectionDriver {
     /// it did.
     fileprivate func endIfOverdue(_ bounds: ServerLimits) -> Bool {
         guard phase == .open else { return false }
+        if endIfStalled(bounds.stallTimeout) { return true }
         let now = loop.now
-        if writing.stuckSince != 0, now - writing.stuckSince >= bounds.stallTimeout.wholeNanoseconds {
-            let sentence = "the client has read nothing for \(bounds.stallTimeout) while output waits for it"
-            end(TransportError(.timedOut, .open, sentence), abort: true)
-            return true
-        }
         // While output that had to wait still leaves, the client reads it.
         func isIdle() -> Bool {
             let lastSign = max(reading.lastHeard, started, context.outputMoved.nanoseconds)
@@ -398,6 +394,17 @@ extension ConnectionDriver {
         guard phase == .open, isIdle() else { return false }
         let sentence = "nothing has come from the client in \(bounds.idleTimeout)"
         abandon(CloseReason(TransportError(.keepaliveTimeout, .open, sentence)))
+        return true
+    }
+
+    /// Ends an open connection whose peer has read nothing for so long, although output waits for it. Returns whether it
+    /// did.
+    func endIfStalled(_ timeout: Duration) -> Bool {
+        guard phase == .open, writing.stuckSince != 0, loop.now - writing.stuckSince >= timeout.wholeNanoseconds else {
+            return false
+        }
+        let sentence = "the client has read nothing for \(timeout) while output waits for it"
+        end(TransportError(.timedOut, .open, sentence), abort: true)
         return true
     }
 }
