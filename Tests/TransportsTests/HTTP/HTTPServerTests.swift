@@ -395,6 +395,15 @@ struct HTTPServerTests {
         await host.listener.close()
     }
 
+    @Test("A session whose poll is held lives on, even if polls are held for longer than sessions without requests")
+    func heldPoll() async throws {
+        let host = try await HTTPHost("session-timeout=100ms&hold=500ms")
+        let (client, app) = try await host.open()
+        #expect(try await host.ask("GET", client.receiving(.longPoll)).status == 204)
+        #expect(await app.closed().error?.code == .keepaliveTimeout)
+        await host.listener.close()
+    }
+
     @Test("The time of a session depends on the interval at which its client polls")
     func interval() {
         let limits = HTTPSessionLimits()

@@ -359,6 +359,8 @@ final class HTTPSession {
         // While the process was stopped, requests may have come that were not read yet.
         let wasAwake = sessions.continuedAt <= now - stallTimeout.wholeNanoseconds
         if wasAwake, driver?.endIfStalled(stallTimeout) == true { return }
+        // A poll that is held has a limit of its own.
+        if case .longPoll = receiving?.mode { return }
         guard now - max(heardAt, sessions.continuedAt) >= timeout else { return }
         guard let driver else { return sessions.remove(self) }
         let sentence = "no request has come from the client in \(Duration.nanoseconds(timeout))"
