@@ -206,6 +206,28 @@ struct HTTPClientSessionTests {
         check(!session.wants(.send, at: 0))
     }
 
+    @Test("A request that is held while the server waits for a confirmation is repeated soon, with the confirmation")
+    func owedConfirmation() throws {
+        var session = Self.session(.eventStream, window: 4)
+        _ = session.begin(.receive, at: 0)
+        try session.answered(.receive, 200, type: "text/event-stream", at: 0)
+        _ = Self.append([1, 2], to: &session)
+        _ = session.begin(.send, at: 0)
+        check(session.deadline(.send) == 15 * Self.second)
+        try session.take(Array("id: 3\nevent: bytes\ndata: AQIB\n\n".utf8), on: .receive, at: 0)
+        check(session.deadline(.send) == 15 * Self.second)
+        try session.take(Array("id: 4\nevent: bytes\ndata: AQ==\n\n".utf8), on: .receive, at: 0)
+        check(session.deadline(.send) == 3 * Self.second && Self.read(&session).count == 4)
+        for round in 1...10 as ClosedRange<Int64> {
+            let now = 20 * round * Self.second
+            session.moved(.receive, at: now)
+            check(session.late(at: now).map(\.lane) == [.send] && session.failed(.send, "late", at: now) == nil)
+            #expect(session.begin(.send, at: now + 2 * Self.second).query.hasSuffix("im-at=0&im-received=4"))
+            // It was told once, and the server holds the request for another reason now.
+            check(session.deadline(.send) == now + 17 * Self.second)
+        }
+    }
+
     @Test("The end goes with the last bytes, and is confirmed")
     func end() throws {
         var session = Self.session(.longPoll)

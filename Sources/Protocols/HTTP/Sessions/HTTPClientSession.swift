@@ -113,6 +113,8 @@ package struct HTTPClientSession: ~Copyable {
 
     /// How long an answer may be silent, in nanoseconds.
     private static let silence: Int64 = 15_000_000_000
+    /// The same for a request that the server holds while it waits for a confirmation, in nanoseconds.
+    private static let silenceWhenOwing: Int64 = 3_000_000_000
     /// How long a poll must have been held to show that the path works, in nanoseconds.
     private static let longHeld: Int64 = 5_000_000_000
     /// The least time between two requests that bring nothing, in nanoseconds.
@@ -216,6 +218,12 @@ package struct HTTPClientSession: ~Copyable {
 
     /// Whether so much has arrived that the server must learn of it. Requests of a poll tell it anyway.
     private var mustTell: Bool { mode == .eventStream && received - told >= UInt64(max(1, terms.window / 2)) }
+
+    /// Whether the server can send nothing more until it learns what has arrived, although a request is in progress. It may
+    /// hold that request because its app does not read while it waits for room to write.
+    private var owesConfirmation: Bool {
+        mode == .eventStream && received - max(told, upload?.received ?? 0) >= UInt64(terms.window)
+    }
 
     /// Begins a request. Call it if one is wanted and there is a connection for it.
     package mutating func begin(_ lane: Lane, at now: Int64) -> Request {
@@ -416,7 +424,8 @@ package struct HTTPClientSession: ~Copyable {
             return isWanted ? state.notBefore : nil
         }
         switch (lane, mode) {
-        case (.send, _): return state.moved + Self.silence
+        // The repeated request brings the confirmation.
+        case (.send, _): return state.moved + (owesConfirmation ? Self.silenceWhenOwing : Self.silence)
         // An answer that is not read is not silent.
         case (.receive, _) where isFull: return nil
         case (.receive, .eventStream):
