@@ -15,6 +15,35 @@ struct HTTPClientSessionTests {
         HTTPClientSession(.init(token: "t", window: window, hold: 25 * second, mode: mode))
     }
 
+    @Test("The answer that opens a session is read, and its window is limited by what the client keeps")
+    func terms() {
+        func read(_ text: String, largestWindow: Int = 1 << 20) -> HTTPClientSession.Terms? {
+            .init(answer: Array(text.utf8), largestWindow: largestWindow, mode: .longPoll, patience: 5)
+        }
+        let token = "abcdefghijklmnop-_WXYZ"
+        let answer = "session=\(token)&window=262144&hold=25000"
+        let terms = HTTPClientSession.Terms(
+            token: token,
+            window: 262_144,
+            hold: 25 * Self.second,
+            mode: .longPoll,
+            patience: 5
+        )
+        #expect(read(answer) == terms && read("x=y&\(answer)") == terms)
+        #expect(read(answer, largestWindow: 1000)?.window == 1000)
+        let wrong = [
+            "", "<html>", "session=\(token)&window=262144", "session=\(token)&window=0&hold=1",
+            "session=\(token)&window=99999999999999999999&hold=1", "session=\(token)&window=1&hold=0",
+            "session=\(token)&window=1&hold=600001", "session=short&window=1&hold=1",
+            "session=\(token)&session=\(token)&window=1&hold=1",
+        ]
+        for text in wrong { #expect(read(text) == nil) }
+        // What the server says goes into the target of requests.
+        for text in ["%26im-open=1", "%0d%0aHost:%20b", "%23", "%20", "%C3%A9", "="] {
+            #expect(read("session=\(token)\(text)&window=1&hold=1") == nil)
+        }
+    }
+
     /// A session cannot be copied, so `#expect` cannot look into its expression.
     private func check(_ holds: Bool, at location: SourceLocation = #_sourceLocation) {
         #expect(holds, sourceLocation: location)

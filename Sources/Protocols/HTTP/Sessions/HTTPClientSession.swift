@@ -54,6 +54,39 @@ package struct HTTPClientSession: ~Copyable {
             (self.patience, self.firstByte) = (patience, firstByte)
             self.token = token
         }
+
+        /// Reads what a server says about a session that it has opened: the items `session`, `window` and `hold`.
+        ///
+        /// - Parameters:
+        ///   - answer: the body of its answer.
+        ///   - largestWindow: the most bytes that the client is willing to keep, whatever the server's window is.
+        /// - Returns: `nil` if it is something else.
+        package init?(answer: [UInt8], largestWindow: Int, mode: Mode, patience: Int64) {
+            guard let items = FormQuery(answer), let token = items["session"], Self.isToken(token),
+                let window = items.number("window"), let hold = items.number("hold"), (1...1 << 30).contains(window),
+                (1...600_000).contains(hold)
+            else { return nil }
+            self.init(
+                token: token,
+                window: Int(min(window, UInt64(max(largestWindow, 1)))),
+                hold: Int64(hold) * 1_000_000,
+                mode: mode,
+                patience: patience
+            )
+        }
+
+        /// Whether a text has only characters of base64url, which stand for themselves in a query.
+        private static func isToken(_ text: String) -> Bool {
+            (16...128).contains(text.utf8.count)
+                && text.utf8.allSatisfy { byte in
+                    switch byte {
+                    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                        true
+                    default: false
+                    }
+                }
+        }
     }
 
     /// A request to make.

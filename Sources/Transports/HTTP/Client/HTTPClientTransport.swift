@@ -89,7 +89,14 @@ struct HTTPTransport: RedirectedTransport {
         started: Int64,
         deadline: Int64
     ) async throws(TransportError) -> CoreConnection? {
-        guard answer.status == 201, let terms = terms(answer.body) else { return nil }
+        guard answer.status == 201,
+            let terms = HTTPClientSession.Terms(
+                answer: answer.body,
+                largestWindow: limits.writeBuffer,
+                mode: settings.sessionMode,
+                patience: settings.patience.wholeNanoseconds
+            )
+        else { return nil }
         let channel = HTTPClientChannel(
             HTTPClientSession(terms),
             over: lane,
@@ -100,22 +107,6 @@ struct HTTPTransport: RedirectedTransport {
         )
         let driver = ConnectionDriver(makeCore(), over: channel, on: loop, limits: limits, started: started)
         return try await driver.openConnection(deadline: deadline)
-    }
-
-    /// Reads what the server says about a new session; `nil` if it is something else.
-    private func terms(_ body: [UInt8]) -> HTTPClientSession.Terms? {
-        guard let items = FormQuery(body), let token = items["session"], (16...128).contains(token.utf8.count),
-            HTTPSyntax.isToken(token.utf8), let window = items.number("window"), let hold = items.number("hold"),
-            (1...1 << 30).contains(window), (1...600_000).contains(hold)
-        else { return nil }
-        return HTTPClientSession.Terms(
-            token: token,
-            // A server cannot make this client hold more than it is willing to.
-            window: Int(min(window, UInt64(limits.writeBuffer))),
-            hold: Int64(hold) * 1_000_000,
-            mode: settings.sessionMode,
-            patience: settings.patience.wholeNanoseconds
-        )
     }
 
     /// Opens another connection for requests of the session. Call this on the loop.
