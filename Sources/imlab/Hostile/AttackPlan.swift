@@ -5,6 +5,8 @@ import Transports
 /// The behaviour of a hostile client.
 enum HostileKind: String, Sendable, Hashable, CaseIterable {
     case slowHeaders = "slow-headers"
+    /// Sends the body of a request very slowly.
+    case slowBody = "slow-body"
     case halfOpen = "half-open"
     /// Begins TLS handshakes continuously, and leaves each at the server's answer.
     case handshakeFlood = "handshake-flood"
@@ -48,8 +50,20 @@ enum HostileKind: String, Sendable, Hashable, CaseIterable {
     case sessionSquatting = "session-squatting"
     /// Sends the second and later messages of a session, and never the first.
     case sessionHoarding = "session-hoarding"
-    /// Requests a WebSocket as a web page of another origin does.
+    /// Requests a WebSocket, or a session over HTTP, as a web page of another origin does.
     case foreignOrigin = "foreign-origin"
+    /// Sends bodies over HTTP in chunks whose lengths, extensions or trailers are too large.
+    case chunkOverflow = "chunk-overflow"
+    /// Hides a request over HTTP in another one, for proxies that see a different end of it.
+    case requestSmuggling = "request-smuggling"
+    /// Puts line ends into everything that a request over HTTP contains, for answers that repeat it.
+    case responseSplitting = "response-splitting"
+    /// Guesses the tokens of sessions over HTTP.
+    case tokenGuessing = "token-guessing"
+    /// Opens sessions over HTTP continuously, and uses none.
+    case abandonedSessions = "abandoned-sessions"
+    /// Lets the server hold as many polls over HTTP as possible.
+    case heldPolls = "held-polls"
     /// Sends copies of members' messages over a broker, with their identifiers and higher numbers.
     case poisonedIdentity = "poisoned-identity"
     case helloFlood = "hello-flood"
@@ -65,7 +79,7 @@ enum HostileKind: String, Sendable, Hashable, CaseIterable {
     case giantTotal = "giant-total"
     /// Sends the beginning of each block of reliable messages, and the rest of none.
     case unfinishedFragments = "unfinished-fragments"
-    /// Acknowledges none of the reliable messages that it receives.
+    /// Acknowledges nothing of what it receives: reliable messages over UDP, or the stream of a session over HTTP.
     case neverAcknowledging = "never-acknowledging"
 
     /// Whether it attacks the TLS handshake only.
@@ -98,6 +112,8 @@ struct AttackPlan: Sendable {
         static let refused = "subscriptionRefused"
         /// A ping that validates an address, before it is sent more than three times as much as it has sent.
         static let questioned = "addressQuestioned"
+        /// An answer over HTTP that refuses a request.
+        static func status(_ status: Int) -> String { "HTTP \(status)" }
     }
 
     let transport: String
@@ -142,6 +158,7 @@ struct AttackPlan: Sendable {
 
     /// Sets the options and the expected endings of the kind.
     private mutating func limit(to room: Int, beside others: Int) {
+        guard transport != TransportDescriptor.http.name else { return limitHTTP(to: room, beside: others) }
         let isBroker = TransportRegistry.hasBroker(transport)
         switch kind {
         case .slowHeaders:
@@ -227,7 +244,49 @@ struct AttackPlan: Sendable {
             // never reads.
             options = ["write-buffer=65536"]
             heapEach = 256 << 10
+        // These are possible over HTTP only.
+        case .slowBody, .chunkOverflow, .requestSmuggling, .responseSplitting, .tokenGuessing, .abandonedSessions,
+            .heldPolls:
+            break
         case .helloFlood: break
+        }
+    }
+
+    /// The same over HTTP, where a refusal is an answer with a status.
+    private mutating func limitHTTP(to room: Int, beside others: Int) {
+        switch kind {
+        case .slowHeaders, .slowBody:
+            expect("timedOut", "handshake-timeout=1s")
+            expected.append(Ending.status(408))
+            heapEach = 32 << 10
+        case .halfOpen:
+            expect("tooManyRequests", "max-handshakes=\(room)")
+            heapEach = 32 << 10
+        case .giantLength: expected = [Ending.status(413), "messageTooLarge"]
+        case .chunkOverflow: expected = ["handshakeFailed", Ending.status(400), Ending.status(413)]
+        case .requestSmuggling: expected = ["handshakeFailed", Ending.status(400)]
+        case .responseSplitting: expected = [Ending.status(400), Ending.status(404)]
+        case .foreignOrigin: expected = ["handshakeFailed", Ending.status(403)]
+        case .tokenGuessing: expected = [Ending.status(404)]
+        case .abandonedSessions:
+            expect("tooManyRequests", "sessions=\(others + room)")
+            expected.append(Ending.status(503))
+        case .heldPolls:
+            // A client that comes again opens another session, and its former one remains for this time.
+            expect("tooManyRequests", "session-timeout=1s")
+            heapEach = 512 << 10
+        case .pingFlood: expect("tooManyRequests", "control-rate=50")
+        case .messageFlood:
+            options = ["write-buffer=65536"]
+            heapEach = 512 << 10
+        case .neverReading:
+            expect("bufferFull", "window=65536", "write-buffer=65536", "stall-timeout=1s")
+            expected.append("timedOut")
+            heapEach = 512 << 10
+        case .neverAcknowledging:
+            expect("timedOut", "window=65536", "write-buffer=65536", "stall-timeout=1s")
+            heapEach = 512 << 10
+        default: break
         }
     }
 

@@ -232,6 +232,9 @@ struct AttackRun {
                     + "at most \(Self.longestStep / 1000) are allowed"
             )
         }
+        if let leak = attack.counts.answers.leak {
+            breaches.append("an answer contains \(leak.debugDescription)")
+        }
         if attack.counts.wasAmplified {
             breaches.append("an address that was not validated was sent more than three times as much as it had sent")
         }
@@ -285,6 +288,7 @@ struct AttackedServer: Sendable {
         var endings = reported.withLock { $0 }
         let counts = crowd.soFar
         if counts.refusals > 0 { endings[AttackPlan.Ending.refused] = counts.refusals }
+        for (status, count) in counts.answers.refusals { endings[AttackPlan.Ending.status(status)] = count }
         if counts.questions > 0 { endings[AttackPlan.Ending.questioned] = counts.questions }
         if case .plain(let server) = kind, let dropped = await server.brokerStatistics()?.dropped, dropped > 0 {
             endings[AttackPlan.Ending.dropped] = Int(clamping: dropped)

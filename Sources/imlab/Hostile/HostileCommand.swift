@@ -96,7 +96,9 @@ private func attack(_ options: HostileCommand) throws -> Int32 {
     let (server, client) = (try makeLoop("im-server"), try makeLoop("im-client"))
     // This process has both ends of the connections of hostile and honest clients.
     let limit = raiseDescriptorLimit()
-    let room = max(1, limit - 64 - 2 * (options.attackers + HonestClients.count))
+    var room = max(1, limit - 64 - 2 * (options.attackers + HonestClients.count))
+    // A session over HTTP has a connection in each direction.
+    if options.transports.contains(where: { $0.hasPrefix(TransportDescriptor.http.name) }) { room /= 2 }
     guard options.idle <= room else {
         throw UsageError(
             "--idle is \"\(options.idle)\"; a process may have \(limit) descriptors (ulimit -Hn), so allowed is 0 to \(room)"

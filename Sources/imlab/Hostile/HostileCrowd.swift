@@ -21,6 +21,8 @@ final class HostileCrowd: Sendable {
         var questions = 0
         /// Whether an address that was not validated was sent more than three times as much as it has sent.
         var wasAmplified = false
+        /// What they have found in answers over HTTP.
+        var answers = HostileAnswers()
     }
 
     var soFar: Counts { counts.withLock { $0 } }
@@ -52,6 +54,8 @@ final class HostileCrowd: Sendable {
                 let isThere = attackers[index].work(polled[index].revents, buffer, later)
                 let refusals = attackers[index].takeRefusals()
                 if refusals > 0 { counts.withLock { $0.refusals += refusals } }
+                let answers = attackers[index].takeAnswers()
+                if !answers.isEmpty { counts.withLock { $0.answers.add(answers) } }
                 if !isThere { attackers[index].disconnect(until: later + Self.absence) }
             }
             if rest > 0 { _ = poll(nil, 0, rest) }
@@ -103,7 +107,10 @@ struct HostileClient {
     /// How often it has connected.
     private var visits = 0
     private var refusals = 0
+    private var answers = HostileAnswers()
     private var learned: [UInt8]?
+    /// The token of its session over HTTP, once it is known.
+    private var token: String?
     private var handshake: HostileHandshake?
     /// At a fixed rate, when it connects next, and the time between two connections, in nanoseconds.
     private var visit: (next: Int64, period: Int64)?
@@ -122,7 +129,7 @@ struct HostileClient {
         guard connection == nil, due <= now else { return false }
         if let (next, period) = visit { visit = (max(next + period, now), period) }
         do throws(SystemFailure) {
-            connection = try RawConnection(port: port, reads: script.reads)
+            connection = try RawConnection(port: port, reads: script.reads && !script.isDeafInSession)
         } catch {
             due = now + 50_000_000
             return false
@@ -135,18 +142,20 @@ struct HostileClient {
 
     mutating func disconnect(until time: Int64) {
         connection?.close()
-        (connection, handshake, bytes, due) = (nil, nil, [], visit?.next ?? time)
+        (connection, handshake, token, bytes, due) = (nil, nil, nil, [], visit?.next ?? time)
     }
 
     /// The events that it waits for.
     func interest(_ now: Int64) -> pollfd {
-        var events: Int16 = script.reads ? Int16(POLLIN) : 0
+        let reads = script.reads && !(script.isDeafInSession && token != nil)
+        var events: Int16 = reads ? Int16(POLLIN) : 0
         if !isOpened || sent < bytes.count || hasLoad && due <= now { events |= Int16(POLLOUT) }
         return pollfd(fd: connection?.socket ?? -1, events: events, revents: 0)
     }
 
     private var hasLoad: Bool {
-        script.freshLoad != nil || script.numberedLoad != nil || !(learned ?? script.load).isEmpty
+        if script.sessionLoad != nil { return token != nil }
+        return script.freshLoad != nil || script.numberedLoad != nil || !(learned ?? script.load).isEmpty
     }
 
     /// Sends and reads once. Returns `false` once the connection has ended.
@@ -162,11 +171,12 @@ struct HostileClient {
                 bytes = bytes[sent...] + handshake.answer(buffer[..<count])
                 sent = 0
             }
+            if script.readsAnswers, !take(buffer[..<count]) { return false }
             if script.countsRefusals { refusals += buffer[..<count].count { $0 == 0x80 } }
         }
         guard events & Int16(POLLOUT) != 0 else { return true }
         if isOpened, sent == bytes.count {
-            bytes = script.numberedLoad?(loadNumber) ?? script.freshLoad?(number, round) ?? learned ?? script.load
+            bytes = nextLoad
             (sent, round, loadNumber) = (0, round + 1, loadNumber + 1)
         }
         let count = bytes.isEmpty ? 0 : connection.send(bytes[sent...])
@@ -176,6 +186,25 @@ struct HostileClient {
         if isOpened { due = now + script.pace }
         isOpened = true
         return true
+    }
+
+    private var nextLoad: [UInt8] {
+        if let token, let load = script.sessionLoad { return load(token, loadNumber) }
+        return script.numberedLoad?(loadNumber) ?? script.freshLoad?(number, round) ?? learned ?? script.load
+    }
+
+    /// Looks at answers over HTTP. Returns `false` once the session has ended.
+    private mutating func take(_ received: some Collection<UInt8>) -> Bool {
+        answers.add(received, forbidden: script.forbidden)
+        guard script.sessionLoad != nil else { return true }
+        token = token ?? HostileAnswers.token(received)
+        return answers.refusals[404] == nil
+    }
+
+    /// What it has found in answers since the last call.
+    mutating func takeAnswers() -> HostileAnswers {
+        defer { answers = HostileAnswers() }
+        return answers
     }
 
     /// How many refusals it has read since the last call.

@@ -30,6 +30,15 @@ struct HostileScript: Sendable {
     var pace: Int64 = 0
     /// Whether the client reads.
     var reads = true
+    /// Makes a load from the token of a session over HTTP and from the number of loads since the client connected, in place
+    /// of ``load``. The answer to the opening contains the token. A client whose session has ended disconnects.
+    var sessionLoad: (@Sendable (_ token: String, _ number: Int) -> [UInt8])?
+    /// Whether the client reads nothing more once its session is open.
+    var isDeafInSession = false
+    /// Whether what is received are answers over HTTP, whose statuses are counted.
+    var readsAnswers = false
+    /// What no answer may contain.
+    var forbidden: String?
     /// Whether each received byte 0x80 is a subscription that the server has refused (MQTT 3.1.1, section 3.9.3).
     var countsRefusals = false
 
@@ -102,6 +111,7 @@ struct HostileScript: Sendable {
         },
         TransportDescriptor.mqtt.name: mqtt,
         TransportDescriptor.mqttWebSocket.name: mqttOverWebSocket,
+        TransportDescriptor.http.name: http,
     ]
 
     /// The transports without a handshake, in which clients could stop half-way.

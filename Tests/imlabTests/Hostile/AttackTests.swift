@@ -148,12 +148,15 @@ struct AttackTests {
         #expect(!exists(.subscriptionFlood, "ws") && exists(.subscriptionFlood, "mqtt"))
         #expect(!exists(.giantLength, "udp") && exists(.giantLength, "mqtt+ws"))
         #expect(exists(.helloFlood, "udp") && !exists(.helloFlood, "tcp"))
+        #expect(exists(.requestSmuggling, "http") && !exists(.requestSmuggling, "ws"))
         for kind in HostileKind.allCases {
             guard !kind.isOfHandshakes else {
                 #expect(!exists(kind, "tcp") && exists(kind, "tls") == hasOpenSSL && exists(kind, "wss") == hasOpenSSL)
                 continue
             }
-            #expect(["ws", "tcp", "mqtt", "mqtt+ws", "udp"].contains { exists(kind, $0) } || ZLib.shared == nil)
+            #expect(
+                ["ws", "tcp", "mqtt", "mqtt+ws", "http", "udp"].contains { exists(kind, $0) } || ZLib.shared == nil
+            )
         }
     }
 
