@@ -18,7 +18,7 @@ struct PeerTests {
         for probe in [Peers.webSockets, Peers.paho, Peers.browser] { #expect(probe.path != nil, "\(probe.problem)") }
         #expect(Peers.nginx != nil)
         #expect(Peers.tinyproxy != nil && Peers.squid != nil && Peers.microsocks != nil && Peers.danted != nil)
-        #expect(Peers.openssl != nil && hasOpenSSL)
+        #expect(Peers.curl != nil && Peers.openssl != nil && hasOpenSSL)
         // The command is not installed but built with the tests. Some peers are tested with it.
         #expect(Peers.imbench != nil)
         // Packets are captured by root only.

@@ -35,6 +35,7 @@ package enum Peers {
     package static let microsocks = path("microsocks")
     package static let danted = path("danted")
     package static let openssl = path("openssl")
+    package static let curl = path("curl")
     /// The built command, which is in the folder of the tests.
     package static let imbench = beside("imbench")
     /// The program of `Tests/CloseAndExit`, which sends, closes and exits. It is in the folder of the tests.

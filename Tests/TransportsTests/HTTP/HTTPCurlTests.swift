@@ -8,23 +8,15 @@ import TrialCertificates
 
 @testable import Transports
 
-/// The command curl.
-private enum Curl {
-    /// Where it is installed; `nil` if it is not.
-    static let path = ["/usr/bin/curl", "/usr/local/bin/curl", "/opt/homebrew/bin/curl"].first {
-        FileManager.default.isExecutableFile(atPath: $0)
-    }
-}
-
 /// Runs curl, which other people have written, against the server.
-@Suite("curl and a server over HTTP", .timeLimit(.minutes(5)), .ownThread, .enabled(if: Curl.path != nil))
+@Suite("curl and a server over HTTP", .timeLimit(.minutes(5)), .ownThread, .enabled(if: Peers.curl != nil))
 struct HTTPCurlTests {
     /// Runs curl and returns its output.
     private func curl(_ arguments: String...) async throws -> String { try await curl(arguments) }
 
     private func curl(_ arguments: [String]) async throws -> String {
         let (process, output) = (Process(), Pipe())
-        process.executableURL = URL(fileURLWithPath: try #require(Curl.path))
+        process.executableURL = URL(fileURLWithPath: try #require(Peers.curl))
         process.arguments = ["-sS", "-N", "--max-time", "60"] + arguments
         process.standardOutput = output
         try process.run()
