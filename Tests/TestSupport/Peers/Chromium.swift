@@ -63,7 +63,10 @@ package final class Chromium: Sendable {
         let target = try await call("Target.createTarget", ["url": "about:blank", "newWindow": true])
         let session = try await call("Target.attachToTarget", ["targetId": target["targetId"] ?? "", "flatten": true])
         let page = Page(browser: self, session: try #require(session["sessionId"] as? String))
-        for domain in ["Runtime.enable", "Log.enable"] { _ = try await call(domain, [:], in: page.session) }
+        // The script runs only if the domain Page is enabled.
+        for domain in ["Page.enable", "Runtime.enable", "Log.enable"] {
+            _ = try await call(domain, [:], in: page.session)
+        }
         _ = try await call("Page.addScriptToEvaluateOnNewDocument", ["source": script], in: page.session)
         _ = try await call("Page.navigate", ["url": url], in: page.session)
         return page
