@@ -25,9 +25,8 @@ extension HostileScript {
         case .messageFlood: [inSession(flooding)]
         case .pingFlood:
             [inSession { (token, number) in post(token, at: number * pings.count, pings) }]
-        case .neverReading:
-            [inSession { (token, number) in post(token, at: number * window.count, window) }, deaf, deafInSession]
-        case .neverAcknowledging: [inSession(pace: 200_000_000, forgetting)]
+        case .neverReading: [inSession { (token, number) in post(token, at: number * window.count, window) }]
+        case .neverAcknowledging: [inSession(pace: 200_000_000, forgetting), deaf, deafInSession]
         default: []
         }
     }
