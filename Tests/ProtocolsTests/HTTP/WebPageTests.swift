@@ -38,6 +38,18 @@ struct WebPageTests {
         #expect(server.core.deadline == nil)
     }
 
+    @Test("HTTP/1.0 gets the same page, as nginx requests it, and nothing else")
+    func old() throws {
+        var old = try server()
+        var new = try server()
+        var other = try server()
+        old.feed(get("GET / HTTP/1.0"))
+        new.feed(get())
+        #expect(ServerHandshakeTests.answer(&old) == ServerHandshakeTests.answer(&new))
+        other.feed(get("GET /other HTTP/1.0"))
+        #expect(ServerHandshakeTests.answer(&other).hasPrefix("HTTP/1.1 505 "))
+    }
+
     @Test("HEAD gets the same head without the body, and a refusal without its text")
     func head() throws {
         var whole = try server()
@@ -110,7 +122,7 @@ struct WebPageTests {
             (501, "BREW / HTTP/1.1", []), (405, "HEAD /other HTTP/1.1", []),
             (400, "GET / HTTP/1.1", ["Content-Length: 5"]),
             (400, "GET / HTTP/1.1", ["Transfer-Encoding: chunked"]), (400, "GET / HTTP/1.1", ["Host: b"]),
-            (400, "GET / HTTP/1.1", ["Origin: a", "Origin: b"]), (505, "GET / HTTP/1.0", []),
+            (400, "GET / HTTP/1.1", ["Origin: a", "Origin: b"]), (505, "GET / HTTP/2.0", []),
             (400, "GET /\u{e9} HTTP/1.1", []), (431, "GET / HTTP/1.1", ["X: " + String(repeating: "y", count: 20_000)]),
         ] as [(Int, String, [String])]
     )

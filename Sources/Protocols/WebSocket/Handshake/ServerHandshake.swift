@@ -83,6 +83,7 @@ enum ServerHandshake {
     }
 
     /// Returns the page that answers a request; `nil` if the request asks for WebSocket, or for a path without a page.
+    /// HTTP/1.0 is served too, because nginx requests pages with it by default.
     ///
     /// - Throws: the refusal of a request that no page may answer.
     static func page(
@@ -91,7 +92,7 @@ enum ServerHandshake {
         isPeerLocal: Bool
     ) throws(Refusal) -> WebPage? {
         guard !configuration.pages.isEmpty, head.headers.list("Upgrade", count: "websocket") == 0 else { return nil }
-        let target = try target(head.startLine, ["GET", "HEAD"])
+        let target = try target(head.startLine, ["GET", "HEAD"], servesOld: true)
         guard let page = configuration.pages.first(where: { $0.path == target.path }) else { return nil }
         guard let host = try single("Host", head.headers), HTTPSyntax.isHost(host) else {
             throw bad("there is no valid Host header")
@@ -135,11 +136,17 @@ enum ServerHandshake {
 
     /// Parses a request line and returns its target.
     ///
-    /// - Parameter methods: The methods that are served. Other known ones get status 405, and unknown ones 501 (RFC 9110,
-    ///   section 15.6.2).
-    private static func target(_ line: String, _ methods: [String]) throws(Refusal) -> HTTPRequestLine.Target {
+    /// - Parameters:
+    ///   - methods: The methods that are served. Other known ones get status 405, and unknown ones 501 (RFC 9110, section
+    ///     15.6.2).
+    ///   - servesOld: Whether HTTP/1.0 is served.
+    private static func target(
+        _ line: String,
+        _ methods: [String],
+        servesOld: Bool = false
+    ) throws(Refusal) -> HTTPRequestLine.Target {
         let line = try HTTPRequestLine(line)
-        guard !line.isOld else { throw Refusal(status: 505, reason: "the request is not HTTP/1.1") }
+        guard servesOld || !line.isOld else { throw Refusal(status: 505, reason: "the request is not HTTP/1.1") }
         guard methods.contains(line.method) else {
             guard knownMethods.contains(line.method) else {
                 throw Refusal(status: 501, reason: "the method is unknown")

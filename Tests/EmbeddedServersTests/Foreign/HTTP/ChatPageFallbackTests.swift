@@ -108,4 +108,35 @@ struct ChatPageFallbackTests {
         #expect(browser.scriptErrors.isEmpty)
         withExtendedLifetime((port, server)) {}
     }
+
+    @Test(
+        "Behind nginx without upgrades, a page goes over requests, and keeps its session when nginx changes",
+        .enabled(if: Peers.nginx != nil)
+    )
+    func nginx() async throws {
+        let server = try await Serving.start("ws://127.0.0.1:0", "--chat")
+        let proxy = try await MiddleboxProcess(.nginx, to: server.port, hasTLS: false)
+        let browser = try await Chromium.start()
+        defer { browser.stop() }
+        let ann = try await browser.open("http://127.0.0.1:\(proxy.port)/?name=ann")
+        #expect(try await state(ann) == "open over HTTP, new session")
+        let bob = try await browser.open("http://127.0.0.1:\(server.port)/?name=bob")
+        #expect(try await state(bob) == "open over WebSocket, new session")
+        try await talk("one", ann, bob)
+        // nginx has answered no request that receives: the event stream is still open.
+        #expect(try proxy.requests() == [])
+
+        try await proxy.become(.nginxCollecting)
+        try await talk("two", ann, bob)
+        // nginx passes no event any more, so the page polls.
+        _ = try await ann.value("element('break').click()")
+        try await say("Soup three?", on: ann)
+        try await bob.wait(until: lines("Soup three?"))
+        try await say("Salad three.", on: bob)
+        try await ann.wait(until: lines("Salad three."))
+        #expect(try proxy.requests().contains("long-poll 200"))
+        #expect(try await ann.value(Self.others) == "Salad one.,Salad two.,Salad three.")
+        #expect(try await bob.value(Self.others) == "Soup one?,Soup two?,Soup three?")
+        #expect(browser.scriptErrors.isEmpty)
+    }
 }
