@@ -46,4 +46,13 @@ extension TransportError {
     package static func tooMany(_ sentence: String, _ phase: Phase) -> TransportError {
         TransportError(.tooManyRequests, phase, sentence)
     }
+
+    /// Returns the error for a message that cannot be sent because the connection is not open.
+    ///
+    /// - Parameter isOver: whether it is closed. Otherwise its handshake is not complete.
+    static func notOpen(isOver: Bool) -> TransportError {
+        isOver
+            ? TransportError(.closedByUser, .closing, "the connection is closed")
+            : TransportError(.wouldBlock, .handshake, "the handshake is not complete")
+    }
 }

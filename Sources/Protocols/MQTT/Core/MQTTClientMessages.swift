@@ -172,8 +172,8 @@ extension MQTTClientCore {
     func checkOpen() throws(TransportError) {
         switch phase {
         case .open, .early, .refused: return
-        case .closing, .closed: throw MQTTFlow.notOpen(isOver: true)
-        case .idle, .connecting, .subscribing: throw MQTTFlow.notOpen(isOver: false)
+        case .closing, .closed: throw TransportError.notOpen(isOver: true)
+        case .idle, .connecting, .subscribing: throw TransportError.notOpen(isOver: false)
         }
     }
 

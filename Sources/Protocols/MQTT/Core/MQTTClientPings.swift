@@ -27,7 +27,7 @@ struct MQTTClientPings: Sendable {
     ///
     /// While output is leaving, the broker receives it, and PINGREQ would only be queued after it. While a PINGREQ is
     /// unanswered, the silence of the broker does not cause another one.
-    func due(_ times: MQTTTimes) -> Instant? {
+    func due(_ times: PathTimes) -> Instant? {
         guard interval > 0 else { return nil }
         let unheard = max(times.lastSent, times.outputMoved)
         guard own == nil else { return unheard.advanced(byNanoseconds: interval) }
@@ -36,7 +36,7 @@ struct MQTTClientPings: Sendable {
     }
 
     /// When the answer to the last PINGREQ is overdue; `nil` if none is expected.
-    func answerDue(_ times: MQTTTimes) -> Instant? {
+    func answerDue(_ times: PathTimes) -> Instant? {
         guard interval > 0, let sent = own?.sent else { return nil }
         return max(sent, times.lastReceived, times.unreadUntil, times.outputMoved).advanced(byNanoseconds: timeout)
     }

@@ -13,7 +13,7 @@ package struct MQTTFlow: Sendable {
     var reader: MQTTPacketReader
     var inFlight: InFlight
     var receiver: ExactlyOnceReceiver
-    var times = MQTTTimes()
+    var times = PathTimes()
     /// The session that outlives the connection, if there is one, and this connection's right to use it.
     var session: MQTTSession?
     private var turn: UInt64 = 0
@@ -67,13 +67,6 @@ package struct MQTTFlow: Sendable {
 
     func violation(_ sentence: String) -> TransportError {
         TransportError(.protocolViolation, reader.phase, sentence)
-    }
-
-    /// The error for a message that cannot be sent because the connection is not open.
-    static func notOpen(isOver: Bool) -> TransportError {
-        isOver
-            ? TransportError(.closedByUser, .closing, "the connection is closed")
-            : TransportError(.wouldBlock, .handshake, "the handshake is not complete")
     }
 }
 

@@ -363,8 +363,8 @@ extension MQTTServerCore {
     ) throws(TransportError) -> SendStatus {
         switch phase {
         case .open: break
-        case .closing, .closed: throw MQTTFlow.notOpen(isOver: true)
-        case .idle, .connecting: throw MQTTFlow.notOpen(isOver: false)
+        case .closing, .closed: throw TransportError.notOpen(isOver: true)
+        case .idle, .connecting: throw TransportError.notOpen(isOver: false)
         }
         try flow.check(size: payload.count)
         return flow.publish(checked: topic, payload, qos: qos, retain: retain, id: id, &context)

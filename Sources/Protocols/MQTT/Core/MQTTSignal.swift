@@ -22,21 +22,12 @@ package enum MQTTSignal: Sendable, Hashable {
     case unsubscribeAnswered(UInt64)
 }
 
-/// Carries an ``MQTTSignal`` through code that knows no MQTT.
-private final class MQTTSignalCarrier: CoreSignal {
-    let signal: MQTTSignal
-
-    init(_ signal: MQTTSignal) {
-        self.signal = signal
-    }
-}
-
 extension CoreSignal {
     /// The signal, if an MQTT core has reported it; `nil` for other cores.
-    package var mqtt: MQTTSignal? { (self as? MQTTSignalCarrier)?.signal }
+    package var mqtt: MQTTSignal? { (self as? SignalCarrier<MQTTSignal>)?.signal }
 }
 
 extension CoreEvent {
     /// The event for a signal of MQTT.
-    static func mqtt(_ signal: MQTTSignal) -> CoreEvent { .signal(MQTTSignalCarrier(signal)) }
+    static func mqtt(_ signal: MQTTSignal) -> CoreEvent { .signal(SignalCarrier(signal)) }
 }

@@ -1,7 +1,7 @@
 import TransportAPI
 
-/// When packets last went in each direction, for the keep alive (MQTT 3.1.1, section 3.1.2.10).
-struct MQTTTimes: Sendable {
+/// When something last went in each direction, for a core that keeps its connection alive itself.
+struct PathTimes: Sendable {
     var lastSent = Instant.zero
     var lastReceived = Instant.zero
     /// ``CoreContext/unreadUntil`` and ``CoreContext/outputMoved`` at the last deadline.
