@@ -20,7 +20,7 @@ package enum ForeignProtocol: Sendable, Hashable {
 
     /// The protocol that this side speaks.
     package enum Expected: Sendable, Hashable {
-        case framedTCP, webSocket, mqtt, mqttWebSocket, http
+        case framedTCP, webSocket, mqtt, mqttWebSocket, http, stomp
 
         var name: String {
             switch self {
@@ -29,6 +29,7 @@ package enum ForeignProtocol: Sendable, Hashable {
             case .mqtt: "MQTT"
             case .mqttWebSocket: "MQTT over WebSocket"
             case .http: "HTTP"
+            case .stomp: "STOMP"
             }
         }
 
@@ -40,6 +41,7 @@ package enum ForeignProtocol: Sendable, Hashable {
             case .mqtt: "mqtt://"
             case .mqttWebSocket: "mqtt+ws://"
             case .http: "http://"
+            case .stomp: "stomp://"
             }
         }
 
@@ -54,6 +56,7 @@ package enum ForeignProtocol: Sendable, Hashable {
             case .mqtt: "mqtts://"
             case .mqttWebSocket: "mqtt+wss://"
             case .http: "https://"
+            case .stomp: "stomps://"
             }
         }
     }
@@ -102,8 +105,9 @@ package enum ForeignProtocol: Sendable, Hashable {
         case (.httpResponse, .webSocket), (.httpResponse, .mqttWebSocket), (.httpResponse, .http): .expected
         // A length that is larger than the limit, which the error says already.
         case (.unknown, .framedTCP): .expected
-        // A method or a version that is misspelt, most likely.
-        case (.unknown(let bytes), .webSocket), (.unknown(let bytes), .mqttWebSocket), (.unknown(let bytes), .http):
+        // A method, a version or a command that is misspelt, most likely.
+        case (.unknown(let bytes), .webSocket), (.unknown(let bytes), .mqttWebSocket), (.unknown(let bytes), .http),
+            (.unknown(let bytes), .stomp):
             bytes.first.map { $0 > 0x20 && $0 < 0x7f } ?? true ? .expected : .possiblyForeign
         case (.unknown, .mqtt), (.framedTCP(isCertain: false), _): .possiblyForeign
         case (.tls, _), (.httpRequest, _), (.httpResponse, _), (.mqtt, _), (.framedTCP, _): .foreign
