@@ -36,6 +36,8 @@ struct FuzzTarget: Sendable {
         FuzzTarget(name: "mqtt-ws-client", run: fuzzMQTTWebSocketClient),
         FuzzTarget(name: "mqtt-ws-server", run: fuzzMQTTWebSocketServer),
         FuzzTarget(name: "broker", run: fuzzBroker),
+        FuzzTarget(name: "stomp-frames", run: fuzzSTOMPFrames),
+        FuzzTarget(name: "stomp-client", run: fuzzSTOMPClient),
         FuzzTarget(name: "tcp", run: fuzzTCP),
         FuzzTarget(name: "udp-datagrams", run: fuzzUDPDatagrams),
         FuzzTarget(name: "udp-listener", run: fuzzUDPListener),
