@@ -78,7 +78,7 @@ struct Exclusion: Sendable {
             (
                 answers.clients.contains(.browsers),
                 { !$0.isWeb },
-                "a page in a browser opens neither TCP nor UDP connections",
+                "a page in a browser opens no raw TCP or UDP connections",
                 "WICG, Direct Sockets explainer, 2024"
             ),
             (

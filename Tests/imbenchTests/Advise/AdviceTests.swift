@@ -184,7 +184,7 @@ struct AdviceTests {
             for exclusion in advice.exclusions { #expect(exclusion.source.contains(#/RFC|WICG/#)) }
         }
         let text = try advice(Workload.chat.usual).report.text(.table, .none, .init(width: .max))
-        #expect(text.contains("a page in a browser opens neither TCP nor UDP connections"))
+        #expect(text.contains("a page in a browser opens no raw TCP or UDP connections"))
         #expect(text.contains("WICG, Direct Sockets explainer, 2024"))
     }
 
