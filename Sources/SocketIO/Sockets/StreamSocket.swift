@@ -182,4 +182,13 @@ package struct SegmentCounts: Sendable, Hashable {
         self.received = received
         self.headerBytes = headerBytes
     }
+
+    /// The counts of two connections together.
+    package static func + (first: SegmentCounts, second: SegmentCounts) -> SegmentCounts {
+        SegmentCounts(
+            sent: first.sent + second.sent,
+            received: first.received + second.received,
+            headerBytes: first.headerBytes + second.headerBytes
+        )
+    }
 }

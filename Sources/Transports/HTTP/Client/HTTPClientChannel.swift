@@ -35,7 +35,7 @@ final class HTTPClientChannel: ByteChannel, HTTPLaneUser {
     /// Whether a step is in progress, so that what it causes is handled in the same one.
     private var isWorking = false
     /// The bytes of connections that have ended.
-    private var past = (sent: UInt64(0), received: UInt64(0), tls: UInt64(0))
+    private var past = (sent: UInt64(0), received: UInt64(0), tls: UInt64(0), segments: SegmentCounts?.none)
     private var error: TransportError?
     /// Whether the driver was told that the server has not confirmed everything.
     private var isHolding = false
@@ -137,6 +137,10 @@ final class HTTPClientChannel: ByteChannel, HTTPLaneUser {
     var bytesSent: UInt64 { lanes.values.reduce(past.sent) { $0 + ($1.connection?.bytesSent ?? 0) } }
     var bytesReceived: UInt64 { lanes.values.reduce(past.received) { $0 + ($1.connection?.bytesReceived ?? 0) } }
     var tlsBytesSent: UInt64 { lanes.values.reduce(past.tls) { $0 + ($1.connection?.tlsBytesSent ?? 0) } }
+    var segmentCounts: SegmentCounts? {
+        lanes.values.compactMap(\.connection).compactMap(\.segmentCounts)
+            .reduce(past.segments) { sum, counts in sum.map { $0 + counts } ?? counts }
+    }
     var unacknowledgedBytes: Int { session.unconfirmedBytes }
     var bufferedBytes: Int {
         lanes.values.reduce(session.bufferedBytes) { $0 + ($1.connection?.bufferedBytes ?? 0) }
@@ -300,5 +304,7 @@ final class HTTPClientChannel: ByteChannel, HTTPLaneUser {
         past.sent += connection.bytesSent
         past.received += connection.bytesReceived
         past.tls += connection.tlsBytesSent
+        guard let counts = connection.segmentCounts else { return }
+        past.segments = past.segments.map { $0 + counts } ?? counts
     }
 }

@@ -27,6 +27,8 @@ final class HTTPLane: PollHandler, ScheduledHandler {
     var schedule = ScheduleEntry()
     /// The user, until the lane is closed.
     var user: (any HTTPLaneUser)?
+    /// The counts of packets of the closed connection.
+    private var lastSegments: SegmentCounts?
     /// Whether a request is in progress.
     private(set) var isBusy = false
     /// Whether the connection has carried a whole exchange before.
@@ -70,6 +72,7 @@ final class HTTPLane: PollHandler, ScheduledHandler {
     /// Ends the connection. The user is not called any more.
     func close(abort: Bool) {
         user = nil
+        lastSegments = segmentCounts
         channel.close(abort: abort)
     }
 
@@ -212,7 +215,7 @@ final class HTTPLane: PollHandler, ScheduledHandler {
     var bytesReceived: UInt64 { channel.bytesReceived }
     var bytesAcknowledged: UInt64 { channel.bytesAcknowledged }
     var tlsBytesSent: UInt64 { channel.tlsBytesSent }
-    var segmentCounts: SegmentCounts? { channel.segmentCounts }
+    var segmentCounts: SegmentCounts? { lastSegments ?? channel.segmentCounts }
     var roundTripsToConnect: Int { channel.roundTripsToConnect }
     /// How many bytes the lane holds, and how many the peer's system has not acknowledged.
     var bufferedBytes: Int { output.capacity + input.ownMemory + channel.bufferedBytes }
