@@ -46,12 +46,29 @@ private final class HTTPRequestCarrier: CoreSignal {
     }
 }
 
+/// Reports that more of the body of a request has arrived, and that it is not complete.
+private final class HTTPBodyArriving: CoreSignal {
+    /// The request without its body.
+    let request: HTTPRequest
+    let count: Int
+
+    init(_ request: HTTPRequest, count: Int) {
+        (self.request, self.count) = (request, count)
+    }
+}
+
 /// Reports that a connection which has served requests is a WebSocket from now on.
 private final class WebSocketOpened: CoreSignal {}
 
 extension CoreSignal {
     /// The request, if an ``HTTPServerCore`` has reported one; `nil` for other signals.
     package var http: HTTPRequest? { (self as? HTTPRequestCarrier)?.request }
+
+    /// The request without its body, and how many bytes of the body have arrived, if an ``HTTPServerCore`` reports that more of
+    /// it has come and that some is missing.
+    package var arrivingHTTP: (request: HTTPRequest, count: Int)? {
+        (self as? HTTPBodyArriving).map { ($0.request, $0.count) }
+    }
 
     /// Whether an ``HTTPServerCore`` reports that its connection, which has been opened for requests before, is a WebSocket
     /// from now on. A client or a proxy that keeps connections can use one for both. ``HTTPServerCore/isWebSocket`` is true.
@@ -61,6 +78,12 @@ extension CoreSignal {
 extension CoreEvent {
     /// The event for a request.
     static func http(_ request: HTTPRequest) -> CoreEvent { .signal(HTTPRequestCarrier(request)) }
+    /// The event for a part of the body of a request.
+    static func arriving(_ request: HTTPRequest) -> CoreEvent {
+        var head = request
+        head.body = []
+        return .signal(HTTPBodyArriving(head, count: request.body.count))
+    }
     /// The event for a WebSocket on a connection that has served requests.
     static var openedWebSocket: CoreEvent { .signal(WebSocketOpened()) }
 }

@@ -357,10 +357,13 @@ extension HTTPServerCore {
         guard case .body(var incoming) = state else { return nil }
         // The body must have one owner, so that it grows in place.
         state = .ended
+        let before = incoming.request.body.count
         do throws(HTTPMessageError) {
             guard try incoming.reader.read(&input, into: &incoming.request.body) else {
+                let hasGrown = incoming.request.body.count > before
+                let event: CoreEvent? = hasGrown ? .arriving(incoming.request) : nil
                 state = .body(incoming)
-                return nil
+                return event
             }
         } catch {
             throw refuse(ServerHandshake.Refusal(error), &context)

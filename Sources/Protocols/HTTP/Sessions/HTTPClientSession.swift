@@ -153,7 +153,7 @@ package struct HTTPClientSession: ~Copyable {
     /// The least time between two requests that bring nothing, in nanoseconds.
     private static let leastInterval: Int64 = 500_000_000
     /// How many bytes one request brings at most.
-    private static let largestBody = 64 << 10
+    package static let largestBody = 64 << 10
 
     package let terms: Terms
     /// The current mode, which may be another one than that of the terms.

@@ -92,7 +92,8 @@ struct HTTPTransport: RedirectedTransport {
         guard answer.status == 201,
             let terms = HTTPClientSession.Terms(
                 answer: answer.body,
-                largestWindow: limits.writeBuffer,
+                // Less than a whole request would cost a round trip for each piece, and a socket buffers more too.
+                largestWindow: max(limits.writeBuffer, HTTPClientSession.largestBody),
                 mode: settings.sessionMode,
                 patience: settings.patience.wholeNanoseconds
             )

@@ -21,6 +21,7 @@ final class HTTPConnections: ConnectionHandler {
         case .opened: opened(driver)
         case .signal(let signal):
             if let request = signal.http { respond(request, on: driver) }
+            if let (request, count) = signal.arrivingHTTP { sessions.arrives(request, count, on: driver) }
             if signal.opensWebSocket { openedWebSocket(driver) }
         case .message, .pong, .acknowledged, .written, .refused, .discarded, .progress, .closed: break
         }

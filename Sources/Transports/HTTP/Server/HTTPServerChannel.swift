@@ -18,8 +18,10 @@ final class HTTPServerChannel: ByteChannel {
     @exclusivity(unchecked) private(set) var output: RetainedStream
     /// The stream from the client, of which the driver has not read the last bytes.
     @exclusivity(unchecked) private(set) var input = ResumedInput()
-    /// How many bytes the driver has read.
+    /// How many bytes have arrived in requests, those of a request in progress among them.
     @exclusivity(unchecked) private(set) var bytesReceived: UInt64 = 0
+    /// The connection over which a request arrives, and how many of its bytes are counted.
+    @exclusivity(unchecked) private var arriving: (connection: UInt64, count: Int)?
     /// Whether the driver reads at this moment, and sees by itself that more has arrived.
     private var isBeingRead = false
     /// The driver, until it closes the channel.
@@ -40,7 +42,7 @@ final class HTTPServerChannel: ByteChannel {
     }
 
     var bytesSent: UInt64 { output.end }
-    var bytesAcknowledged: UInt64 { output.start }
+    var bytesAcknowledged: UInt64 { max(output.start, min(output.end, session?.takenByClient ?? 0)) }
     var unacknowledgedBytes: Int { output.count }
     /// The bytes of a request that waits for room belong to the session too.
     var bufferedBytes: Int { output.bufferedBytes + input.bufferedBytes + (session?.waitingBytes ?? 0) }
@@ -54,7 +56,6 @@ final class HTTPServerChannel: ByteChannel {
     func read(into buffer: UnsafeMutableRawBufferPointer) -> IOResult {
         let count = input.read(into: buffer)
         guard count > 0 else { return input.isFinished ? .end : .wouldBlock }
-        bytesReceived += UInt64(count)
         isBeingRead = true
         session?.inputTaken()
         isBeingRead = false
@@ -91,6 +92,16 @@ final class HTTPServerChannel: ByteChannel {
     }
 
     // MARK: From the session
+
+    /// Counts the bytes of a request that have come over a connection so far.
+    func arrives(_ count: Int, over connection: UInt64) {
+        let counted = arriving?.connection == connection ? arriving?.count ?? 0 : 0
+        bytesReceived += UInt64(max(0, count - counted))
+        arriving = (connection, max(count, counted))
+    }
+
+    /// The request that arrived is complete.
+    func hasArrived() { arriving = nil }
 
     /// Takes bytes of the client's stream, and lets the driver read them.
     func take(_ piece: [UInt8], at offset: UInt64, isLast: Bool) -> ResumedInput.Outcome {

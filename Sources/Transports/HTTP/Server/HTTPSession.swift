@@ -35,6 +35,8 @@ final class HTTPSession {
         var piece: Piece?
     }
 
+    /// How many bytes an answer has at least, if there are so many.
+    private static let leastAnswer = 64 << 10
     /// How many bytes of events are joined for one write.
     private static let batch = 16 << 10
 
@@ -51,6 +53,9 @@ final class HTTPSession {
     /// How long its client may acknowledge nothing while output waits for it.
     private let stallTimeout: Duration
     private var receiving: Receiving?
+    /// The connection over which bytes were last given out, and the offset behind them.
+    private weak var carrier: ConnectionDriver?
+    private var given: UInt64 = 0
     private var sending: Sending?
     /// When the client last showed that it is there, by a request or by taking events.
     private var heardAt: Int64
@@ -135,11 +140,20 @@ final class HTTPSession {
 
     /// Answers with the bytes from an offset on. Returns `false` if there are none.
     private func give(from offset: UInt64, _ exchange: HTTPExchange) -> Bool {
-        let most = exchange.connection.limits.writeBuffer
+        // Fewer bytes would cost a request for each piece.
+        let most = max(exchange.connection.limits.writeBuffer, Self.leastAnswer)
         let bytes = channel.output.withBytes(from: offset) { Array($0.prefix(most)) } ?? []
         guard !bytes.isEmpty else { return false }
+        (carrier, given) = (exchange.connection, offset + UInt64(bytes.count))
         exchange.answer(200, type: "application/octet-stream", bytes)
         return true
+    }
+
+    /// Up to which offset the client's system has taken what was given out, at least. On a slow path it is long before the
+    /// client acknowledges it. The connection carries more bytes than the stream has.
+    var takenByClient: UInt64 {
+        guard let carrier, carrier.phase != .closed else { return 0 }
+        return given - min(given, UInt64(carrier.context.output.count + carrier.channel.unacknowledgedBytes))
     }
 
     private func wait(_ exchange: HTTPExchange, _ mode: Receiving.Mode) {
@@ -196,6 +210,7 @@ final class HTTPSession {
         }
         receiving.mode = .events(cursor)
         self.receiving = receiving
+        (carrier, given) = (connection, cursor.offset)
         if cursor.hasEnded {
             hasToldEnd = true
             endReceiving(200)
@@ -222,12 +237,17 @@ final class HTTPSession {
         acknowledge(before: received)
         guard !isRemoved else { return exchange.answer(404, HTTPSessions.unknown) }
         guard exchange.isOpen else { return }
+        channel.arrives(bytes.count, over: exchange.number)
+        channel.hasArrived()
         sending = Sending(exchange: exchange, piece: .init(bytes: bytes, offset: offset, isLast: isLast))
         sessions.waiting[exchange.number] = self
         takePiece()
         endIfDone()
         reportMemory()
     }
+
+    /// A part of a request that sends has come over a connection.
+    func arrives(_ count: Int, over connection: UInt64) { channel.arrives(count, over: connection) }
 
     /// The driver has read bytes.
     func inputTaken() {

@@ -87,6 +87,16 @@ final class HTTPSessions: DriverOwner, BufferKeeper {
         }
     }
 
+    /// Notes that a part of the body of a request has come over a connection, which may take long on a slow path.
+    ///
+    /// - Parameter count: how many bytes of it are there.
+    func arrives(_ request: HTTPRequest, _ count: Int, on connection: ConnectionDriver) {
+        guard case .send(let token?, _, _, _)? = try? SessionRequest(request), let session = table[token],
+            session.admits(request, from: connection.channel.peer)
+        else { return }
+        session.arrives(count, over: connection.number)
+    }
+
     /// Answers a request that is refused, and tells the server's owner.
     func refuse(_ exchange: HTTPExchange, _ refusal: HTTPRefusal) {
         exchange.answer(refusal.response)
