@@ -117,7 +117,7 @@ final class ConnectionUser: @unchecked Sendable {
             run.checker.fail("\(name) has closed, and the server has sent no close_notify")
         }
         let server = run.plan.server
-        guard [.tcp, .webSocket].contains(run.plan.carrier), server.closesAfter == nil, server.appetite != .never,
+        guard run.plan.carrier.isStream, server.closesAfter == nil, server.appetite != .never,
             server.appetite != .answering, run.plan.maximumBuffered == 0
         else { return }
         run.checker.expect(before)
@@ -126,8 +126,8 @@ final class ConnectionUser: @unchecked Sendable {
     /// Whether the server ends TLS after the client has closed in time. A server over its limit resets clients. A broker
     /// drops messages for a client that leaves, within a record if one is incomplete.
     private var mustEndTLS: Bool {
-        // The datagram of close_notify may come after the socket is closed.
-        if run.plan.carrier.isDatagram { return false }
+        // The datagram of close_notify may come after the socket is closed. The connections of requests end on their own.
+        if run.plan.carrier.isDatagram || run.plan.carrier.isRequests || run.plan.fallsBack { return false }
         guard run.plan.carrier.isBroker else { return run.plan.maximumBuffered == 0 }
         return isSubscriber && app.appetite != .answering && app.closesAfter == nil && app.cancelled == 0
             && run.plan.clients == 1 && run.checker.bytesSent < 500_000

@@ -14,6 +14,12 @@ struct StackPlan {
         case datagrams = "udp"
         case ordered = "udp-ordered"
         case unordered = "udp-unordered"
+        case eventStream = "http-sse"
+        case longPoll = "http-long-poll"
+        case poll = "http-poll"
+
+        /// The transports of which most schedules are drawn. Those over HTTP replace some of them.
+        static let common: [Carrier] = allCases.filter { !$0.isRequests }
 
         /// The scheme of the transport without encryption.
         var scheme: String {
@@ -23,6 +29,7 @@ struct StackPlan {
             case .mqtt0, .mqtt1, .mqtt2: "mqtt"
             case .mqttWebSocket: "mqtt+ws"
             case .datagrams, .ordered, .unordered: "udp"
+            case .eventStream, .longPoll, .poll: "http"
             }
         }
 
@@ -34,12 +41,17 @@ struct StackPlan {
             case "mqtt": "mqtts"
             case "mqtt+ws": "mqtt+wss"
             case "udp": "dtls"
+            case "http": "https"
             default: scheme
             }
         }
 
         var isDatagram: Bool { scheme == "udp" }
         var isBroker: Bool { scheme.hasPrefix("mqtt") }
+        /// Whether each connection is a session of HTTP requests.
+        var isRequests: Bool { scheme == "http" }
+        /// Whether a connection is a stream between two apps, which only its apps end.
+        var isStream: Bool { [.tcp, .webSocket].contains(self) || isRequests }
         /// Whether no written message is lost while the connection is open.
         var isReliable: Bool { self != .datagrams }
         var isOrdered: Bool { self != .datagrams && self != .unordered }
@@ -54,7 +66,9 @@ struct StackPlan {
             case .mqtt2: ["qos=2"]
             case .ordered: ["reliable=ordered"]
             case .unordered: ["reliable=unordered"]
-            case .tcp, .webSocket, .datagrams: []
+            case .longPoll: ["mode=long-poll"]
+            case .poll: ["mode=poll", "interval=200ms"]
+            case .tcp, .webSocket, .datagrams, .eventStream: []
             }
         }
     }
@@ -187,6 +201,10 @@ struct StackPlan {
     var roomOutbox = 1000
     /// The first of the two addresses of the server's name; `nil` if the server has only its own.
     var decoy: StackDecoy.Kind?
+    /// Whether clients go over HTTP where WebSocket is blocked.
+    var fallsBack = false
+    /// What blocks WebSockets before the server, and how long, in nanoseconds; `nil` if nothing does.
+    var middlebox: (kind: StackMiddlebox.Kind, until: Int64)?
     /// Whether connections end only if an app closes them; `nil` if other things may end them. Then each side asks the
     /// other one after short silences.
     var endurance: Endurance?
@@ -204,7 +222,12 @@ struct StackPlan {
 
     init(seed: UInt64) {
         var random = SimulationRandom(seed: seed, stream: 4)
-        carrier = random.one(of: Carrier.allCases)
+        carrier = random.one(of: Carrier.common)
+        // Drawn on its own, so that all other seeds keep their schedules.
+        var requests = SimulationRandom(seed: seed, stream: 18)
+        if [.tcp, .webSocket].contains(carrier), requests.chance(40) {
+            carrier = requests.one(of: [.eventStream, .eventStream, .longPoll, .poll])
+        }
         // Drawn on its own, so that all other parameters of a seed are those without encryption.
         var encryption = SimulationRandom(seed: seed, stream: 6)
         var datagrams = SimulationRandom(seed: seed, stream: 7)
@@ -238,6 +261,33 @@ struct StackPlan {
         if style == .kept || style == .session, refusals.chance(30) { drawRefusals(&refusals) }
         var enduring = SimulationRandom(seed: seed, stream: 12)
         drawEndurance(&enduring)
+        if carrier.isRequests { drawRequests(&requests) }
+        if carrier == .webSocket, requests.chance(30) { drawFallback(&requests) }
+    }
+
+    /// Clients that go over HTTP where WebSocket is blocked, and most often something that blocks it.
+    private mutating func drawFallback(_ random: inout SimulationRandom) {
+        fallsBack = true
+        bound = (0, 0)
+        options += ["fallback=on", "retry-preferred=\(random.one(of: [1, 10, 300]))s"]
+        serverOptions.append("fallback=on")
+        guard !isEncrypted, decoy == nil, endurance == nil, random.chance(70) else { return }
+        middlebox = (
+            random.one(of: StackMiddlebox.Kind.allCases), Int64(random.magnitude(1_000_000_000...300_000_000_000))
+        )
+    }
+
+    /// The limits of sessions over HTTP.
+    private mutating func drawRequests(_ random: inout SimulationRandom) {
+        if endurance == nil, random.chance(40) {
+            // Through a smaller window, a message of this size takes many requests.
+            serverOptions.append("window=\(max(maximumMessage, random.one(of: [1024, 4096, 65_536])))")
+        }
+        if carrier == .longPoll, random.chance(50) { serverOptions.append("hold=\(random.one(of: [1, 5]))s") }
+        guard let endurance, case .stops = endurance.kind else { return }
+        // Both sides also endure that no request comes or is answered for that time.
+        serverOptions.append("session-timeout=10m")
+        options.append("resume-timeout=10m")
     }
 
     /// A server that refuses messages which its clients may send. A session server has told its limit; a broker closes the
@@ -419,11 +469,11 @@ struct StackPlan {
     }
 
     private mutating func drawCompany(_ random: inout SimulationRandom) {
-        exits = style == .plain && [.tcp, .webSocket].contains(carrier) && random.chance(50)
+        exits = style == .plain && carrier.isStream && random.chance(50)
         hasBully = style == .plain && clients > 1 && random.chance(30)
         isShared = style == .plain && carrier.isAcknowledged && clients > 1 && !hasBully && random.chance(50)
         if isShared { connections = 1 }
-        if style == .session, [.tcp, .webSocket].contains(carrier), random.chance(20) {
+        if style == .session, carrier.isStream, random.chance(20) {
             intruder = random.chance(50) ? .hoarder : .squatter
         }
         if style == .room, carrier != .datagrams, random.chance(40) { intruder = .idler }
@@ -439,8 +489,8 @@ struct StackPlan {
     /// Clients that together send more than the server may buffer.
     private mutating func drawMaximumBuffered(_ random: inout SimulationRandom) {
         // Apps that acknowledge after processing hold up their clients before that.
-        guard [.tcp, .webSocket].contains(carrier), style == .plain || style == .session, clients > 1, intruder == nil,
-            !acknowledges, random.chance(50)
+        guard carrier.isStream, style == .plain || style == .session, clients > 1, intruder == nil,
+            !acknowledges, random.chance(50), !carrier.isRequests || style == .session
         else { return }
         maximumBuffered = random.one(of: [16_384, 65_536, 262_144])
         server.appetite = random.one(of: [.slowly, .bursts, .never])
@@ -512,7 +562,7 @@ struct StackPlan {
         // Small segments would need thousands of steps.
         path.segment = max(path.segment, maximumMessage / 16)
         // Through a small buffer, or in small pieces, a handshake on a long path would exceed its time limit.
-        let least = isEncrypted ? 1024 : 64
+        let least = isEncrypted || carrier.isRequests ? 1024 : 64
         if small <= least || path.segment < least {
             path.latency = min(low, 5_000_000)...min(path.latency.upperBound, 10_000_000)
         }
@@ -558,6 +608,9 @@ struct StackPlan {
         if filters > 0 { text += ", with \(filters) filters of their own\(forgets ? " and a forgotten one" : "")" }
         if isShared { text += ", on one topic" }
         if let decoy { text += ", with another address first (\(decoy))" }
+        if let middlebox {
+            text += ", behind a middlebox that \(middlebox.kind) WebSockets for \(middlebox.until / 1_000_000) ms"
+        }
         if hasDoubter { text += ", the last without trust" }
         if hasBully { text += ", the first a bully" }
         if let endurance {

@@ -39,7 +39,7 @@ final class StackRun: @unchecked Sendable {
     /// How many clients have sent all, or could not connect.
     private var silent = 0
     /// A reset may destroy bytes that had reached a host, also those that a connection there had read and not delivered.
-    /// Damage does the same, and breaks records.
+    /// Damage does the same, and breaks records. Requests over HTTP are repeated.
     private var wasReset = false
     private(set) var wasDamaged = false
     private var intrusion = false
@@ -56,6 +56,9 @@ final class StackRun: @unchecked Sendable {
     private var endpoint = ""
     private var port: UInt16 = 0
     private var decoy: StackDecoy?
+    private var middlebox: StackMiddlebox?
+    /// The host that clients connect to: the server, or the middlebox before it.
+    private var gate: UInt32 = 0
     private var serverStart = 0
     private var clientStarts = 0
     /// How many processes of each client have used a supervisor.
@@ -76,6 +79,7 @@ final class StackRun: @unchecked Sendable {
         }
         server = world.startProcess("server")
         serverLoop = world.makeLoop(in: server, hasEdges: plan.hasEdges)
+        gate = server.host
         for number in 0..<plan.clients {
             let process = world.startProcess("client\(number)")
             world.kernel.setPath(process.host, server.host, plan.path)
@@ -105,7 +109,9 @@ final class StackRun: @unchecked Sendable {
 
     private func live() {
         startServer()
-        guard runs(60, { !self.endpoint.isEmpty }), !endpoint.isEmpty else {
+        guard runs(60, { !self.endpoint.isEmpty && (self.plan.middlebox == nil || self.middlebox != nil) }),
+            !endpoint.isEmpty
+        else {
             return checker.fail("the server did not start")
         }
         for (at, fault) in plan.faults { world.after(at) { [unowned self] in happen(fault) } }
@@ -242,7 +248,7 @@ final class StackRun: @unchecked Sendable {
             )
         }
         for message in checker.expected
-        where checker.arrived[message] == nil && !wasKilled && !wasReset {
+        where checker.arrived[message] == nil && !wasKilled && (!wasReset || plan.carrier.isRequests) {
             checker.fail(
                 "\(message) was written, its connection was closed with nothing undelivered, and it did not arrive"
             )
@@ -272,7 +278,7 @@ final class StackRun: @unchecked Sendable {
         for (process, _) in clients {
             var path = plan.path
             (path.parameters.loss, path.parameters.duplication) = (0, 0)
-            world.kernel.setPath(process.host, server.host, path)
+            world.kernel.setPath(process.host, gate, path)
             process.pausedUntil = 0
             process.descriptorLimit = .max
         }
@@ -286,18 +292,18 @@ final class StackRun: @unchecked Sendable {
         let client = clients[random.int(0...clients.count - 1)].process
         switch fault {
         case .cut(let length):
-            var path = world.kernel.path(client.host, server.host)
+            var path = world.kernel.path(client.host, gate)
             path.cutUntil = world.now + length
-            world.kernel.setPath(client.host, server.host, path)
+            world.kernel.setPath(client.host, gate, path)
         case .pause(let isServer, let length): (isServer ? server : client).pausedUntil = world.now + length
         case .reset:
             wasReset = true
-            world.kernel.resetConnections(client.host, server.host)
+            world.kernel.resetConnections(client.host, gate)
         case .damage:
             (wasReset, wasDamaged) = (true, true)
-            var path = world.kernel.path(client.host, server.host)
+            var path = world.kernel.path(client.host, gate)
             path.isDamaging = true
-            world.kernel.setPath(client.host, server.host, path)
+            world.kernel.setPath(client.host, gate, path)
         case .descriptors(let isServer, let length):
             let process = isServer ? server : client
             process.descriptorLimit = process.openDescriptors
@@ -371,7 +377,11 @@ final class StackRun: @unchecked Sendable {
 
     /// The numeric address of the server.
     var serverAddress: (host: String, port: UInt16) {
-        ([24, 16, 8, 0].map { String(server.host >> $0 & 255) }.joined(separator: "."), port)
+        (Self.name(of: server.host), port)
+    }
+
+    private static func name(of host: UInt32) -> String {
+        [24, 16, 8, 0].map { String(host >> $0 & 255) }.joined(separator: ".")
     }
 
     /// A client has sent its last message.
@@ -540,7 +550,9 @@ final class StackRun: @unchecked Sendable {
     private func opened(_ endpoint: Endpoint) {
         port = endpoint.port ?? port
         if let kind = plan.decoy, decoy == nil { open(kind) }
-        self.endpoint = "\(plan.scheme)://\(plan.decoy == nil ? server.hostName : Self.twofold):\(port)"
+        if let (kind, until) = plan.middlebox, gate == server.host { open(kind, until: until) }
+        let host = plan.decoy == nil ? Self.name(of: gate) : Self.twofold
+        self.endpoint = "\(plan.scheme)://\(host):\(port)"
     }
 
     /// A name with the addresses of the decoy and of the server.
@@ -562,6 +574,27 @@ final class StackRun: @unchecked Sendable {
             }
         }
         endsWithSchedule { loop.execute { bound.value.decoy?.close() } }
+    }
+
+    /// Puts a middlebox before the server, which lets WebSockets pass from a time on.
+    private func open(_ kind: StackMiddlebox.Kind, until: Int64) {
+        let process = world.startProcess("middlebox")
+        let loop = world.makeLoop(in: process, hasEdges: plan.hasEdges)
+        gate = process.host
+        for (client, _) in clients { world.kernel.setPath(client.host, gate, plan.path) }
+        guard let address = SocketAddress(numeric: process.hostName, port: port) else { return }
+        let (bound, server) = (LoopBound(self, to: loop), (server.hostName, port))
+        world.run(in: process) {
+            loop.execute {
+                do throws(SystemError) {
+                    bound.value.middlebox = try StackMiddlebox(kind, at: address, to: server, on: loop)
+                } catch {
+                    bound.value.checker.fail("the middlebox: \(error)")
+                }
+            }
+        }
+        world.after(until) { loop.execute { bound.value.middlebox?.kind = nil } }
+        endsWithSchedule { loop.execute { bound.value.middlebox?.close() } }
     }
 
     // MARK: Clients
@@ -659,7 +692,10 @@ final class StackRun: @unchecked Sendable {
                     self.world.trace.note(31, 0, 0, "connecting failed: \(error)")
                     if isDoubter, error.code == .certificateRejected { return nil }
                     // A server over its limit may end a client whose connection is not open yet.
-                    let mayBeEnded = self.plan.path.parameters.loss > 0 || self.plan.maximumBuffered > 0
+                    // An app that closes at once does so before a WebSocket has proven that it works.
+                    let mayBeEnded =
+                        self.plan.path.parameters.loss > 0 || self.plan.maximumBuffered > 0
+                        || self.plan.fallsBack && error.code == .closedByPeer
                     if self.plan.isCalm, !mayBeEnded, !self.isOver, error.code != .cancelled {
                         self.checker.fail("connecting failed: \(error)")
                     }
