@@ -45,11 +45,11 @@ enum PacketContent {
 
     /// A request, or a response with its status (RFC 9112, sections 3 and 4).
     private static func http(_ bytes: [UInt8]) -> String? {
-        let line = bytes.prefix { $0 != 0x0d }.prefix(80)
+        let line = bytes.prefix { $0 != 0x0d }.prefix(200)
         let words = line.split(separator: 0x20).map { String(decoding: $0, as: UTF8.self) }
         guard words.count >= 3 else { return nil }
         if words[0] == "HTTP/1.1" { return "HTTP \(words[1])" }
-        return words[0] == "GET" && words.last == "HTTP/1.1" ? "HTTP GET" : nil
+        return ["GET", "POST"].contains(words[0]) && words.last == "HTTP/1.1" ? "HTTP \(words[0])" : nil
     }
 
     /// A packet of MQTT that is the whole content, or CONNECT with others after it (MQTT 3.1.1, section 2.2). A length of

@@ -80,6 +80,9 @@ package struct TransportMode: Sendable {
             TransportMode("mqtt-early", of: .mqtt, [.init(name: "early-publish", value: "on")]),
         ] + overHTTP
 
+    /// The names of the modes over HTTP.
+    package static var namesOverHTTP: [String] { overHTTP.map(\.descriptor.name) }
+
     /// The names of these modes.
     package static var namesOfMeasuredOnly: [String] { measuredOnly.map(\.descriptor.name) }
 

@@ -105,8 +105,9 @@ enum Criterion: String, Sendable, Hashable, CaseIterable {
         case .bytes: return measured.bytes
         case .keepalive: return measured.keepalive
         case .radio:
+            let idle = IdleTraffic(of: candidate.name)?.interval ?? capabilities.keepaliveInterval
             return options.radio.awakeHoursPerDay(
-                every: capabilities.keepaliveInterval,
+                every: min(idle, capabilities.keepaliveInterval),
                 beside: answers.workload.traffic
             )
         case .late:

@@ -13,7 +13,7 @@ struct HeartbeatCommand: RunnableCommand {
         name: "heartbeat",
         summary: "the costs of a keepalive interval, and what a NAT does to a connection, calculated and measured",
         examples: [
-            .init("imbench heartbeat", "four transports, and 10 s behind a NAT that forgets"),
+            .init("imbench heartbeat", "five transports, and 10 s behind a NAT that forgets"),
             .init("imbench heartbeat --interval 285s --nat 5m --radio 3g", "one more interval, one NAT"),
             .init("imbench heartbeat --tls --radio 'tail=5s,wake=100ms'", "with TLS, and another radio"),
         ]
@@ -37,7 +37,14 @@ struct HeartbeatCommand: RunnableCommand {
         var list = OptionList(HeartbeatCommand(transports: vocabulary.defaultTransports))
         list.add(
             .what,
-            [Setting("transport", .names(vocabulary.withPath), \.transports, "transports"), .tls(\.usesTLS)]
+            [
+                Setting(
+                    "transport",
+                    .names(vocabulary.withPath + TransportMode.namesOverHTTP),
+                    \.transports,
+                    "transports"
+                ), .tls(\.usesTLS),
+            ]
         )
         list.add(
             .load,
@@ -88,10 +95,16 @@ private func measureHeartbeats(_ options: HeartbeatCommand) throws -> Int32 {
     for descriptor in TransportRegistry.measured.transports where options.transports.contains(descriptor.name) {
         guard !Interruption.isRequested else { break }
         progress.step(descriptor.name)
-        let (bytes, outcome) = pingBytes(descriptor.name, on: stage)
+        var (bytes, outcome) = pingBytes(descriptor.name, on: stage)
+        var idle = IdleTraffic(of: descriptor.name)
+        do {
+            if outcome == .measured { try idle?.measure(descriptor.name, on: stage) }
+        } catch {
+            (bytes, outcome) = (nil, .failed(stage.failure(error, of: descriptor.name)))
+        }
         // An interrupted measurement has no result.
         guard !Interruption.isRequested else { break }
-        results.rows += options.heartbeat.rows(of: descriptor, pingBytes: bytes, outcome)
+        results.rows += options.heartbeat.rows(of: descriptor, pingBytes: bytes, idle: idle, outcome)
     }
     if let lab, !Interruption.isRequested {
         progress.step("clients behind a NAT", weight: trialWeight)
@@ -173,7 +186,8 @@ struct HeartbeatResults: Sendable {
                     table: costs,
                     notes: [options.radio.sentence],
                     reading:
-                        "Shorter is better. A bar is the time a day in which pings alone keep the radio awake, by the model. "
+                        "Shorter is better. A bar is the time a day in which pings, or what goes over HTTP beside them, keep the "
+                        + "radio awake, by the model. "
                         + "A longer interval costs less, and detects a dead connection later.",
                     next: [
                         .init("To see the model of another radio", "imbench heartbeat --radio wifi"),
@@ -202,7 +216,7 @@ struct HeartbeatResults: Sendable {
         )
     }
 
-    /// The cheapest and the most expensive rows in bytes, and the longest and the shortest interval in time of the radio.
+    /// The cheapest and the most expensive rows in bytes, and the longest and the shortest silence in time of the radio.
     private var costVerdict: [String] {
         let measured = rows.filter { $0.outcome == .measured }
         var sentences: [String] = []
@@ -212,14 +226,14 @@ struct HeartbeatResults: Sendable {
                 "\(grouped(fixed(cost.bytes, 0))) bytes a day over \(cost.row.transport) at an interval of \(cost.row.interval.settingText)"
             }
             let range = most.bytes > least.bytes ? "from \(text(least)) to \(text(most))" : text(least)
-            sentences.append("Without other traffic, pings cost \(range).")
+            sentences.append("Without messages, a connection costs \(range).")
         }
-        if let longest = measured.map(\.interval).max(), let shortest = measured.map(\.interval).min() {
+        if let longest = measured.map(\.silence).max(), let shortest = measured.map(\.silence).min() {
             func text(_ interval: Duration) -> String {
-                "\(fixed(options.radio.awakeHoursPerDay(every: interval), 2)) h a day at \(interval.settingText)"
+                "\(fixed(options.radio.awakeHoursPerDay(every: interval), 2)) h a day after each \(interval.settingText)"
             }
             let range = longest > shortest ? "from \(text(longest)) to \(text(shortest))" : text(longest)
-            sentences.append("By the model, they keep the radio (\(options.radio.name)) awake \(range).")
+            sentences.append("By the model, what follows a silence keeps the radio (\(options.radio.name)) awake \(range).")
         }
         return sentences
     }
@@ -243,7 +257,9 @@ struct HeartbeatResults: Sendable {
             labels: 2,
             columns: Self.labelColumns + [
                 .number("ping B", "ping_bytes", "bytes of a ping and its answer, all layers, measured"),
-                .number("B/day", "bytes_per_day", "the same in a day without other traffic"),
+                .number("idle B", "idle_bytes", "bytes of a poll, or of a comment of an event stream, all layers, measured"),
+                .number("idle s", "idle_s", "how often one comes by default"),
+                .number("B/day", "bytes_per_day", "bytes of a day without messages"),
                 .number("radio h/day", "radio_awake_h_per_day", "hours a day with the radio awake, by the model below"),
                 .number(
                     "detect s",
@@ -252,10 +268,12 @@ struct HeartbeatResults: Sendable {
                 ),
             ],
             rows: rows.map { row in
-                let awake = options.radio.awakeHoursPerDay(every: row.interval)
+                let awake = options.radio.awakeHoursPerDay(every: row.silence)
                 let detection = Self.seconds(row.detection(timeout: options.timeout))
                 let cells = [
                     Table.Cell(row.pingBytes, row.pingBytes.map { fixed($0, 0) } ?? "-"),
+                    Table.Cell(row.idle?.bytes, row.idle?.bytes.map { fixed($0, 0) } ?? "-"),
+                    Table.Cell(row.idle.map { Self.seconds($0.interval) }, row.idle?.interval.settingText ?? "-"),
                     Table.Cell(row.bytesPerDay, row.bytesPerDay.map { grouped(fixed($0, 0)) } ?? "-"),
                     Table.Cell(awake, fixed(awake, 2)), Table.Cell(detection, fixed(detection, 3, trimmed: true)),
                 ]
@@ -291,7 +309,7 @@ struct HeartbeatResults: Sendable {
         BarChart(
             title: "Hours a day with the radio awake (\(options.radio.name), a model)",
             rows: rows.filter { $0.outcome == .measured }.map { row in
-                let hours = options.radio.awakeHoursPerDay(every: row.interval)
+                let hours = options.radio.awakeHoursPerDay(every: row.silence)
                 let label = "\(row.transport) \(row.interval.settingText)"
                 return BarChart.Row(label, hours, shown: fixed(hours, 2), style: .transport(row.transport))
             }
@@ -305,9 +323,10 @@ struct HeartbeatResults: Sendable {
         [
             ("transport", .string(row.transport)), ("interval_s", .rounded(Self.seconds(row.interval))),
             ("own", .bool(row.isOwn)), ("ping_bytes", .rounded(row.pingBytes)),
+            ("idle_bytes", .rounded(row.idle?.bytes)), ("idle_s", .rounded(row.idle.map { Self.seconds($0.interval) })),
             ("bytes_per_day", .rounded(row.bytesPerDay)),
             ("radio", .string(options.radio.name)),
-            ("radio_awake_h_per_day", .rounded(options.radio.awakeHoursPerDay(every: row.interval))),
+            ("radio_awake_h_per_day", .rounded(options.radio.awakeHoursPerDay(every: row.silence))),
             ("detect_s", .rounded(Self.seconds(row.detection(timeout: options.timeout)))),
             ("outcome", .string(row.outcome.name)), ("reason", ReportValue(row.outcome.reason)),
         ]

@@ -26,17 +26,30 @@ struct HeartbeatRow: Sendable {
     var isOwn = false
     /// Whether the connection outlives a change of the client's address.
     var survivesRebinding = false
+    /// What it sends and receives beside pings.
+    var idle: IdleTraffic?
     /// Bytes of one ping and its answer on all layers, measured; `nil` if there is none.
     var pingBytes: Double?
     /// How the measurement of the ping ended. A protocol without pings is skipped.
     var outcome = ResultRow.Outcome.measured
 
-    var pingsPerDay: Double {
-        let interval = Double(interval.wholeNanoseconds) / 1e9
-        return interval > 0 ? Double(ConnectionCosts.secondsPerDay) / interval : 0
+    var pingsPerDay: Double { Self.perDay(interval) }
+
+    /// Bytes of an idle day: pings, and what comes beside them.
+    var bytesPerDay: Double? {
+        guard let pingBytes else { return nil }
+        guard let idle else { return pingBytes * pingsPerDay }
+        return idle.bytes.map { $0 * Self.perDay(idle.interval) + pingBytes * pingsPerDay }
     }
 
-    var bytesPerDay: Double? { pingBytes.map { $0 * pingsPerDay } }
+    /// The longest silence on the path, after which a ping or something beside pings follows.
+    var silence: Duration { min(interval, serverInterval ?? interval, idle?.interval ?? interval) }
+
+    /// How many intervals a day has.
+    private static func perDay(_ interval: Duration) -> Double {
+        let seconds = Double(interval.wholeNanoseconds) / 1e9
+        return seconds > 0 ? Double(ConnectionCosts.secondsPerDay) / seconds : 0
+    }
 
     /// The longest time from the last byte of a dead connection until the supervisor ends it.
     func detection(timeout: Duration) -> Duration { interval + timeout }
@@ -46,7 +59,7 @@ struct HeartbeatRow: Sendable {
     /// An expiry that equals the interval is too short, because the ping leaves only after the interval.
     func verdict(_ expiry: Duration) -> Verdict? {
         guard outcome == .measured else { return nil }
-        if min(interval, serverInterval ?? interval) < expiry { return .survives }
+        if silence < expiry { return .survives }
         return survivesRebinding ? .gaps : .dies
     }
 }
@@ -69,6 +82,7 @@ struct HeartbeatOptions: Sendable, Equatable {
     func rows(
         of descriptor: TransportDescriptor,
         pingBytes: Double?,
+        idle: IdleTraffic? = nil,
         _ outcome: ResultRow.Outcome
     ) -> [HeartbeatRow] {
         let own = descriptor.keepaliveInterval
@@ -78,6 +92,7 @@ struct HeartbeatOptions: Sendable, Equatable {
                 interval: interval,
                 isOwn: interval == own,
                 survivesRebinding: Self.survivesRebinding(descriptor),
+                idle: idle,
                 pingBytes: pingBytes,
                 outcome: outcome
             )

@@ -21,7 +21,9 @@ extension RunResults {
             outcomes: outcomes,
             verdict: parts.flatMap { Self.conclusions($0.use.network, $0.results.rows) },
             facts: facts,
-            sections: parts.map { Self.section($0.use, $0.results) } + lossSections,
+            sections: parts.flatMap { part in
+                [Self.section(part.use, part.results), dailySection(over: part.use.network.name)].compactMap(\.self)
+            } + lossSections,
             records: records,
             data: envelope(
                 results: rows.map { Self.data($0) },
@@ -55,7 +57,7 @@ extension RunResults {
     }
 
     /// The rows with their times in milliseconds.
-    private static func networkTable(_ rows: [ResultRow]) -> Table {
+    static func networkTable(_ rows: [ResultRow]) -> Table {
         var table = table(rows)
         let times: [(title: String, meaning: String, value: (Latency) -> Double?)] = [
             ("p50 ms", "median round trip, in ms", { $0.p50 }),

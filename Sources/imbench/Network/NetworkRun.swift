@@ -13,7 +13,7 @@ func runOverNetworks(_ options: RunCommand) throws -> Int32 {
     let target = try options.report.target()
     let seed = runSeed(options.seed)
     var results = RunResults(of: options, seed: seed)
-    results.pictureBytes = options.load.pictureBytes
+    (results.pictureBytes, results.rate) = (options.load.pictureBytes, options.load.rate)
     let (placement, remark) = ThreadPlacement.resolve(options.machine.placement, cores: CoreMask.ofThisThread()?.cores)
     if let remark { results.remarks.append("--placement \(options.machine.placement.rawValue): \(remark)") }
     results.placement = placement
@@ -57,9 +57,10 @@ func runOverNetworks(_ options: RunCommand) throws -> Int32 {
         )
         places.append(NetworkPlace(bench: bench, use: NetworkUse(network, seed, lab)))
     }
-    measure(&places, plan, lab, seed, &progress)
+    measure(&places, plan, lab, seed, options.load.rate, &progress)
     for place in places {
         results.networks.append(place.use)
+        results.timelines += place.timelines
         for var row in place.bench.results() {
             row.network = place.use.network.name
             results.rows.append(row)
@@ -81,6 +82,14 @@ func runOverNetworks(_ options: RunCommand) throws -> Int32 {
 private struct NetworkPlace {
     let bench: EchoBench
     var use: NetworkUse
+    /// The recorded packets of the first row of each transport, if the rate is low.
+    var timelines: [RequestTimeline] = []
+
+    /// Whether the packets of a row are recorded: in the last repeat, if single messages can be told apart.
+    func isRecorded(_ key: EchoBench.Key, isLast: Bool, rate: Double?) -> Bool {
+        guard isLast, let rate, rate <= RequestTimeline.highestRate, key.picture == .none else { return false }
+        return bench.keys.first { $0.transport == key.transport } == key
+    }
 }
 
 /// Measures all repeats of the rows. In each repeat all networks have their turn, in an order drawn from the seed, so that a
@@ -90,6 +99,7 @@ private func measure(
     _ plan: RepeatPlan,
     _ lab: NetworkLab,
     _ seed: UInt64,
+    _ rate: Double?,
     _ progress: inout Progress
 ) {
     var generator = RandomSource.seeded(seed)
@@ -99,7 +109,20 @@ private func measure(
             if places.count > 1 { lab.use(place.use.network, seed: seed &+ UInt64(number) &+ 1) }
             for key in place.bench.keys.shuffled(using: &generator) where !Interruption.isRequested {
                 progress.step("\(place.use.network.name) \(key.name)", figures: place.bench.figures)
+                let isLast = number == plan.messages.indices.last
+                let isRecorded = place.isRecorded(key, isLast: isLast, rate: rate)
+                let began = Clocks.monotonic()
+                if isRecorded { lab.startRecording() }
                 place.bench.measure(key, duration: plan.duration, messages: messages)
+                guard isRecorded else { continue }
+                places[index].timelines.append(
+                    RequestTimeline(
+                        network: place.use.network.name,
+                        transport: key.transport,
+                        packets: lab.stopRecording(),
+                        time: began..<max(began + 1, Clocks.monotonic())
+                    )
+                )
             }
             if places.count > 1 { places[index].use.counts += lab.counts }
         }

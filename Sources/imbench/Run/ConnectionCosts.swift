@@ -14,6 +14,9 @@ struct ConnectionCosts: Sendable {
     private var tls: UInt64 = 0
     private var headers = 0.0
     private var hasHeaders = true
+    /// Bytes of all layers and both directions, and the time in which they were counted, in nanoseconds.
+    private var whole: UInt64 = 0
+    private var time: Int64 = 0
 
     private static let samples = 5
     static let secondsPerDay = 86_400
@@ -105,13 +108,16 @@ struct ConnectionCosts: Sendable {
         }
     }
 
-    private static func total(_ statistics: ConnectionStatistics) -> UInt64 {
+    /// Bytes of all layers and both directions.
+    static func total(_ statistics: ConnectionStatistics) -> UInt64 {
         statistics.bytesSent + statistics.bytesReceived + (statistics.headerBytes ?? 0)
     }
 
-    /// Adds the counts of the connections during a slice.
-    mutating func add(from before: [ConnectionStatistics], to after: [ConnectionStatistics]) {
+    /// Adds the counts of the connections during a slice of this length, in nanoseconds.
+    mutating func add(from before: [ConnectionStatistics], to after: [ConnectionStatistics], in time: Int64) {
         for (before, after) in zip(before, after) {
+            whole += Self.total(after) - min(Self.total(after), Self.total(before))
+            self.time += time
             messages += after.messagesSent - before.messagesSent
             bytes += after.bytesSent - before.bytesSent
             tls += after.tlsBytesSent - before.tlsBytesSent
@@ -124,6 +130,13 @@ struct ConnectionCosts: Sendable {
             }
             headers += Double(headersAfter) / Double(sent + received) * Double(sent - sentBefore)
         }
+    }
+
+    /// Bytes of all layers and both directions that one connection costs in a day, if it goes on like in the slices; `nil`
+    /// without any, or if the kernel does not count headers.
+    var bytesPerDay: Double? {
+        guard time > 0, hasHeaders else { return nil }
+        return Double(whole) / Double(time) * Double(Self.secondsPerDay) * 1e9
     }
 
     /// The bytes of one message to the server, whose topic has this many.

@@ -282,6 +282,7 @@ final class EchoBench {
         slice.end = Clocks.now().advanced(by: duration).nanoseconds
         slice.hasPicture = key.picture != .none
         let before = statistics(entry.clients)
+        let began = Clocks.monotonic()
         let shares = RepeatPlan.shares(of: max(messages, entry.clients.count), among: entry.clients.count)
         let outcomes = run(
             zip(entry.clients, shares).map { client, share in
@@ -290,7 +291,12 @@ final class EchoBench {
             }
         )
         // Beside a picture, bytes and CPU time are not those of the messages alone.
-        if !slice.hasPicture { entry.costs.add(from: before, to: statistics(entry.clients)) }
+        if !slice.hasPicture {
+            // The pause behind the last message belongs to the rate, and so do the pings and polls in it.
+            if interval != nil, case .duration = load.extent { pause(until: slice.end) }
+            let after = statistics(entry.clients)
+            entry.costs.add(from: before, to: after, in: Clocks.monotonic() - began)
+        }
         noteFailure(of: entry.clients, in: &entry.row)
 
         var (rtt, pictures) = (Histogram(), Histogram())
@@ -342,6 +348,13 @@ final class EchoBench {
             let time = isOpenLoop ? outcome.elapsed : elapsed
             return time > 0 ? sum + Double(count(outcome)) * 1e9 / Double(time) : sum
         }
+    }
+
+    /// Waits until a time of the monotonic clock, or until an interruption.
+    private func pause(until end: Int64) {
+        let (loop, rest) = (stage.clientLoop, Duration.nanoseconds(end - Clocks.monotonic()))
+        guard rest > .zero else { return }
+        runInterruptibly(on: loop) { await loop.pause(rest) }
     }
 
     /// A row has failed as soon as one of its clients has.
@@ -435,6 +448,7 @@ final class EchoBench {
         row.sendRate = RepeatStatistics(entry.sendRates)?.median
         if key.picture == .none { row.cpuPerMessage = Double(entry.cpu) / 1000 / Double(entry.answered) }
         row.bytesPerMessage = entry.costs.perMessage(text: key.size, encoded: entry.encoded, topic: topic)
+        if row.loop == .open { row.bytesPerDay = entry.costs.bytesPerDay }
         row.handshake = entry.costs.handshake
         row.keepaliveBytesPerDay = keepalive[key.transport] ?? nil
         return row

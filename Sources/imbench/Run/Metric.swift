@@ -173,6 +173,13 @@ struct Metric: Sendable {
             form: .tenth
         ) { $0.bytesPerMessage?.wire },
         Metric(
+            name: "bytes_per_day",
+            key: "bytes_per_day",
+            title: "B/day",
+            meaning: "bytes of one client in a day at this rate, all layers and both directions",
+            form: .whole
+        ) { $0.bytesPerDay },
+        Metric(
             name: "bytes.overhead_percent",
             title: "more %",
             meaning: "bytes beside the text, in % of the text",

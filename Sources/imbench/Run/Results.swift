@@ -18,6 +18,10 @@ struct RunResults: Sendable {
     var networks: [NetworkUse] = []
     /// The size of the picture beside the messages; `nil` without one.
     var pictureBytes: Int?
+    /// Open loop: messages per second of one client.
+    var rate: Double?
+    /// The requests that were recorded, if there is a network and the rate is low.
+    var timelines: [RequestTimeline] = []
 
     init(_ record: RunRecord) { self.record = record }
 
@@ -148,6 +152,8 @@ struct ResultRow: Sendable {
     /// The promise of the connection for each message.
     var guarantee: String?
     var bytesPerMessage: BytesPerMessage?
+    /// Open loop: bytes of all layers and both directions that one client costs in a day at this rate.
+    var bytesPerDay: Double?
     var handshake: Handshake?
     var keepaliveBytesPerDay: Double?
     /// The values of each repeat.

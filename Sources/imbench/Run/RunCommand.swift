@@ -183,7 +183,7 @@ private func runComparison(_ options: RunCommand) throws -> Int32 {
     let target = try options.report.target()
     let seed = runSeed(options.seed)
     var results = RunResults(of: options, seed: seed)
-    results.pictureBytes = options.load.pictureBytes
+    (results.pictureBytes, results.rate) = (options.load.pictureBytes, options.load.rate)
     if results.environment.isDebugBuild { remark("this is a debug build", isQuiet: options.general.isQuiet) }
 
     let spinners = AwakeSpinners.start(options.machine, &results)

@@ -41,6 +41,7 @@ extension RunResults {
                     )
                 )
             }
+            sections += [dailySection()].compactMap(\.self)
             let titles = ["msgs/s", "CPU µs", "wire B", "open ms", "open B", "open RTTs", "guarantees"]
             sections.append(
                 Report.Section(
@@ -317,7 +318,8 @@ extension RunResults {
         if let reason = row.reason { members.append(("reason", .string(reason))) }
         members += Metric.members(row) { metric in
             guard row.picture != nil || !metric.isOfPicture else { return false }
-            return row.loop == .open || !metric.name.hasPrefix("service.") && !metric.name.hasPrefix("target_")
+            return row.loop == .open
+                || !["service.", "target_", "bytes_per_day"].contains(where: metric.name.hasPrefix)
         }
         if let picture = row.picture {
             members += [("picture", .string(picture.place.rawValue)), ("picture_bytes", .integer(picture.bytes))]

@@ -51,17 +51,19 @@ final class Stage {
     /// - Parameters:
     ///   - unique: the part of identifiers that distinguishes this row's clients from all others.
     ///   - options: further options of the URL.
+    ///   - serverOptions: the options of the embedded server, as in `hold=1s`.
     func transport(
         _ name: String,
         unique: String,
-        options: [Endpoint.Option] = []
+        options: [Endpoint.Option] = [],
+        serverOptions: String = ""
     ) throws(TransportError) -> any Transport {
         let descriptor = try registry.transport(named: name)
         var endpoint: Endpoint
         if let given = outside.first(where: { $0.scheme == name }) {
             endpoint = given
         } else {
-            endpoint = try server(name).endpoint
+            endpoint = try server(name, serverOptions).endpoint
         }
         endpoint.options += options
         for option in descriptor.loopback("\(seed)-\(unique)")
@@ -78,13 +80,14 @@ final class Stage {
         return (address.map { $0 + ": " } ?? "") + sentence(of: error)
     }
 
-    private func server(_ name: String) throws(TransportError) -> EmbeddedServer {
-        if let running = servers[name] { return running }
+    private func server(_ name: String, _ options: String) throws(TransportError) -> EmbeddedServer {
+        let key = options.isEmpty ? name : "\(name)?\(options)"
+        if let running = servers[key] { return running }
         let (loop, registry, host) = (serverLoop, registry, host)
         let server = try tryBlocking(on: loop) { () async throws(TransportError) in
-            try await EmbeddedServer.start("\(name)://\(host):0", .echo, on: loop, registry: registry)
+            try await EmbeddedServer.start("\(name)://\(host):0?\(options)", .echo, on: loop, registry: registry)
         }
-        servers[name] = server
+        servers[key] = server
         return server
     }
 

@@ -160,6 +160,19 @@ struct HeartbeatTests {
         #expect(HeartbeatOptions().timeout == SupervisorConfiguration().keepalive.timeout)
     }
 
+    @Test("What goes over HTTP in silence costs bytes, keeps the mapping of a NAT, and keeps the radio awake")
+    func idleTraffic() throws {
+        var row = HeartbeatRow(transport: "http-poll", interval: .seconds(120))
+        row.idle = IdleTraffic(of: "http-poll")
+        row.pingBytes = 100
+        // Without the bytes of a poll, those of a day are not known.
+        #expect(row.bytesPerDay == nil)
+        row.idle?.bytes = 500
+        #expect(row.bytesPerDay == 86_400 * 500 + 720 * 100)
+        #expect(row.silence == .seconds(1) && row.verdict(.seconds(30)) == .survives)
+        #expect(IdleTraffic(of: "ws") == nil)
+    }
+
     @Test("A server that pings more often than the NAT forgets keeps the mapping")
     func serverPings() {
         var row = HeartbeatRow(transport: "tcp", interval: .seconds(120))
@@ -242,9 +255,9 @@ struct HeartbeatTests {
         // 100 bytes every 120 s, and every 25 s. The radio is awake for 10.26 s each time.
         #expect(
             verdict == [
-                "Without other traffic, pings cost from 72,000 bytes a day over tcp at an interval of 2m to 345,600 bytes a day "
+                "Without messages, a connection costs from 72,000 bytes a day over tcp at an interval of 2m to 345,600 bytes a day "
                     + "over udp at an interval of 25s.",
-                "By the model, they keep the radio (lte) awake from 2.05 h a day at 2m to 9.85 h a day at 25s.",
+                "By the model, what follows a silence keeps the radio (lte) awake from 2.05 h a day after each 2m to 9.85 h a day after each 25s.",
             ]
         )
         #expect(try results(.skipped("the protocol has no ping")).report.verdict.isEmpty)

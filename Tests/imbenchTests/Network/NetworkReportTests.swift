@@ -42,6 +42,20 @@ struct NetworkReportTests {
         #expect(!trust.sentence.contains("loss cannot change"))
     }
 
+    @Test("The open loop has the delay of a message beside the bytes of a day, and the closed loop has not")
+    func day() throws {
+        var results = try results([("delay=25ms", 50)])
+        #expect(results.dailySection(over: "delay=25ms") == nil)
+        results.rate = 0.1
+        results.rows[0].bytesPerDay = 123_456
+        #expect(results.dailySection() == nil, "Without a network there is no row.")
+        let section = try #require(results.dailySection(over: results.rows[0].network))
+        #expect(section.notes.first?.contains("a message every 10 s") == true)
+        let chart = try #require(section.charts.first as? LineChart)
+        #expect(chart.series.map(\.label) == ["udp"] && chart.series[0].points.first?.x == 123_456)
+        #expect(results.networkReport.text(.markdown, .none).contains("123,456"))
+    }
+
     @Test("The counts of several turns of a network are added, and its packets are numbered on")
     func counts() {
         var sum = LinkCounts()

@@ -35,6 +35,7 @@ struct PacketContentTests {
     @Test("Requests, responses and packets of MQTT have their names")
     func clear() {
         #expect(name(Array("GET /chat HTTP/1.1\r\nHost: a\r\n\r\n".utf8)) == "HTTP GET")
+        #expect(name(Array("POST /chat HTTP/1.1\r\nHost: a\r\n\r\n".utf8)) == "HTTP POST")
         #expect(name(Array("HTTP/1.1 101 Switching Protocols\r\n\r\n".utf8)) == "HTTP 101")
         let connect: [UInt8] = [0x10, 6, 0, 4] + Array("MQTT".utf8)
         #expect(name(connect) == "CONNECT" && name(connect + [0x30, 1, 2]) == "CONNECT …")

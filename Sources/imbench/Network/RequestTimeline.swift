@@ -1,0 +1,91 @@
+import EmulatedNetworks
+import Reporting
+
+/// Who asks when, and who waits: the requests of a transport over HTTP until their answers, and what came without a request.
+/// It is made from the packets of one repeat.
+struct RequestTimeline: Sendable {
+    var network: String
+    var transport: String
+    var packets: [LinkRecord]
+    /// The time of the recording, in nanoseconds of the monotonic clock.
+    var time: Range<Int64>
+
+    /// The highest rate at which single requests can be seen, in messages per second.
+    static let highestRate = 10.0
+    /// How much of a recording is shown, in nanoseconds.
+    private static let shown: Int64 = 8_000_000_000
+
+    /// A chart of the timelines of one network; `nil` without any request.
+    static func chart(_ timelines: [RequestTimeline]) -> BarChart? {
+        guard timelines.contains(where: { $0.packets.contains(where: \.isHead) }) else { return nil }
+        return BarChart(
+            title: "Who asks when, and who waits, in ms",
+            legend: [(.third, "a request, until its answer"), (.first, "data without a request")],
+            rows: timelines.flatMap(\.rows)
+        )
+    }
+
+    /// The packets of one connection with data.
+    private struct Connection {
+        var port: UInt16
+        var packets: [LinkRecord]
+    }
+
+    /// A row for each connection, the one with the first packet first.
+    private var rows: [BarChart.Row] {
+        let data = packets.filter { $0.sent < end && $0.hasData }
+        var connections: [Connection] = []
+        for packet in data {
+            if let index = connections.firstIndex(where: { $0.port == packet.clientPort }) {
+                connections[index].packets.append(packet)
+            } else {
+                connections.append(Connection(port: packet.clientPort, packets: [packet]))
+            }
+        }
+        return connections.map { connection in
+            let spans = spans(connection.packets)
+            let methods = ["GET", "POST"].filter { method in
+                connection.packets.contains { $0.isFromClient && $0.summary.contains("HTTP \(method)") }
+            }
+            let part = methods.isEmpty ? "stream" : methods.joined(separator: " and ")
+            let requests = connection.packets.count { $0.isFromClient && $0.isHead }
+            return BarChart.Row(
+                label: connections.count > 1 || !methods.isEmpty ? "\(transport), \(part)" : transport,
+                spans: spans,
+                value: methods.isEmpty ? "" : "\(requests)×",
+                style: .transport(transport)
+            )
+        }
+    }
+
+    private var end: Int64 { min(time.upperBound, time.lowerBound + Self.shown) }
+
+    /// The spans of one connection, in milliseconds from the beginning.
+    private func spans(_ packets: [LinkRecord]) -> [BarChart.Span] {
+        func milliseconds(_ time: Int64) -> Double { Double(min(time, end) - self.time.lowerBound) / 1e6 }
+        var spans: [BarChart.Span] = []
+        var asked: Int64?
+        for packet in packets {
+            let arrival = packet.arrival ?? packet.sent
+            if packet.isHead, packet.isFromClient {
+                asked = asked ?? packet.sent
+            } else if packet.isHead {
+                // The request may have left before the recording.
+                let from = milliseconds(asked ?? time.lowerBound)
+                spans.append(.init(kind: .third, from: from, to: milliseconds(arrival)))
+                asked = nil
+            } else if asked == nil || !packet.isFromClient {
+                spans.append(.init(kind: .first, from: milliseconds(packet.sent), to: milliseconds(arrival)))
+            }
+        }
+        if let asked { spans.append(.init(kind: .third, from: milliseconds(asked), to: milliseconds(end))) }
+        return spans
+    }
+}
+
+extension LinkRecord {
+    /// Whether it begins a request or an answer of HTTP.
+    fileprivate var isHead: Bool { summary.contains("HTTP ") }
+    /// Whether it carries data, and does not only begin or end a connection.
+    fileprivate var hasData: Bool { isHead || summary.contains(" bytes") }
+}

@@ -1,0 +1,84 @@
+import Testing
+
+@testable import EmulatedNetworks
+@testable import Reporting
+@testable import imbench
+
+@Suite("The timeline of requests")
+struct RequestTimelineTests {
+    private func packet(_ summary: String, port: UInt16, fromClient: Bool, at milliseconds: Int64) -> LinkRecord {
+        LinkRecord(
+            isFromClient: fromClient,
+            clientPort: port,
+            summary: summary,
+            bytes: 100,
+            sent: milliseconds * 1_000_000,
+            arrival: (milliseconds + 35) * 1_000_000
+        )
+    }
+
+    private func timeline(_ transport: String, _ packets: [LinkRecord]) -> RequestTimeline {
+        RequestTimeline(network: "4g", transport: transport, packets: packets, time: 0..<3_000_000_000)
+    }
+
+    private func rows(_ timeline: RequestTimeline) throws -> [BarChart.Row] {
+        try #require(RequestTimeline.chart([timeline])).rows
+    }
+
+    @Test("A request lasts until its answer has arrived, and each connection has its row")
+    func polls() throws {
+        let rows = try rows(
+            timeline(
+                "http-poll",
+                [
+                    packet("SYN", port: 1, fromClient: true, at: 1),
+                    packet("HTTP GET", port: 1, fromClient: true, at: 100),
+                    packet("HTTP POST", port: 2, fromClient: true, at: 120),
+                    packet("HTTP 204", port: 1, fromClient: false, at: 135),
+                    packet("HTTP 204", port: 2, fromClient: false, at: 155),
+                    packet("HTTP GET", port: 1, fromClient: true, at: 1100),
+                    packet("HTTP 200", port: 1, fromClient: false, at: 1135),
+                ]
+            )
+        )
+        #expect(rows.map(\.label) == ["http-poll, GET", "http-poll, POST"])
+        #expect(rows.map(\.value) == ["2×", "1×"])
+        #expect(rows[0].spans.map(\.from) == [100, 1100] && rows[0].spans.map(\.to) == [170, 1170])
+        #expect(rows[0].spans.allSatisfy { $0.kind == .third })
+    }
+
+    @Test("A request that left before the recording, or has no answer at its end, fills the time")
+    func heldRequest() throws {
+        let rows = try rows(
+            timeline(
+                "http-long-poll",
+                [
+                    packet("HTTP 200", port: 1, fromClient: false, at: 500),
+                    packet("HTTP GET", port: 1, fromClient: true, at: 540),
+                ]
+            )
+        )
+        #expect(rows[0].spans.map(\.from) == [0, 540] && rows[0].spans.map(\.to) == [535, 3000])
+    }
+
+    @Test("What a server sends without being asked is no answer")
+    func stream() throws {
+        let rows = try rows(
+            timeline(
+                "http-sse",
+                [
+                    packet("HTTP POST", port: 2, fromClient: true, at: 10),
+                    packet("180 bytes", port: 1, fromClient: false, at: 45),
+                    packet("HTTP 204", port: 2, fromClient: false, at: 46),
+                ]
+            )
+        )
+        #expect(rows.map(\.label) == ["http-sse, POST", "http-sse, stream"])
+        #expect(rows[1].spans.map(\.kind) == [.first])
+    }
+
+    @Test("There is no chart without any request over HTTP")
+    func frames() {
+        #expect(RequestTimeline.chart([timeline("ws", [packet("80 bytes", port: 1, fromClient: true, at: 1)])]) == nil)
+    }
+}
