@@ -74,6 +74,9 @@ private struct HTTPRun: ~Copyable {
                     try ensure(request.body.count <= configuration.maximumBody, "a body of \(request.body.count) bytes")
                     seen.append("\(request.method) \(request.path) \(request.query) \(request.body)")
                     answer()
+                } else if let arriving = signal.arrivingHTTP {
+                    // How much of a body comes at a time depends on the slices.
+                    try ensure(arriving.count > 0 && arriving.request.body.isEmpty, "a body arrives without a byte")
                 } else {
                     try ensure(signal.opensWebSocket && run.core.isWebSocket, "an unknown signal")
                     seen.append("WebSocket")

@@ -158,6 +158,8 @@ package final class EchoState {
         while tracker.accounts.inFlight > 0 || hasPicture, !Task.isCancelled, failure == nil {
             await sleep(until: Clocks.monotonic() + 1_000_000)
         }
+        // The last message has its interval too. Otherwise another schedule would begin at once.
+        if first + Int64(count) * interval >= slice.end { await sleep(until: slice.end) }
     }
 
     /// The time that messages of a schedule take: one interval each, or longer if the last of them was sent later.

@@ -233,7 +233,9 @@ struct HeartbeatResults: Sendable {
                 "\(fixed(options.radio.awakeHoursPerDay(every: interval), 2)) h a day after each \(interval.settingText)"
             }
             let range = longest > shortest ? "from \(text(longest)) to \(text(shortest))" : text(longest)
-            sentences.append("By the model, what follows a silence keeps the radio (\(options.radio.name)) awake \(range).")
+            sentences.append(
+                "By the model, what follows a silence keeps the radio (\(options.radio.name)) awake \(range)."
+            )
         }
         return sentences
     }
@@ -257,7 +259,11 @@ struct HeartbeatResults: Sendable {
             labels: 2,
             columns: Self.labelColumns + [
                 .number("ping B", "ping_bytes", "bytes of a ping and its answer, all layers, measured"),
-                .number("idle B", "idle_bytes", "bytes of a poll, or of a comment of an event stream, all layers, measured"),
+                .number(
+                    "idle B",
+                    "idle_bytes",
+                    "bytes of a poll, or of a comment of an event stream, all layers, measured"
+                ),
                 .number("idle s", "idle_s", "how often one comes by default"),
                 .number("B/day", "bytes_per_day", "bytes of a day without messages"),
                 .number("radio h/day", "radio_awake_h_per_day", "hours a day with the radio awake, by the model below"),

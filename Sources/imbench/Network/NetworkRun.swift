@@ -85,10 +85,11 @@ private struct NetworkPlace {
     /// The recorded packets of the first row of each transport, if the rate is low.
     var timelines: [RequestTimeline] = []
 
-    /// Whether the packets of a row are recorded: in the last repeat, if single messages can be told apart.
+    /// Whether the packets of a row are recorded: in the last repeat, if single messages can be told apart, and if the
+    /// transport has no other row that could poll meanwhile.
     func isRecorded(_ key: EchoBench.Key, isLast: Bool, rate: Double?) -> Bool {
         guard isLast, let rate, rate <= RequestTimeline.highestRate, key.picture == .none else { return false }
-        return bench.keys.first { $0.transport == key.transport } == key
+        return bench.keys.count { $0.transport == key.transport } == 1
     }
 }
 

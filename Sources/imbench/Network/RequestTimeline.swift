@@ -16,13 +16,31 @@ struct RequestTimeline: Sendable {
     private static let shown: Int64 = 8_000_000_000
 
     /// A chart of the timelines of one network; `nil` without any request.
-    static func chart(_ timelines: [RequestTimeline]) -> BarChart? {
+    static func chart(_ recorded: [RequestTimeline]) -> BarChart? {
+        let timelines = withOwnPackets(recorded)
         guard timelines.contains(where: { $0.packets.contains(where: \.isHead) }) else { return nil }
         return BarChart(
             title: "Who asks when, and who waits, in ms",
             legend: [(.third, "a request, until its answer"), (.first, "data without a request")],
             rows: timelines.flatMap(\.rows)
         )
+    }
+
+    /// Leaves each connection to the transport in whose repeat it carried the most bytes. All transports are connected all the
+    /// time, and some poll while others are measured.
+    private static func withOwnPackets(_ timelines: [RequestTimeline]) -> [RequestTimeline] {
+        var most: [UInt16: (bytes: Int, index: Int)] = [:]
+        for (index, timeline) in timelines.enumerated() {
+            for (port, packets) in Dictionary(grouping: timeline.packets, by: \.clientPort) {
+                let bytes = packets.reduce(0) { $0 + $1.bytes }
+                if bytes > most[port]?.bytes ?? 0 { most[port] = (bytes, index) }
+            }
+        }
+        return timelines.enumerated().map { index, timeline in
+            var timeline = timeline
+            timeline.packets.removeAll { most[$0.clientPort]?.index != index }
+            return timeline
+        }
     }
 
     /// The packets of one connection with data.

@@ -7,7 +7,9 @@ extension RunResults {
     func dailySection(over network: String? = nil) -> Report.Section? {
         let rows = rows.filter { $0.network == network && $0.bytesPerDay != nil && $0.rtt?.p50 != nil }
         guard let rate, !rows.isEmpty else { return nil }
-        let often = rate < 1 ? "a message every \(shown(1 / rate)) s" : "\(shown(rate)) messages a second"
+        let often =
+            rate < 1
+            ? "a message every \(fixed(1 / rate, 1, trimmed: true)) s" : "\(shown(rate)) messages a second"
         let kinds = rows.map { "\($0.size) bytes, \($0.codec)" }.distinct
         let chart = LineChart(
             title: "The delay of a message against the bytes of a day",

@@ -292,8 +292,6 @@ final class EchoBench {
         )
         // Beside a picture, bytes and CPU time are not those of the messages alone.
         if !slice.hasPicture {
-            // The pause behind the last message belongs to the rate, and so do the pings and polls in it.
-            if interval != nil, case .duration = load.extent { pause(until: slice.end) }
             let after = statistics(entry.clients)
             entry.costs.add(from: before, to: after, in: Clocks.monotonic() - began)
         }
@@ -348,13 +346,6 @@ final class EchoBench {
             let time = isOpenLoop ? outcome.elapsed : elapsed
             return time > 0 ? sum + Double(count(outcome)) * 1e9 / Double(time) : sum
         }
-    }
-
-    /// Waits until a time of the monotonic clock, or until an interruption.
-    private func pause(until end: Int64) {
-        let (loop, rest) = (stage.clientLoop, Duration.nanoseconds(end - Clocks.monotonic()))
-        guard rest > .zero else { return }
-        runInterruptibly(on: loop) { await loop.pause(rest) }
     }
 
     /// A row has failed as soon as one of its clients has.

@@ -77,6 +77,20 @@ struct RequestTimelineTests {
         #expect(rows[1].spans.map(\.kind) == [.first])
     }
 
+    @Test("A connection belongs to the transport in whose repeat it carried the most bytes")
+    func foreignConnection() throws {
+        let poll = [
+            packet("HTTP GET", port: 1, fromClient: true, at: 10),
+            packet("HTTP 200", port: 1, fromClient: false, at: 45),
+        ]
+        let idle = [packet("HTTP GET", port: 1, fromClient: true, at: 10)]
+        let own = [packet("HTTP POST", port: 2, fromClient: true, at: 20)]
+        let chart = try #require(
+            RequestTimeline.chart([timeline("http-poll", poll), timeline("http-sse", idle + own)])
+        )
+        #expect(chart.rows.map(\.label) == ["http-poll, GET", "http-sse, POST"])
+    }
+
     @Test("There is no chart without any request over HTTP")
     func frames() {
         #expect(RequestTimeline.chart([timeline("ws", [packet("80 bytes", port: 1, fromClient: true, at: 1)])]) == nil)

@@ -8,6 +8,7 @@ import TransportAPI
 import Transports
 import TrialCertificates
 
+@testable import CommandSupport
 @testable import Measuring
 @testable import Reporting
 @testable import Workloads
@@ -23,6 +24,7 @@ struct OpenLoopTests {
     private func run(
         messages: Int = 50,
         interval: Int64 = 1_000_000,
+        time: Int64? = nil,
         stall: Int64 = 0,
         answerTimeout: Int64 = OpenLoopTests.answerTimeout,
         isReliable: Bool = true,
@@ -32,7 +34,8 @@ struct OpenLoopTests {
         let (server, connection) = try await echo(on: loop)
         let awkward = AwkwardConnection(over: connection, on: loop, stall: stall, isReliable: isReliable, loses: loses)
         let client = client(awkward, answerTimeout, on: loop)
-        let slice = EchoClient.Slice(end: .max, messages: messages, interval: interval)
+        let end = time.map { Clocks.monotonic() + $0 } ?? .max
+        let slice = EchoClient.Slice(end: end, messages: messages, interval: interval)
         let result = await Task(executorPreference: loop) {
             let outcome = await client.run(slice)
             let (accounts, _, failure) = client.summary
@@ -142,6 +145,14 @@ struct OpenLoopTests {
         let outcome = try await run(messages: 1, interval: 60_000_000_000).outcome
         #expect(outcome.answered == 1 && outcome.elapsed == 60_000_000_000)
         #expect(EchoBench.rate([outcome], isOpenLoop: true, of: \.sent) == 1.0 / 60)
+    }
+
+    @Test(
+        "A slice that ends between two messages has no more of them, although the last answer came long before its end"
+    )
+    func slowRate() async throws {
+        let (outcome, accounts, _) = try await run(messages: .max, interval: 200_000_000, time: 300_000_000)
+        #expect(outcome.sent == 2 && accounts.sent == 2 && accounts.acked == 2)
     }
 
     @Test("Messages that are sent late take longer than their schedule")

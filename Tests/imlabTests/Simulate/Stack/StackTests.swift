@@ -27,10 +27,11 @@ struct StackTests {
 
     /// 1416: a client without an answer to its TLS handshake never gave up. 9: a broker closed without close_notify. 141131,
     /// 151204: a session over UDP repeated a message once a minute after some losses. 163352: the wait for a repetition
-    /// counted as a round trip.
+    /// counted as a round trip. 274: a small write-buffer cut requests over HTTP into single bytes. 4263, 5957, 7051: a slow
+    /// upload or download over HTTP was taken for a dead connection.
     @Test(
         "A schedule that showed a defect passes now that the defect is fixed",
-        arguments: [1737, 1897, 2435, 1416, 9, 141_131, 151_204, 163_352]
+        arguments: [1737, 1897, 2435, 1416, 9, 141_131, 151_204, 163_352, 274, 4263, 5957, 7051]
     )
     func regressions(_ seed: UInt64) throws {
         #expect(try run(seed...seed).failures.isEmpty)
