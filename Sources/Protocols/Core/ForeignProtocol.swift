@@ -56,7 +56,7 @@ package enum ForeignProtocol: Sendable, Hashable {
             case .mqtt: "mqtts://"
             case .mqttWebSocket: "mqtt+wss://"
             case .http: "https://"
-            case .stomp: "stomps://"
+            case .stomp: "stomp+tls://"
             }
         }
     }

@@ -104,7 +104,7 @@ extension HostileScript {
     /// Never reads the answers of its requests.
     private static let deaf = HostileScript(load: repeated(poll("poll", "none", from: 0)), reads: false)
 
-    /// Polls the same bytes again and again, and reads none of the answers, each of which is as large as the window.
+    /// Polls the same bytes again and again, and reads no answer. Each answer is as large as the window.
     private static let deafInSession: HostileScript = {
         var script = inSession { (token, number) in
             number == 0 ? post(token, at: 0, window) : repeated(poll("poll", token, from: 0))

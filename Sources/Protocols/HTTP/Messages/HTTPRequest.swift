@@ -37,15 +37,6 @@ package struct HTTPRequest: Sendable {
     }
 }
 
-/// Carries an ``HTTPRequest`` through code that knows no HTTP.
-private final class HTTPRequestCarrier: CoreSignal {
-    let request: HTTPRequest
-
-    init(_ request: HTTPRequest) {
-        self.request = request
-    }
-}
-
 /// Reports that more of the body of a request has arrived, and that it is not complete.
 private final class HTTPBodyArriving: CoreSignal {
     /// The request without its body.
@@ -62,7 +53,7 @@ private final class WebSocketOpened: CoreSignal {}
 
 extension CoreSignal {
     /// The request, if an ``HTTPServerCore`` has reported one; `nil` for other signals.
-    package var http: HTTPRequest? { (self as? HTTPRequestCarrier)?.request }
+    package var http: HTTPRequest? { (self as? SignalCarrier<HTTPRequest>)?.signal }
 
     /// The request without its body, and how many bytes of the body have arrived, if an ``HTTPServerCore`` reports that more of
     /// it has come and that some is missing.
@@ -77,7 +68,7 @@ extension CoreSignal {
 
 extension CoreEvent {
     /// The event for a request.
-    static func http(_ request: HTTPRequest) -> CoreEvent { .signal(HTTPRequestCarrier(request)) }
+    static func http(_ request: HTTPRequest) -> CoreEvent { .signal(SignalCarrier(request)) }
     /// The event for a part of the body of a request.
     static func arriving(_ request: HTTPRequest) -> CoreEvent {
         var head = request

@@ -18,7 +18,7 @@ struct StackPlan {
         case longPoll = "http-long-poll"
         case poll = "http-poll"
 
-        /// The transports of which most schedules are drawn. Those over HTTP replace some of them.
+        /// The transports that are drawn first. Some of them are then replaced by one over HTTP.
         static let common: [Carrier] = allCases.filter { !$0.isRequests }
 
         /// The scheme of the transport without encryption.

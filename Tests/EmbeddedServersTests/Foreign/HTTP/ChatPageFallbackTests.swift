@@ -32,7 +32,7 @@ struct ChatPageFallbackTests {
         try await ann.wait(until: lines("Salad \(round)."))
     }
 
-    @Test("Two pages of which one has no WebSocket talk to each other, and a broken connection loses no message")
+    @Test("A page without WebSocket talks to one that has it, and a broken connection loses no message")
     func deleted() async throws {
         let server = try await Serving.start("ws://127.0.0.1:0/room", "--chat")
         let browser = try await Chromium.start()
