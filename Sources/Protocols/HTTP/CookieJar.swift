@@ -65,7 +65,7 @@ package struct CookieJar: Sendable {
             let index = cookies.firstIndex {
                 $0.host == origin.host && $0.path == path && $0.name == cookie.name
             }
-            // Without encryption, any machine on the path could set or replace it (RFC 6265bis, section 5.6).
+            // Without encryption, any machine on the path could set or replace it (RFC 6265bis, section 5.7).
             if !origin.isSecure, cookie.isSecure || index.map({ cookies[$0].isSecure }) ?? false { continue }
             if let lifetime = cookie.lifetime, lifetime <= .zero {
                 if let index { cookies.remove(at: index) }

@@ -3,7 +3,7 @@ import TransportAPI
 /// A cookie as a server sends it (RFC 6265, section 5.2). Its Domain attribute is ignored: without a list of public
 /// suffixes, it could name a domain that others use too.
 package struct SetCookie: Sendable, Hashable {
-    /// The longest name and value together, in bytes (section 6.1). A longer cookie is ignored.
+    /// The longest name and value together, in bytes (RFC 6265bis, section 5.6). A longer cookie is ignored.
     package static let maximumBytes = 4096
 
     /// The name, which is not empty.

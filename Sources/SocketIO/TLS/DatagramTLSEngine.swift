@@ -43,7 +43,8 @@ package enum DTLS {
     package static let largestRecord = 16_384
     /// The largest datagram of a handshake, the size of RFC 9000, section 14.1.
     package static let handshakeSize = 1200
-    /// The largest datagram of a handshake after several repetitions, which every IPv4 path carries.
+    /// The largest datagram of a handshake after several repetitions. It fits into the 576 bytes that every IPv4 host must
+    /// accept (RFC 791, section 3.1).
     package static let smallestHandshakeSize = 548
     /// How many repetitions have no answer before the datagrams become smaller.
     package static let timeoutsBeforeSmaller = 3

@@ -10,7 +10,7 @@ import TransportAPI
 /// follow in turn, one datagram each. They have every fourth place in any case. Only a session that sends more than is
 /// processed loses datagrams.
 ///
-/// This is flow queueing as in RFC 8290, section 4.1, counted in datagrams, because each datagram
+/// This is flow queueing as in RFC 8290, section 4, counted in datagrams, because each datagram
 /// costs about the same. There, a session that was served is queued behind the others even if it has nothing waiting, so
 /// that the others are served. Here, the reserved places do that, and a session that sends one datagram now and then is
 /// always served at once.

@@ -30,7 +30,8 @@ package enum HTTPMessageError: Error, Sendable, Hashable {
         }
     }
 
-    /// The status with which a server answers such a request (RFC 9110, section 15.5; RFC 6585, section 5).
+    /// The status with which a server answers such a request (RFC 9110, sections 15.5 and 15.6; RFC 6585, section
+    /// 5).
     var status: Int {
         switch self {
         case .headTooLarge: 431

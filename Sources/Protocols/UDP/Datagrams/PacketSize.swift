@@ -6,8 +6,8 @@ import TransportAPI
 /// falls to the smallest size at once. Then it tries the next size with one packet at a time, whose loss is no sign of
 /// congestion. Ordinary losses that look the same cost only a few smaller packets.
 struct PacketSize: Sendable {
-    /// The sizes of a datagram's payload, in bytes. The smallest fits into the 576 bytes that every IPv4 path carries.
-    /// The largest is the size of RFC 9000, section 14.1.
+    /// The sizes of a datagram's payload, in bytes. The smallest fits into the 576 bytes that every IPv4 host must accept
+    /// (RFC 791, section 3.1). The largest is the size of RFC 9000, section 14.1.
     static let steps = [548, 776, 1000, ReliableSession.packetSize]
     /// How many packets in a row must be lost, and how often a larger size is tried (RFC 8899, section 5.1.2:
     /// MAX_PROBES).
