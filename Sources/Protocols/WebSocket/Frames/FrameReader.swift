@@ -27,7 +27,7 @@ struct FrameReader: Sendable {
     private let givesParts: Bool
     /// The limit for the compressed size of a message. Data that cannot be compressed becomes larger: five bytes for
     /// each stored block. If zlib's window is too small to store a block, it can be an eighth and a sixty-fourth, its
-    /// own bound (deflateBound).
+    /// own bound (deflateBound before zlib 1.2.13, which has a lower one).
     private let maximumCompressedSize: Int
     private let maximumFragments: Int
     /// Decompresses messages, if that was negotiated. RSV1 is accepted only then.

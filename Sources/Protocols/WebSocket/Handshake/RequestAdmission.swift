@@ -2,11 +2,12 @@ import TransportAPI
 
 /// Decides by the headers Origin and Host whether a server admits a request (RFC 6455, section 10.2).
 ///
-/// A browser lets any page connect to any server. It names the page in the Origin header, which no page can change, and
-/// the server must check that header. Origin alone does not stop DNS rebinding: an attacker can give the name of a page
-/// the address of the server, and then the page's origin equals Host. Such a page can reach all addresses of its user's
-/// machine, so for clients there the name in Host is checked too. An IP address in Host is no name, so that it cannot be
-/// given another address.
+/// A browser lets any page connect to any server on the internet, and many browsers also to those of a private network
+/// and of the user's machine. It names the page in the Origin header, which no page can change, and the server must
+/// check that header. Origin alone does not stop DNS rebinding: an attacker can give the name of a page the address of
+/// the server, and then the page's origin equals Host. Such a page can reach all addresses of its user's machine, so
+/// for clients there the name in Host is checked too. An IP address in Host is no name, so that it cannot be given
+/// another address.
 package enum RequestAdmission {
     /// The words of ``WebSocketConfiguration/allowedOrigins`` and ``WebSocketConfiguration/allowedHosts``.
     static let (same, null, everything, loopback, address) = ("same", "null", "any", "loopback", "address")

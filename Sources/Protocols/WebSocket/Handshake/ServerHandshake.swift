@@ -83,7 +83,7 @@ enum ServerHandshake {
     }
 
     /// Returns the page that answers a request; `nil` if the request asks for WebSocket, or for a path without a page.
-    /// HTTP/1.0 is served too, because nginx requests pages with it by default.
+    /// HTTP/1.0 is served too, because nginx before 1.29.7 requests pages with it by default.
     ///
     /// - Throws: the refusal of a request that no page may answer.
     static func page(
