@@ -4,7 +4,7 @@ import Foundation
 
 /// The cores on which a thread may run.
 package struct CoreMask: Sendable, Hashable {
-    // Room for 4096 cores, more than common distributions build Linux for.
+    // Room for 4096 cores. On a machine with more, the kernel refuses this size (sched_getaffinity(2)).
     private static let words = 64
     private var mask = [UInt](repeating: 0, count: words)
 

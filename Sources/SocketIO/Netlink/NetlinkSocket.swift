@@ -40,8 +40,8 @@ package final class NetlinkSocket {
         }
     }
 
-    /// The size of a buffer for a datagram, in bytes. In lists, the kernel sends no longer ones
-    /// (Documentation/userspace-api/netlink).
+    /// The size of a buffer for a datagram, in bytes: that which the kernel's documentation recommends for lists
+    /// (Documentation/userspace-api/netlink/intro).
     package static let datagramSize = 32 * 1024
 
     private let loop: EventLoop
