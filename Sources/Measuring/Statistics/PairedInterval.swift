@@ -3,7 +3,7 @@ import Foundation
 /// An interval that contains the true factor between two rows that were measured alternately, from the ratio in each repeat.
 ///
 /// It is the inverse of Wilcoxon's signed-rank test (Biometrics Bulletin 1, 1945), after Tukey (Hollander, Wolfe and Chicken,
-/// "Nonparametric Statistical Methods", section 3.4), for factors in place of differences. Consider the geometric means of all
+/// "Nonparametric Statistical Methods"), for factors in place of differences. Consider the geometric means of all
 /// pairs of ratios, each ratio with itself included. The true factor lies between the k-th smallest and the k-th largest mean
 /// with probability 1 − 2·P(W < k). The only assumption is that the logarithms of the ratios lie symmetrically around the
 /// true one. They do if the noise of both rows has the same distribution.

@@ -1,7 +1,7 @@
 /// An interval that contains the true factor between the repeats of two runs.
 ///
 /// It is the inverse of the Mann–Whitney test (Annals of Mathematical Statistics 18, 1947), after Moses (Hollander, Wolfe and
-/// Chicken, "Nonparametric Statistical Methods", section 4.3), for factors in place of differences. Consider all ratios of a
+/// Chicken, "Nonparametric Statistical Methods"), for factors in place of differences. Consider all ratios of a
 /// later value to an earlier one. The true factor lies between the k-th smallest and the k-th largest ratio with probability
 /// 1 − 2·P(U < k). So 1 lies outside the interval exactly if the test finds a difference. The only assumption is that both
 /// runs have the same distribution, up to the factor.
