@@ -15,7 +15,7 @@ package final class NetworkLab: Sendable {
     /// The address of the server.
     package static let serverHost = TrialTLS.labAddress
 
-    /// The congestion control that is wanted: the usual one, because BBR hides losses.
+    /// The congestion control that is wanted: the usual one, because BBR reacts less to losses.
     private static let congestionControl = "cubic"
 
     /// The sides of the link.
