@@ -38,8 +38,11 @@ extension RunnableCommand {
         Self.options(vocabulary).record(of: self)
     }
 
-    /// The names of the options that are not as they are by default.
-    func changes(_ vocabulary: Vocabulary) -> [String] { Self.options(vocabulary).changes(of: self) }
+    /// The names of the options that the command line has and that change what is measured. Defaults that follow from other
+    /// options do not count.
+    func changes(_ vocabulary: Vocabulary) -> [String] {
+        Self.options(vocabulary).changes(among: general.given.names)
+    }
 }
 
 /// What the command line and its help say about a command.

@@ -89,14 +89,14 @@ package struct OptionList<Target: Sendable>: Sendable {
         }
     }
 
-    /// The names of the options that are not as they are by default. Options of the report and of every command, and the
-    /// seed, do not count, because they do not change what is measured.
-    func changes(of target: Target) -> [String] {
-        let names = settings.settings.filter { $0.text(target) != $0.text(settings.initial) }.map(\.name)
-        return names.filter { name in
-            guard let group = places[name]?.group else { return false }
+    /// The given names of options that change what is measured, the network first, because it changes most: the seed, the
+    /// options of the report and those of every command do not.
+    func changes(among given: Set<String>) -> [String] {
+        let names = settings.settings.map(\.name).filter { name in
+            guard given.contains(name), let group = places[name]?.group else { return false }
             return group != .report && group != .general && name != "seed"
         }
+        return names.filter { $0 == "network" } + names.filter { $0 != "network" }
     }
 
     /// The options as they are documented.
@@ -137,6 +137,9 @@ package struct TypedLine: Sendable {
     package var arguments: [String] = []
     /// The values of each option, in the order of the line.
     private var values: [String: [ConfigurationValue]] = [:]
+
+    /// The names of the options that were given.
+    package var names: Set<String> { Set(values.keys) }
 
     /// Whether an option was given.
     package func has(_ name: String) -> Bool { values[name] != nil }

@@ -114,6 +114,7 @@ package struct OptionParser: Sendable {
             if target.general.wantsVersion { return .version }
         }
         try options.checkTogether(line)
+        target.general.given.names = line.names
         try target.check(line, vocabulary)
         return .run(target)
     }

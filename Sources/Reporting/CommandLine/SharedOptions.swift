@@ -9,6 +9,8 @@ package struct GeneralOptions: Sendable, Equatable {
     package var isQuiet = false
     var wantsHelp = false
     var wantsVersion = false
+    /// The options that the command line has. Commands with the same options are equal, whatever was typed.
+    var given = GivenOptions()
 
     package init(isQuiet: Bool = false, wantsHelp: Bool = false, wantsVersion: Bool = false) {
         (self.isQuiet, self.wantsHelp, self.wantsVersion) = (isQuiet, wantsHelp, wantsVersion)
@@ -26,6 +28,13 @@ package struct GeneralOptions: Sendable, Equatable {
         )
         return list
     }()
+}
+
+/// The names of the options that a command line has, which do not count in comparisons.
+struct GivenOptions: Sendable, Equatable {
+    var names: Set<String> = []
+
+    static func == (_: GivenOptions, _: GivenOptions) -> Bool { true }
 }
 
 /// The format of a report.

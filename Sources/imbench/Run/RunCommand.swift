@@ -122,7 +122,8 @@ struct RunCommand: RunnableCommand {
             }
         }
         if !line.has("duration"), !line.has("messages") { load.extent = .duration(.seconds(15)) }
-        if !line.has("repeat") { load.repeats = 5 }
+        // As many as the comparisons of up to 26 rows need.
+        if !line.has("repeat") { load.repeats = 10 }
         if !line.has("size") { rows.sizes = [128] }
         if !line.has("codec") { rows.codecs = ["protobuf"].filter(vocabulary.codecs.contains) }
         if !line.has("transport") {

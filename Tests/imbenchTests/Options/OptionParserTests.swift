@@ -3,6 +3,7 @@ import Testing
 import TransportAPI
 
 @testable import CommandSupport
+@testable import Measuring
 @testable import Reporting
 @testable import Workloads
 @testable import imbench
@@ -96,6 +97,25 @@ private func mistake(_ line: String) -> String? { mistake(words(line)) }
         #expect(spaced.urls.map(\.host) == ["a"])
         #expect(spaced.machine.isAwake && spaced.general.isQuiet && spaced.machine.placement == .same)
         #expect(spaced.machine.polling == .always(for: .microseconds(50)))
+    }
+
+    @Test(
+        "A run over a network has as many repeats as the differences of its rows need, unless the line has another number"
+    )
+    func networkRepeats() throws {
+        #expect(try run("run --network 4g").load.repeats == 10)
+        // 26 rows have 25 comparisons with the first one.
+        #expect(PairedInterval.neededRepeats(1 - 0.05 / 25) == 10)
+        #expect(try run("run --network 4g --repeat 3").load.repeats == 3)
+    }
+
+    @Test("The changed options are those of the line, the network first, and no defaults that follow from others")
+    func changes() throws {
+        #expect(try run("run").changes(everything).isEmpty)
+        #expect(try run("run --network 4g --quiet --seed 3 --format json").changes(everything) == ["network"])
+        #expect(try run("run --size 8 --network 4g --rate 5").changes(everything) == ["network", "size", "rate"])
+        let open = try OptionParser(vocabulary: everything).parse(["open"], as: OpenCommand.self)
+        #expect(open.changes(everything).isEmpty)
     }
 
     @Test("Loops poll only if --busy-poll is given")

@@ -80,7 +80,7 @@ struct HTMLRendererTests {
         for part in [
             "2024-02-29T12:00:00Z", "seed 7", "<figcaption>256 bytes of text: p50 of the round trip in µs</figcaption>",
             "<rect class=\"own c1\"", ">100.0</text>", "×2.00", ">9877</td>", "wake-up",
-            "<dt>×floor</dt><dd>p50 divided by the p50 of bare system calls</dd>",
+            "<dt>×floor</dt><dd>p50 over that of bare system calls in the same repeat; the median of these</dd>",
         ] { #expect(page.contains(part), "\(part)") }
     }
 
@@ -124,7 +124,7 @@ struct HTMLRendererTests {
         }
     }
 
-    @Test("The title of a page has the command, the first options that are not as by default, and the time")
+    @Test("The title of a page has the command, the first options of its line, and the time")
     func title() throws {
         func title(_ words: String) throws -> String {
             let words = words.split(separator: " ").map(String.init)
