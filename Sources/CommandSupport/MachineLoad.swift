@@ -10,6 +10,8 @@ package struct MachineLoad: Sendable, Hashable {
     package var stolen: Double?
     /// How often a second this process had to give up a core although it had work to do.
     package var involuntarySwitches: Double
+    /// The length of the measurement; `nil` if it is not known.
+    package var seconds: Double?
 
     /// The most of one core that others may use before times are called disturbed.
     package static let quiet = 0.1
@@ -17,8 +19,14 @@ package struct MachineLoad: Sendable, Hashable {
     /// kernel samples the former by a clock, and measures the latter.
     private static let unexplained = 0.25
 
-    package init(average: Double?, others: Double?, stolen: Double?, involuntarySwitches: Double) {
-        (self.average, self.others, self.stolen) = (average, others, stolen)
+    package init(
+        average: Double?,
+        others: Double?,
+        stolen: Double?,
+        involuntarySwitches: Double,
+        seconds: Double? = nil
+    ) {
+        (self.average, self.others, self.stolen, self.seconds) = (average, others, stolen, seconds)
         self.involuntarySwitches = involuntarySwitches
     }
 
@@ -27,7 +35,7 @@ package struct MachineLoad: Sendable, Hashable {
     package init?(from start: ProcessorUse, to end: ProcessorUse, average: Double?) {
         let seconds = Double(end.time - start.time) / 1e9
         guard seconds >= 0.2 else { return nil }
-        self.average = average
+        (self.average, self.seconds) = (average, seconds)
         involuntarySwitches = Double(max(0, end.involuntarySwitches - start.involuntarySwitches)) / seconds
         guard let before = start.machine, let after = end.machine else { return }
         func share(_ value: (ProcessorUse.Machine) -> Double) -> Double {
@@ -54,7 +62,8 @@ package struct MachineLoad: Sendable, Hashable {
         return [reason(others, "other programs used"), reason(stolen, "the hypervisor took")].compactMap { $0 }
     }
 
-    /// The figures that are no disturbance, for people.
+    /// The figures that are no disturbance, for people. The load of the minute before is only told where the system does not
+    /// tell what others used.
     package var sentence: String {
         func share(_ share: Double?, _ text: (String) -> String) -> String? {
             share.flatMap { $0 > Self.quiet ? nil : text(percent($0)) }
@@ -62,8 +71,11 @@ package struct MachineLoad: Sendable, Hashable {
         let parts = [
             share(others) { "other programs used \($0) of a core" },
             share(stolen) { "the hypervisor took \($0)" },
-            average.map { "the load was \(fixed($0, 1)) before" },
-            "\(fixed(involuntarySwitches, 0)) involuntary switches a second",
+            others == nil
+                ? average.map {
+                    "the load of the minute before was \(fixed($0, 1)), and an idle machine has less than 1"
+                } : nil,
+            others == nil ? nil : seconds.map { "over \(fixed($0, $0 < 9.95 ? 1 : 0)) s" },
         ]
         return parts.compactMap { $0 }.joined(separator: ", ")
     }

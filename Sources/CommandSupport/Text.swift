@@ -45,7 +45,7 @@ package func grouped(_ number: String) -> String {
 }
 
 /// A number of things: `1 repeat`, `2 repeats`.
-package func counted(_ count: Int, _ thing: String) -> String { "\(count) \(thing)\(count == 1 ? "" : "s")" }
+package func counted(_ count: Int, _ thing: String) -> String { "\(shown(count)) \(thing)\(count == 1 ? "" : "s")" }
 
 extension String {
     /// The text with spaces after it, or before it, up to `width` characters.

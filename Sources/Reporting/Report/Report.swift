@@ -96,7 +96,18 @@ package struct Report: Sendable {
 
     /// The results in sentences, the most important first. The rows that failed come before all others, because nothing is
     /// known about them.
-    package var verdict: [String] { [outcomes.failedRows].compactMap { $0 } + conclusions }
+    package var verdict: [String] {
+        let results = trust.isGiven ? conclusions : Self.qualified(conclusions)
+        return [outcomes.failedRows].compactMap { $0 } + results
+    }
+
+    /// Results that may be those of a disturbance, and say so themselves, because a sentence is often quoted alone.
+    private static func qualified(_ conclusions: [String]) -> [String] {
+        guard let first = conclusions.first else { return [] }
+        let isWord = first.dropFirst().first.map { $0.isLowercase || $0 == " " } ?? false
+        let text = isWord ? first.prefix(1).lowercased() + first.dropFirst() : first
+        return ["On a disturbed machine: \(text)"] + conclusions.dropFirst()
+    }
 
     /// The sections that a format shows, and for each the columns of its table that no table above has, with their meanings.
     package func parts(

@@ -5,7 +5,7 @@ package struct RunRecord: Sendable {
     package var environment: Environment
     /// The options as the user could type them, by name.
     package var options: [(name: String, value: String)]
-    /// The names of those that are not as they are by default.
+    /// The names of those that the command line has. The defaults of one option may depend on others.
     package var changedOptions: [String] = []
     package var seed: UInt64
     /// Whether the run was interrupted, so that rows are shorter or missing.
@@ -36,7 +36,9 @@ package struct RunRecord: Sendable {
     }
 
     /// Whether times of the run can be trusted.
-    package func trust(doubts: [String] = []) -> Trust { .timed(load, doubts: doubts) }
+    package func trust(doubts: [String] = [], gaps: [String] = []) -> Trust {
+        .timed(load, doubts: doubts, gaps: gaps)
+    }
 
     /// What a reader has to know before the numbers.
     package var warnings: [String] { debugBuild + cutShort + remarks }

@@ -4,14 +4,15 @@ import CommandSupport
 package enum Trust: Sendable, Hashable {
     /// They are counted or computed, so they are the same on a busy machine.
     case exact
-    /// They are times, which other programs make longer.
-    case timed(MachineLoad?, doubts: [String] = [])
+    /// They are times, which other programs make longer. The doubts are parts of a sentence that say why they did. The gaps
+    /// are sentences about what could not be checked.
+    case timed(MachineLoad?, doubts: [String] = [], gaps: [String] = [])
 
     /// Why not, as parts of a sentence; empty if they can.
     private var reasons: [String] {
         switch self {
         case .exact: []
-        case .timed(let load, let doubts): (load?.disturbances ?? []) + doubts
+        case .timed(let load, let doubts, _): (load?.disturbances ?? []) + doubts
         }
     }
 
@@ -20,24 +21,29 @@ package enum Trust: Sendable, Hashable {
     package var sentence: String {
         switch self {
         case .exact: return "Exact: the numbers are counted or computed, so other programs do not change them."
-        case .timed(let load, _):
+        case .timed(let load, _, let gaps):
             guard isGiven else {
-                let figures = load.map { " (\($0.sentence))" } ?? ""
+                let figures = load.map { $0.sentence.isEmpty ? "" : " (\($0.sentence))" } ?? ""
                 return
                     "Not trustworthy, because \(reasons.joined(separator: ", and "))\(figures). Repeat it on a quiet machine."
             }
-            guard let load else { return "Too short to tell whether other programs disturbed it." }
-            guard load.others != nil else {
-                return "This system does not tell what other programs did: \(load.sentence)."
-            }
-            return "Trustworthy: \(load.sentence)."
+            return ([judgement(load)] + gaps).joined(separator: " ")
         }
+    }
+
+    private func judgement(_ load: MachineLoad?) -> String {
+        guard let load else { return "Too short to tell whether other programs disturbed it." }
+        guard load.others != nil else {
+            let unknown = "This system does not tell what other programs did"
+            return load.sentence.isEmpty ? unknown + "." : "\(unknown): \(load.sentence)."
+        }
+        return "Trustworthy: \(load.sentence)."
     }
 
     /// For the JSON.
     var data: ReportValue {
         var members: [(String, ReportValue)] = [("given", .bool(isGiven)), ("sentence", .string(sentence))]
-        if case .timed(let load?, _) = self {
+        if case .timed(let load?, _, _) = self {
             members += [
                 ("others_percent_of_core", .rounded(load.others.map { $0 * 100 })),
                 ("stolen_percent_of_core", .rounded(load.stolen.map { $0 * 100 })),

@@ -40,11 +40,20 @@ struct MachineLoadTests {
     func sentence() throws {
         #expect(
             try #require(load(others: 0.1)).sentence
-                == "other programs used 1 % of a core, the hypervisor took 0 %, the load was 0.3 before, 100 involuntary "
-                + "switches a second"
+                == "other programs used 1 % of a core, the hypervisor took 0 %, over 10 s"
         )
-        let other = MachineLoad(average: nil, others: nil, stolen: nil, involuntarySwitches: 3)
-        #expect(other.sentence == "3 involuntary switches a second")
+        let other = MachineLoad(average: 0.25, others: nil, stolen: nil, involuntarySwitches: 3, seconds: 0.54)
+        #expect(other.sentence == "the load of the minute before was 0.3, and an idle machine has less than 1")
+        let none = MachineLoad(average: nil, others: nil, stolen: nil, involuntarySwitches: 3)
+        #expect(Trust.timed(none).sentence == "This system does not tell what other programs did.")
+        let short = MachineLoad(average: nil, others: 0, stolen: nil, involuntarySwitches: 3, seconds: 0.54)
+        #expect(Trust.timed(short).sentence == "Trustworthy: other programs used 0 % of a core, over 0.5 s.")
+    }
+
+    @Test("What could not be checked is said after the judgement")
+    func gaps() throws {
+        let quiet = try #require(load(others: 0))
+        #expect(Trust.timed(quiet, gaps: ["No control."]).sentence.hasSuffix(" over 10 s. No control."))
     }
 
     @Test("A run of less than a fifth of a second is too short to tell")
