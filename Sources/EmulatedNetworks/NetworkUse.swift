@@ -6,6 +6,8 @@ package struct NetworkUse: Sendable {
     package var seed: UInt64
     package var congestionControl: String
     package var counts: LinkCounts
+    /// Whether a connection over it uses TCP, so that its congestion control matters.
+    package var carriesTCP = true
 
     package init(network: Network, seed: UInt64, congestionControl: String, counts: LinkCounts) {
         (self.network, self.seed, self.congestionControl, self.counts) = (network, seed, congestionControl, counts)
@@ -15,7 +17,7 @@ package struct NetworkUse: Sendable {
     package var sentence: String {
         let losses = network.loss > 0 || counts.toServer.lost + counts.toClient.lost > 0
         return "\(network.description)" + (network.source.isEmpty ? "" : " (\(network.source))")
-            + "; TCP uses \(congestionControl); "
+            + (carriesTCP ? "; TCP uses \(congestionControl); " : "; ")
             + [("to the server", counts.toServer), ("to the client", counts.toClient)].map { name, direction in
                 var parts: [String] = []
                 if losses { parts.append("\(direction.lost) lost") }

@@ -98,6 +98,9 @@ package struct Histogram: Sendable, Equatable {
         (100 - pow(10, 2 - Double(step) / 8)).rounded(toNines: step / 8)
     }
 
+    /// The fewest values that have a median: ten of them lie beyond it.
+    package static let fewestForMedian = 20
+
     /// The median, under the same rule as every percentile.
     package var median: Int64? { percentile(500) }
 

@@ -10,9 +10,12 @@ import Foundation
 package struct PairedInterval: Sendable, Hashable {
     package var low: Double
     package var high: Double
+    /// The estimate of the true factor, which is the median of the geometric means (Hodges and Lehmann, 1963).
+    package var middle: Double
 
-    package init(low: Double, high: Double) {
-        (self.low, self.high) = (low, high)
+    /// - Parameter middle: The middle of the logarithms by default.
+    package init(low: Double, high: Double, middle: Double? = nil) {
+        (self.low, self.high, self.middle) = (low, high, middle ?? (low * high).squareRoot())
     }
 
     /// `nil` if there are too few ratios for a probability of at least `target`, or if one of them is not above 0.
@@ -33,6 +36,7 @@ package struct PairedInterval: Sendable, Hashable {
         sums.sort()
         low = exp(sums[rank - 1] / 2)
         high = exp(sums[sums.count - rank] / 2)
+        middle = exp((sums[(sums.count - 1) / 2] + sums[sums.count / 2]) / 4)
     }
 
     /// The greatest k whose interval reaches the target; `nil` if there is none.

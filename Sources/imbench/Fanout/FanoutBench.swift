@@ -22,7 +22,10 @@ final class FanoutBench {
     private struct Entry {
         var row: FanoutRow
         var times = FanoutCounts.Times()
-        /// For each repeat, the median time of the last subscriber, and the processor time per delivery, in microseconds.
+        /// For each repeat, the median times of the first, half and last subscriber, and the processor time per delivery, in
+        /// microseconds.
+        var firstP50: [Double?] = []
+        var halfP50: [Double?] = []
         var lastP50: [Double?] = []
         var cpuRepeats: [Double?] = []
         var rates: [Double] = []
@@ -149,6 +152,8 @@ final class FanoutBench {
         guard !Interruption.isRequested || outcome.delivered > 0 else { return }
         guard outcome.delivered > 0 else {
             // A repeat without a delivery has no numbers. The row fails only if all its repeats are like that.
+            entry.firstP50.append(nil)
+            entry.halfP50.append(nil)
             entry.lastP50.append(nil)
             entry.cpuRepeats.append(nil)
             return
@@ -157,6 +162,8 @@ final class FanoutBench {
         entry.delivered += outcome.delivered
         entry.times.merge(outcome.times)
         entry.rates.append(Double(outcome.delivered) * 1e9 / Double(outcome.elapsed))
+        entry.firstP50.append(outcome.times.first.median.map { Double($0) / 1000 })
+        entry.halfP50.append(outcome.times.half.median.map { Double($0) / 1000 })
         entry.lastP50.append(outcome.times.last.median.map { Double($0) / 1000 })
         entry.cpuRepeats.append(cpu.map { Double($0) / 1000 / Double(outcome.delivered) })
         if let cpu { entry.cpu = (entry.cpu.deliveries + outcome.delivered, entry.cpu.nanoseconds + cpu) }
@@ -219,9 +226,9 @@ final class FanoutBench {
             }
             return row
         }
-        row.first = Latency(entry.times.first)
-        row.half = Latency(entry.times.half)
-        row.last = Latency(entry.times.last)
+        row.first = Self.latency(entry.times.first, entry.firstP50)
+        row.half = Self.latency(entry.times.half, entry.halfP50)
+        row.last = Self.latency(entry.times.last, entry.lastP50)
         row.lastP50Repeats = entry.lastP50
         row.cpuRepeats = entry.cpuRepeats
         row.deliveryRate = RepeatStatistics(entry.rates)?.median
@@ -229,6 +236,15 @@ final class FanoutBench {
             row.cpuPerDelivery = Double(entry.cpu.nanoseconds) / 1000 / Double(entry.cpu.deliveries)
         }
         return row
+    }
+
+    /// The times of all repeats. Their median is that of the repeats' medians, which the sentences compare too. If few repeats
+    /// have one, it is that of all times together.
+    static func latency(_ times: Histogram, _ medians: [Double?]) -> Latency {
+        var latency = Latency(times)
+        let known = medians.compactMap { $0 }
+        if 2 * known.count > medians.count, let median = RepeatStatistics(known)?.median { latency.p50 = median }
+        return latency
     }
 
     /// Ends the mosquitto processes.

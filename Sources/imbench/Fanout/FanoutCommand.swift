@@ -160,7 +160,9 @@ private func fanout(_ options: FanoutCommand) throws -> Int32 {
     let bench = FanoutBench(options.rows, options.load, stage: stage, seed: seed, limits: limits)
     let (measured, planned) = measure(bench, options, seed)
     results.rows = bench.results
-    if let network = options.networks.first, let lab { results.run.networks = [NetworkUse(network, seed, lab)] }
+    if let network = options.networks.first, let lab {
+        results.run.networks = [NetworkUse(network, seed, lab, over: options.rows.transports)]
+    }
     results.run.end()
     if results.run.wasCutShort {
         results.run.remarks.append(

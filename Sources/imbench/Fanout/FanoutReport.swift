@@ -19,7 +19,8 @@ struct FanoutRow: Sendable, AssertableRow {
     var half: Latency?
     /// Until all of them have it.
     var last: Latency?
-    /// The median of ``last`` in each repeat, in microseconds; `nil` where too few samples support it.
+    /// The median of ``last`` in each repeat, in microseconds; `nil` where too few samples support it. The median of ``last``
+    /// is that of these, if most repeats have one.
     var lastP50Repeats: [Double?] = []
     /// Deliveries per second.
     var deliveryRate: Double?
@@ -38,6 +39,21 @@ struct FanoutRow: Sendable, AssertableRow {
 
     var labels: [String] { [transport, server.rawValue, String(subscribers), String(size)] }
     var name: String { labels.joined(separator: " ") }
+    /// The transport and the server.
+    var shortName: String { "\(transport) \(server.rawValue)" }
+
+    /// Copies a second that a room sends for members that write much (`ChatRoom`).
+    private static let roomLimit = 10_000.0
+    /// Messages a second from which a member writes much.
+    private static let muchWritten = 100.0
+
+    /// Whether the times are those of the room's limit for a member that writes much. In the closed loop over loopback the
+    /// limit is reached from two subscribers on, whatever the machine.
+    func showsRoomLimit(overNetwork: Bool) -> Bool {
+        guard server == .room, targetRate ?? .infinity > Self.muchWritten else { return false }
+        if targetRate == nil, !overNetwork, subscribers > 1 { return true }
+        return max(deliveryRate ?? 0, (targetRate ?? 0) * Double(subscribers)) > 0.9 * Self.roomLimit
+    }
 
     /// Every message goes to every subscriber: it is delivered, lost, or in flight after an interruption.
     var closes: Bool { accounts.closes && accounts.sent == messages * subscribers }
@@ -115,7 +131,11 @@ struct FanoutMetric: Sendable {
         _ of: @escaping @Sendable (FanoutRow) -> Latency?
     ) -> [FanoutMetric] {
         [
-            FanoutMetric(name: "\(name).p50_us", title: "\(title) p50", meaning: "median time until \(event), in µs") {
+            FanoutMetric(
+                name: "\(name).p50_us",
+                title: "\(title) p50",
+                meaning: "median time until \(event), in µs (of the repeats' medians)"
+            ) {
                 of($0)?.p50
             },
             FanoutMetric(name: "\(name).p99_us", title: "\(title) p99", meaning: "99th percentile of the same, in µs") {
@@ -136,8 +156,11 @@ struct FanoutResults: Sendable {
         let isOpen = rows.contains { $0.targetRate != nil }
         var facts = run.facts
         if !facts.contains(where: { $0.name == "placement" }) { facts.append(("placement", run.placement.sentence)) }
-        let (times, costs) = (lastSentences, costSentences)
-        var more: [(String, ReportValue)] = [("sentences", .array((times + costs).map(ReportValue.string)))]
+        let (times, costs) = (lastDifferences.sentences, costSentences)
+        var more: [(String, ReportValue)] = [
+            ("sentences", .array((times + costs).map(ReportValue.string))),
+            ("warnings", .array(run.warnings.map(ReportValue.string))),
+        ]
         if !run.networks.isEmpty { more.append(("networks", .array(run.networks.map(\.data)))) }
         return Report(
             name: "imbench fanout",
@@ -153,10 +176,12 @@ struct FanoutResults: Sendable {
                     question: "How long does it take until all subscribers have a message?",
                     charts: rows.map(\.subscribers).distinct.map(chart),
                     table: table.selecting(["1st p50", "half p50", "last p50", "last p99", "accounts"]),
-                    notes: times + [RowDifferences.rule] + notes + run.networks.map(\.sentence),
+                    notes: times + [RowDifferences.rule(isQuiet: run.trust.isGiven)] + notes
+                        + run.networks.map(\.sentence),
                     reading:
                         "Shorter is better. Each bar is the time from the intended moment of sending until the last subscriber "
-                        + "has the message. All subscribers share one thread here, so it grows with their number."
+                        + "has the message. All subscribers share one thread here, so it grows with their number"
+                        + (limited.isEmpty ? "." : "; in the rows of room it grows with the limit of the room.")
                 ),
                 Report.Section(
                     heading: "Rate and cost",
@@ -236,23 +261,35 @@ struct FanoutResults: Sendable {
 
     private var measured: [FanoutRow] { rows.filter { $0.outcome == .measured && $0.last?.p50 != nil } }
 
-    /// The medians of the rows with the most subscribers, and the largest difference that is sure.
+    /// The measured rows whose times show the limit of the room.
+    private var limited: [FanoutRow] { measured.filter { $0.showsRoomLimit(overNetwork: !run.networks.isEmpty) } }
+
+    /// The measured rows whose times show the server.
+    private var unlimited: [FanoutRow] {
+        measured.filter { !$0.showsRoomLimit(overNetwork: !run.networks.isEmpty) }
+    }
+
+    /// The medians of the rows with the most subscribers, and the largest difference that is sure. It is one of those that the
+    /// sentences under the table are about, and as sure.
     private var verdict: [String] {
         guard let most = measured.map(\.subscribers).max() else { return [] }
-        let rows = measured.filter { $0.subscribers == most }
-        let times = rows.compactMap { $0.last?.p50 }
-        guard let least = times.min(), let latest = times.max() else { return [] }
+        let hasSizes = hasSizes
+        let times = unlimited.filter { $0.subscribers == most }.compactMap { row in
+            row.last?.p50.map { (row.shortName + (hasSizes ? " \(row.size)" : ""), $0) }
+        }
+        guard let range = NamedRange(times) else { return roomNotes }
         let subject = most == 1 ? "the only subscriber has" : "the last of \(most) subscribers has"
-        guard rows.count > 1 else { return ["In the median, \(subject) a message after \(shown(least)) µs."] }
-        let range = "In the median, \(subject) a message after \(shown(least)) to \(shown(latest)) µs."
-        let lasts = differences(rows, \.lastP50Repeats, .lastSubscriber)
-        return [range, lasts.sureSentence]
+        let medians = "In the median, \(subject) a message after \(range.text("µs"))."
+        let group = Self.group(most)
+        return [medians] + (times.count > 1 ? lastDifferences.sureSentences { $0.group == group } : [])
     }
 
     // MARK: Differences
 
-    /// The sentences under the table of times.
-    private var lastSentences: [String] { differences(measured, \.lastP50Repeats, .lastSubscriber).sentences }
+    /// The differences of the times, without the rows that show the limit of the room.
+    private var lastDifferences: RowDifferences { differences(unlimited, \.lastP50Repeats, .lastSubscriber) }
+
+    private static func group(_ subscribers: Int) -> String { counted(subscribers, "subscriber") }
 
     /// The sentences under the table of costs.
     private var costSentences: [String] { differences(measured, \.cpuRepeats, .serverTime).sentences }
@@ -269,8 +306,8 @@ struct FanoutResults: Sendable {
                 preposition: "with",
                 rows: measured.filter(isPart).map { row in
                     RowDifferences.Row(
-                        subject: "\(row.transport) \(row.server.rawValue)",
-                        group: counted(row.subscribers, "subscriber"),
+                        subject: row.shortName,
+                        group: Self.group(row.subscribers),
                         size: row.size,
                         values: values(row)
                     )
@@ -282,15 +319,18 @@ struct FanoutResults: Sendable {
         return RowDifferences(servers + transports, words, wasCutShort: run.wasCutShort)
     }
 
+    /// What the rows with the limit of the room mean.
+    private var roomNotes: [String] {
+        guard !limited.isEmpty else { return [] }
+        let numbers = RowDifferences.list(limited.map(\.subscribers).distinct.map { String($0) })
+        return [
+            "room: for a member that writes much, a room sends at most 10,000 copies a second. The rows with \(numbers) subscribers "
+                + "show this limit, so they are not compared; --rate 50 shows the room itself."
+        ]
+    }
+
     private var notes: [String] {
-        var notes: [String] = []
-        if rows.contains(where: { $0.server == .room && ($0.targetRate ?? .infinity) > 100 && $0.outcome == .measured })
-        {
-            notes.append(
-                "room: a chat room slows a member down that sends more than 100 messages a second for some time; "
-                    + "--rate 50 stays below that"
-            )
-        }
+        var notes = roomNotes
         if rows.contains(where: { $0.subscribers > 1 }) {
             notes.append(
                 "All subscribers share one thread here, so the times of the last one include the reading of the others."
@@ -311,7 +351,7 @@ struct FanoutResults: Sendable {
                 guard let first = row.first?.p50, let half = row.half?.p50, let last = row.last?.p50 else { return nil }
                 let (middle, end) = (max(first, half), max(first, half, last))
                 return BarChart.Row(
-                    label: "\(row.transport) \(row.server.rawValue)" + (hasSizes ? " \(row.size)" : ""),
+                    label: row.shortName + (hasSizes ? " \(row.size)" : ""),
                     spans: [
                         .init(kind: .first, from: 0, to: first), .init(kind: .second, from: first, to: middle),
                         .init(kind: .third, from: middle, to: end),

@@ -129,7 +129,7 @@ private func measureHeartbeats(_ options: HeartbeatCommand) throws -> Int32 {
 /// Measures one ping and its answer, or says why there is none.
 private func pingBytes(_ name: String, on stage: Stage) -> (bytes: Double?, outcome: ResultRow.Outcome) {
     do {
-        let transport = try stage.transport(name, unique: "heartbeat")
+        let transport = try stage.transport(name)
         let loop = stage.clientLoop
         let measured = runInterruptibly(on: loop) { () async -> Result<Double?, TransportError> in
             do throws(TransportError) {

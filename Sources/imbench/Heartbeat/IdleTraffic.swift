@@ -26,7 +26,7 @@ struct IdleTraffic: Sendable, Equatable {
 
     /// Measures the bytes with a server where it comes more often.
     mutating func measure(_ name: String, on stage: Stage) throws {
-        let transport = try stage.transport(name, unique: "idle", serverOptions: Self.often)
+        let transport = try stage.transport(name, serverOptions: Self.often)
         let loop = stage.clientLoop
         let measured = runInterruptibly(on: loop) { () async -> Result<UInt64, TransportError> in
             do throws(TransportError) {

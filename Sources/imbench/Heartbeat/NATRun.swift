@@ -57,7 +57,7 @@ func measureBehindNAT(_ options: HeartbeatCommand, _ lab: NetworkLab, seed: UInt
             return rows.sorted { $0.0 < $1.0 }.map(\.1)
         }
     }
-    return (rows, NetworkUse(network, seed, lab))
+    return (rows, NetworkUse(network, seed, lab, over: transports.map(\.name)))
 }
 
 /// One client behind the NAT, and its server. After the handshakes, only pings and the server's message use the link.

@@ -13,26 +13,34 @@ extension RunResults {
             part.rows = rows.filter { $0.network == use.network.name }
             return (use: use, results: part)
         }
+        let controls = controls
+        let trust = record.trust(doubts: controls.compactMap(\.doubt), gaps: controls.compactMap(\.gap))
         return Report(
             name: "imbench run --network",
             title: "The round trip of a chat message over each network",
-            trust: record.trust(doubts: controlDoubts),
+            trust: trust,
             warnings: warnings,
             outcomes: outcomes,
             verdict: parts.flatMap { Self.conclusions($0.use.network, $0.results.rows) },
             facts: facts,
             sections: parts.flatMap { part in
-                [Self.section(part.use, part.results), dailySection(over: part.use.network.name)].compactMap(\.self)
+                [Self.section(part.use, part.results, trust), dailySection(over: part.use.network.name)].compactMap(
+                    \.self
+                )
             } + lossSections,
             records: records,
             data: envelope(
                 results: rows.map { Self.data($0) },
-                more: [("networks", .array(networks.map { $0.data }))]
+                more: [
+                    ("networks", .array(networks.map { $0.data })),
+                    ("sentences", .array(parts.flatMap(\.results.roundTripSentences).map(ReportValue.string))),
+                    ("warnings", .array(warnings.map(ReportValue.string))),
+                ]
             )
         )
     }
 
-    private static func section(_ use: NetworkUse, _ results: RunResults) -> Report.Section {
+    private static func section(_ use: NetworkUse, _ results: RunResults, _ trust: Trust) -> Report.Section {
         let titles = ["p50 ms", "p90 ms", "p99 ms", "max ms", "open ms", "lost", "accounts", "guarantees"]
         let charts = results.rows.map(\.size).distinct.flatMap { size in
             results.rows.map(\.codec).distinct.map { codec in
@@ -47,7 +55,7 @@ extension RunResults {
             question: "How long does a message take over \(use.network.name), there and back?",
             charts: charts,
             table: networkTable(results.rows).selecting(titles),
-            notes: results.roundTripSentences + [use.sentence],
+            notes: results.roundTripSentences + [RowDifferences.rule(isQuiet: trust.isGiven), use.sentence],
             reading: distributionReading(hasFloors: false),
             next: [
                 .init("To see the start of a conversation", "imbench open --network '\(use.network.name)'"),
@@ -88,10 +96,10 @@ extension RunResults {
         }.filter { $0.count > 1 }
     }
 
-    /// The sure differences of plain UDP between networks that differ in their loss alone. Loss cannot change the times of the
-    /// datagrams that arrive, so the machine did.
-    private var controlDoubts: [String] {
-        lossGroups.compactMap { group in
+    /// The sure difference of plain UDP between networks that differ in their loss alone, or why there was no comparison, for
+    /// each group of such networks. Loss cannot change the times of the datagrams that arrive, so the machine did.
+    private var controls: [(doubt: String?, gap: String?)] {
+        lossGroups.map { group in
             let names = group.map(\.network.name)
             let control = rows.filter { $0.transport == "udp" && $0.rtt != nil && names.contains($0.network ?? "") }
             let axis = RowDifferences.Axis(
@@ -100,8 +108,15 @@ extension RunResults {
                     .init(subject: row.network ?? "", group: row.codec, size: row.size, values: row.repeats[.p50] ?? [])
                 }
             )
-            let sure = RowDifferences([axis], .time, wasCutShort: wasCutShort).largestSure()
-            return sure.map { "loss cannot change the median of plain UDP, and yet: \($0.sentence)" }
+            guard control.count > 1 else {
+                return (nil, "The control by plain UDP was not possible, because it was not measured.")
+            }
+            let differences = RowDifferences([axis], .time, wasCutShort: wasCutShort)
+            guard differences.largestFactor() != nil else {
+                return (nil, "The control by plain UDP was not possible, because too few of its repeats have a median.")
+            }
+            let sure = differences.largestSure()
+            return (sure.map { "loss cannot change the median of plain UDP, and yet: \($0.sentence)" }, nil)
         }
     }
 
@@ -109,11 +124,13 @@ extension RunResults {
 
     /// The sentences about one network that a person can act on. They restate figures of the table.
     private static func conclusions(_ network: Network, _ rows: [ResultRow]) -> [String] {
+        let (hasCodecs, hasSizes) = (rows.map(\.codec).distinct.count > 1, rows.map(\.size).distinct.count > 1)
         func range(_ value: (Latency) -> Double?, _ rows: [ResultRow]) -> String? {
-            let times = rows.compactMap { $0.rtt.flatMap(value) }.map { $0 / 1000 }
-            guard let low = times.min(), let high = times.max() else { return nil }
-            let texts = [shown(low), shown(high)]
-            return texts[0] == texts[1] ? "\(texts[0]) ms" : "\(texts[0]) to \(texts[1]) ms"
+            let times = rows.compactMap { row -> (name: String, value: Double)? in
+                let name = [row.transport, hasCodecs ? row.codec : nil, hasSizes ? String(row.size) : nil]
+                return row.rtt.flatMap(value).map { (name.compactMap { $0 }.joined(separator: " "), $0 / 1000) }
+            }
+            return NamedRange(times)?.text("ms")
         }
         guard let half = range({ $0.p50 }, rows) else { return [] }
         var sentence = "Over \(network.name), the median round trip is \(half)."
@@ -131,7 +148,7 @@ extension RunResults {
         let lost = rows.filter { $0.accounts.lost > 0 }.map { row in
             "\(row.accounts.lost) of \(row.accounts.sent) over \(row.transport) with \(row.codec) at \(row.size) bytes"
         }
-        if !lost.isEmpty { sentence += " Lost for good: \(lost.joined(separator: ", "))." }
+        if !lost.isEmpty { sentence += " Lost for good, warm-up included: \(lost.joined(separator: ", "))." }
         return [sentence]
     }
 
@@ -209,6 +226,13 @@ extension ResultRow {
 }
 
 extension NetworkUse {
+    /// The use of a network until now by these transports.
+    init(_ network: Network, _ seed: UInt64, _ lab: NetworkLab, over transports: [String]) {
+        self.init(network, seed, lab)
+        let datagrams = TransportRegistry.withSessions.transports.filter(\.isDatagram).map(\.name)
+        carriesTCP = !transports.allSatisfy { datagrams.contains($0) }
+    }
+
     var data: ReportValue {
         func direction(_ counts: LinkDirection.Counts) -> ReportValue {
             .object([

@@ -37,7 +37,7 @@ func runOverNetworks(_ options: RunCommand) throws -> Int32 {
         lab: lab
     )
     var places: [NetworkPlace] = []
-    for (number, network) in options.networks.enumerated() where !Interruption.isRequested {
+    for network in options.networks where !Interruption.isRequested {
         lab.use(network, seed: seed)
         let limits = EchoBench.Limits(
             connect: .seconds(20) + network.delay * 20,
@@ -52,10 +52,9 @@ func runOverNetworks(_ options: RunCommand) throws -> Int32 {
             options.load,
             stage: stage,
             seed: EchoBench.textSeed,
-            limits: limits,
-            prefix: "\(number)-"
+            limits: limits
         )
-        places.append(NetworkPlace(bench: bench, use: NetworkUse(network, seed, lab)))
+        places.append(NetworkPlace(bench: bench, use: NetworkUse(network, seed, lab, over: options.rows.transports)))
     }
     measure(&places, plan, lab, seed, options.load.rate, &progress)
     for place in places {

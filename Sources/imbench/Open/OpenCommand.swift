@@ -90,7 +90,9 @@ private func openConnections(_ options: OpenCommand) throws -> Int32 {
             all[place].open(isMeasured: number > 0, isRecorded: number == options.repeats)
         }
         results.rows += all.map(\.row)
-        if let network, let lab { results.run.networks.append(NetworkUse(network, seed, lab)) }
+        if let network, let lab {
+            results.run.networks.append(NetworkUse(network, seed, lab, over: options.transports))
+        }
     }
     progress.finish()
     results.run.end()
@@ -196,7 +198,7 @@ struct OpenSeries {
         (self.lab, self.stage) = (lab, stage)
         limit = .seconds(20) + (network?.delay ?? .zero) * 20
         do throws(TransportError) {
-            transport = try stage.transport(kind.transport, unique: "open", options: kind.options)
+            transport = try stage.transport(kind.transport, options: kind.options)
         } catch {
             measured.failure = stage.failure(error, of: kind.transport)
         }

@@ -19,7 +19,7 @@ extension OpenResults {
                 question: "How long until the first message has its answer\(network.map { " over \($0)" } ?? "")?",
                 charts: [Self.chart(rows, network)] + (showsPackets ? rows.map { Self.packets($0) } : []),
                 table: Self.table(rows),
-                notes: differences(rows, network) + [RowDifferences.rule]
+                notes: differences(rows, network) + [RowDifferences.rule(isQuiet: run.trust.isGiven)]
                     + run.networks.filter { $0.network.name == network }.map(\.sentence),
                 reading:
                     "Shorter is better. The first part of a bar is the time until the connection is open. The second part is the "
@@ -84,15 +84,15 @@ extension OpenResults {
     /// round trips explain.
     private func conclusions(_ network: String?) -> [String] {
         let own = rows.filter { $0.network == network }
-        let medians = own.compactMap { $0.answered?.median }
-        guard let least = medians.min(), let most = medians.max(), medians.count > 1 else { return [] }
+        let medians = own.compactMap { row in row.answered.map { (row.kind.name, $0.median) } }
+        guard let range = NamedRange(medians), medians.count > 1 else { return [] }
         let place = network.map { "Over \($0)" } ?? "Over loopback"
         let late = own.filter { $0.isLate }.map { row in
             "\(row.kind.name) (\(shown(row.answered?.median)) ms for \(shown(row.expected)) ms)"
         }
         return [
-            "\(place), the first message has its answer after \(shown(least)) to \(shown(most)) ms, in the median. "
-                + compared(own, network).sureSentence,
+            (["\(place), the first message has its answer after \(range.text("ms")), in the median."]
+                + compared(own, network).sureSentences()).joined(separator: " "),
             late.isEmpty
                 ? nil : "More than 20 % longer than their round trips explain: \(late.joined(separator: ", ")).",
         ].compactMap { $0 }
@@ -124,7 +124,7 @@ extension OpenResults {
                 .number(
                     "95 %",
                     nil,
-                    "where the true median is with 95 %, in ms; with fewer than 6 repeats, all of theirs"
+                    RunResults.intervalMeaning("ms")
                 ),
                 .number("model", "expected_ms", "the answer if it took only its round trips, in ms"),
                 .number(nil, "answer_low_ms"), .number(nil, "answer_high_ms"),
@@ -207,7 +207,10 @@ extension OpenResults {
         let sentences = groups.flatMap { network in
             differences(rows.filter { $0.network == network }, network)
         }
-        var more: [(String, ReportValue)] = [("sentences", .array(sentences.map(ReportValue.string)))]
+        var more: [(String, ReportValue)] = [
+            ("sentences", .array(sentences.map(ReportValue.string))),
+            ("warnings", .array(run.warnings.map(ReportValue.string))),
+        ]
         if !run.networks.isEmpty { more.append(("networks", .array(run.networks.map(\.data)))) }
         return run.envelope(results: rows.map { Self.data($0) }, more: more)
     }

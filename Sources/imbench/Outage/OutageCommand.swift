@@ -115,7 +115,7 @@ private func outage(_ options: OutageCommand) throws -> Int32 {
         if !Interruption.isRequested { results.rows += rows }
     }
     progress.finish()
-    if let network, let lab { results.run.networks = [NetworkUse(network, seed, lab)] }
+    if let network, let lab { results.run.networks = [NetworkUse(network, seed, lab, over: transports.map(\.name))] }
     results.run.end()
     try target.write(results.report, options.report)
     return results.rows.contains { $0.failure != nil } ? ExitStatus.failed : ExitStatus.good

@@ -79,8 +79,6 @@ final class EchoBench {
     private var keepalive: [String: Double?] = [:]
     /// Why no row of a transport can be measured. Its first row fails with this.
     private var failures: [String: (sentence: String, error: TransportError?)] = [:]
-    /// The part of identifiers that distinguishes the clients of this bench from those of others on the same stage.
-    private let prefix: String
     /// The descriptors that this process may have, and how many of them are left for connections.
     private let descriptors: Int
     private(set) var descriptorsLeft: Int
@@ -90,10 +88,9 @@ final class EchoBench {
         _ load: EchoLoad,
         stage: Stage,
         seed: UInt64,
-        limits: Limits = Limits(),
-        prefix: String = ""
+        limits: Limits = Limits()
     ) {
-        (self.rows, self.load, self.prefix) = (rows, load, prefix)
+        (self.rows, self.load) = (rows, load)
         self.limits = limits
         self.stage = stage
         descriptors = limits.descriptors ?? raiseDescriptorLimit()
@@ -119,7 +116,7 @@ final class EchoBench {
     private func probe(_ endpoint: Endpoint, _ seed: UInt64) {
         guard !Interruption.isRequested, let format = rows.codecs.compactMap(WireFormat.init).first else { return }
         do {
-            let transport = try stage.transport(endpoint.scheme, unique: "probe")
+            let transport = try stage.transport(endpoint.scheme)
             let bytes = try format.codec().encode(ChatMessage.sample(size: rows.sizes.min() ?? 1, seed: seed))
             let message = Payload(bytes, kind: format.isText ? .text : .binary)
             let probe = EchoProbe(message: message, limits: limits, loop: stage.clientLoop)
@@ -153,8 +150,6 @@ final class EchoBench {
         let message = ChatMessage.sample(size: key.size, seed: seed)
         do {
             entry.encoded = try key.codec.codec().encode(message).count
-            let unique =
-                "\(prefix)\(key.codec.name)-\(key.size)" + (key.picture == .none ? "" : "-\(key.picture.rawValue)")
             let count = load.connections
             // The second connections come after the first ones.
             let connectionCount = key.picture == .second ? 2 * count : count
@@ -167,9 +162,7 @@ final class EchoBench {
                 )
                 return entry
             }
-            let transports = try (0..<connectionCount).map { index in
-                try stage.transport(key.transport, unique: "\(unique)-\(index)")
-            }
+            let transports = try (0..<connectionCount).map { _ in try stage.transport(key.transport) }
             if let limit = transports.first?.capabilities.maximumMessageSize, entry.encoded > limit {
                 entry.row.outcome = .skipped(
                     "the encoded message has \(entry.encoded) bytes; the limit of \(key.transport) is \(limit)"

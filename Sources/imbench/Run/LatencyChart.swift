@@ -30,9 +30,9 @@ extension RunResults {
     static let timesReading =
         "Shorter is better. p50 is the median, and p99 the 99th percentile (if there are enough messages for it), with an axis "
         + "of its own. The vertical line is the floor: the same round trip in bare system calls. The thin line is "
-        + "the 95 % interval of the median. Medians whose intervals overlap may not differ at all. ×floor is the median divided by that of the floor, "
-        + "so a transport with ×1 would be as fast as the bare system calls. In the sentences below the table, a range holds for "
-        + "each row that the sentence names."
+        + "the 95 % interval of the median. ×floor compares each repeat with the floor of the same repeat, so it is not exactly the "
+        + "quotient of the two medians; a transport with ×1 would be as fast as the bare system calls. The sentences below the table "
+        + "tell whether medians differ, because they compare repeat by repeat. A range in them holds for each row that they name."
 
     static func distributionReading(hasFloors: Bool) -> String {
         "Lower is better. Each line shows which round trip a share of all messages did not exceed: half of them at 50 %, "

@@ -84,7 +84,7 @@ struct Metric: Sendable {
                 name: "ratio_to_floor_p50",
                 key: "ratio_to_floor_p50",
                 title: "×floor",
-                meaning: "p50 divided by the p50 of bare system calls"
+                meaning: "p50 over that of bare system calls in the same repeat; the median of these"
             ) { $0.ratioToFloor?.median },
         ]
 

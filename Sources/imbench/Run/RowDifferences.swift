@@ -6,7 +6,8 @@ import Reporting
 ///
 /// A row is compared with the row of a reference at the same place, such as ws with tcp, both with JSON at 256 bytes. Each
 /// repeat of both gives a ratio, in which a slow phase of the machine cancels out. ``PairedInterval`` gives the interval of
-/// the true ratio. A difference is sure if its interval lies beyond ±``noise``. For others, the sentences give the interval.
+/// the true ratio. A difference is sure if its interval lies beyond ±``noise``. For others, the sentences give the interval,
+/// unless it is too wide to be of use.
 /// The intervals are wide enough for all sentences of a table to be right together with ``certainty`` (Bonferroni's
 /// correction).
 struct RowDifferences: Sendable {
@@ -72,30 +73,43 @@ struct RowDifferences: Sendable {
     static let certainty = 0.95
     /// The share by which equal code may differ between two connections.
     static let noise = 0.02
-    /// What sentences mean by sure, for the reader of a report.
-    static let rule =
-        "A difference is sure if its interval lies beyond ±\(fixed(noise * 100, 0)) %. All intervals of a table are right "
-        + "together with \(fixed(certainty * 100, 0)) %."
-    /// By how much the ends of two ranges in one sentence differ at most.
+    private static let certaintyText = "\(fixed(certainty * 100, 0)) %"
+    /// By how much the ends of two ranges in one sentence differ at most: a number below 1, and a share of larger factors.
     private static let similar = 0.1
+    /// An interval whose ends differ by a larger factor says nothing of use.
+    private static let widest = 10.0
     /// The most sentences.
     private static let mostSentences = 6
+    /// The most parts of a list of rows in a sentence. A longer one is only counted.
+    private static let mostParts = 3
 
-    private struct Place: Hashable {
+    /// The place of a row in its table: the other property and the size.
+    struct Place: Hashable, Sendable {
         var group: String
         var size: Int
+    }
+
+    /// What sentences mean by sure, for the reader of a report.
+    ///
+    /// - Parameter isQuiet: Whether nothing disturbed the machine. A disturbance can hit one row more than another.
+    static func rule(isQuiet: Bool) -> String {
+        "A difference is sure if its interval lies beyond ±\(fixed(noise * 100, 0)) %. "
+            + (isQuiet
+                ? "All intervals of a table are right together with \(certaintyText)."
+                : "The machine was disturbed, so such a difference may be one of the disturbance.")
     }
 
     private enum Direction: Hashable { case more, less, unsure }
 
     private struct Difference {
         var place: Place
-        var low: Double
-        var high: Double
+        var interval: PairedInterval
+        var low: Double { interval.low }
+        var high: Double { interval.high }
 
         var direction: Direction {
             if low > 1 + RowDifferences.noise { return .more }
-            if high < 1 / (1 + RowDifferences.noise) { return .less }
+            if high < 1 - RowDifferences.noise { return .less }
             return .unsure
         }
     }
@@ -127,10 +141,17 @@ struct RowDifferences: Sendable {
                 && [Direction.more, .less].allSatisfy { direction in
                     let (own, others) = (range(direction), other.range(direction))
                     return places(direction) == other.places(direction)
-                        && abs(own.lowerBound - others.lowerBound) <= RowDifferences.similar
-                        && abs(own.upperBound - others.upperBound) <= RowDifferences.similar
+                        && Self.areSimilar(own.lowerBound, others.lowerBound)
+                        && Self.areSimilar(own.upperBound, others.upperBound)
                 }
         }
+
+        private static func areSimilar(_ one: Double, _ other: Double) -> Bool {
+            abs(one - other) <= RowDifferences.similar * max(1, min(one, other))
+        }
+
+        /// Whether some difference is sure.
+        var isSure: Bool { differences.contains { $0.direction != .unsure } }
 
         /// From the lowest to the highest end of the differences in one direction.
         private func range(_ direction: Direction) -> ClosedRange<Double> {
@@ -140,12 +161,22 @@ struct RowDifferences: Sendable {
         }
     }
 
+    /// The comparisons of one axis, and those of them that have no interval, because too few repeats have a value.
+    private struct Extent {
+        /// The places of the compared rows.
+        var compared: [Place]
+        var leftOut: [(subject: String, place: Place)] = []
+        /// The places of the reference.
+        var all: [Place]
+        var preposition: String
+    }
+
     private let subjects: [Subject]
     private let words: Words
+    /// By axis.
+    private var extents: [Extent] = []
     /// The sentence that says why nothing is compared.
     private(set) var shortage: String?
-    /// The subjects of the first axis whose difference is unknown at some place, because its repeats have no interval.
-    private(set) var unknown: [String] = []
 
     /// - Parameter wasCutShort: whether the repeats are few because of an interruption, so that no advice helps.
     init(_ axes: [Axis], _ words: Words, wasCutShort: Bool = false) {
@@ -163,16 +194,19 @@ struct RowDifferences: Sendable {
         var subjects: [Subject] = []
         var repeats: [(given: Int, known: Int)] = []
         for (number, (axis, pairs)) in zip(axes, pairs).enumerated() {
+            let all = axis.rows.first.map { Self.places($0.subject, axis) } ?? []
+            let compared = pairs.map { Place(group: $0.row.group, size: $0.row.size) }
+            extents.append(Extent(compared: compared, all: all, preposition: axis.preposition))
             for (reference, row) in pairs {
                 let all = RepeatStatistics.ratios(row.values, to: reference.values)
                 let ratios = all.compactMap { $0 }
                 if !all.isEmpty { repeats.append((all.count, ratios.count)) }
+                let place = Place(group: row.group, size: row.size)
                 guard let interval = interval(ratios) else {
-                    if number == 0, !unknown.contains(row.subject) { unknown.append(row.subject) }
+                    extents[number].leftOut.append((row.subject, place))
                     continue
                 }
-                let place = Place(group: row.group, size: row.size)
-                let difference = Difference(place: place, low: interval.low, high: interval.high)
+                let difference = Difference(place: place, interval: interval)
                 let places = Self.places(reference.subject, axis)
                 let known = subjects.firstIndex {
                     $0.axis == number && $0.name == row.subject && $0.reference == reference.subject
@@ -206,18 +240,31 @@ struct RowDifferences: Sendable {
         _ words: Words
     ) -> String? {
         if let fewest = repeats.map(\.given).min(), fewest < needed {
-            return "\(fewest) repeat\(fewest == 1 ? " is" : "s are") too few to separate some differences from noise. "
+            let some = repeats.allSatisfy { $0.given < needed } ? "any difference" : "some differences"
+            return "\(fewest) repeat\(fewest == 1 ? " is" : "s are") too few to separate \(some) from noise. "
                 + "It takes \(needed): --repeat \(needed)."
         }
-        guard let (given, known) = repeats.min(by: { $0.known < $1.known }), known < needed else { return nil }
+        let short = repeats.filter { $0.known < needed }.sorted { $0.known < $1.known }
+        guard let (given, fewest) = short.first, let most = short.last?.known else { return nil }
+        func have(_ count: Int, _ before: String) -> String {
+            let repeats =
+                switch count {
+                case 0: "none of the \(given) repeats has"
+                case 1: "\(before) 1 of \(given) repeats has"
+                default: "\(before) \(count) of \(given) repeats have"
+                }
+            return "\(repeats) enough messages in both rows"
+        }
         let some =
-            switch known {
-            case 0: "none of the \(given) repeats has enough messages for a value of its own"
-            case 1: "only 1 of \(given) repeats has enough messages for a value of its own"
-            default: "only \(known) of \(given) repeats have enough messages for a value of their own"
+            if short.count == repeats.count {
+                capitalized(have(most, short.count == 1 ? "only" : "at most"))
+            } else if short.count == 1 {
+                "In one comparison \(have(fewest, "only"))"
+            } else {
+                "In some comparisons \(have(fewest, "only"))"
             }
         return
-            "In some rows \(some), which is too few to separate differences from noise. It takes \(needed) such repeats: \(words.remedy)."
+            "\(some), which is too few to separate differences from noise. It takes \(needed) such repeats: \(words.remedy)."
     }
 
     /// Each row beside that of the reference at the same place.
@@ -233,41 +280,55 @@ struct RowDifferences: Sendable {
         axis.rows.filter { $0.subject == subject }.map { Place(group: $0.group, size: $0.size) }
     }
 
-    /// The largest factor by which two rows of an axis may differ at the same place; `nil` without any comparison.
-    /// It is not about ``unknown`` differences.
-    func largestFactor(axis: Int = 0) -> Double? {
+    /// The largest factor between two rows of an axis at the same place: the estimate, and the one that it does not exceed;
+    /// `nil` without any comparison. It is not about the rows of ``leftOutSentence(axis:)``.
+    func largestFactor(axis: Int = 0) -> (estimate: Double, bound: Double)? {
         let all = subjects.filter { $0.axis == axis }.flatMap(\.differences)
-        return all.map(\.place).distinct.map { place in
+        let pairs = all.map(\.place).distinct.flatMap { place in
             // The reference differs from itself by the factor 1.
-            let rows = [(low: 1, high: 1)] + all.filter { $0.place == place }.map { (low: $0.low, high: $0.high) }
-            let pairs = rows.indices.flatMap { slow in
-                rows.indices.filter { $0 != slow }.map { fast in rows[slow].high / rows[fast].low }
+            let rows = [PairedInterval(low: 1, high: 1)] + all.filter { $0.place == place }.map(\.interval)
+            return rows.indices.flatMap { slow in
+                rows.indices.filter { $0 != slow }.map { fast in
+                    (rows[slow].middle / rows[fast].middle, rows[slow].high / rows[fast].low)
+                }
             }
-            return pairs.max() ?? 1
-        }.max()
+        }
+        guard let estimate = pairs.map(\.0).max(), let bound = pairs.map(\.1).max() else { return nil }
+        return (max(1, estimate), max(1, bound))
     }
 
-    /// The two rows of an axis with the largest sure difference at the same place: the factor, and a sentence without a full
-    /// stop; `nil` if no difference is sure.
-    func largestSure(axis: Int = 0) -> (factor: Double, sentence: String)? {
+    /// The two rows of an axis with the largest sure difference at the same place: the factor, and a sentence that begins with
+    /// a small letter and has no full stop; `nil` if no difference is sure.
+    ///
+    /// - Parameter isIncluded: The places. The only one has no name in the sentence, unless `namesOnlyPlace`.
+    func largestSure(
+        axis: Int = 0,
+        namesOnlyPlace: Bool = true,
+        where isIncluded: (Place) -> Bool = { _ in true }
+    ) -> (factor: Double, sentence: String)? {
         let own = subjects.filter { $0.axis == axis }
         guard let first = own.first else { return nil }
         var largest: (factor: Double, slow: String, fast: String, place: Place)?
-        for place in first.all {
+        let places = first.all.filter(isIncluded)
+        for place in places {
             let others = own.flatMap { subject in
                 subject.differences.filter { $0.place == place }.map { (subject.name, $0.low, $0.high) }
             }
             let rows = [(first.reference, 1.0, 1.0)] + others
             for slow in rows {
-                for fast in rows where slow.0 != fast.0 && slow.1 / fast.2 > largest?.factor ?? (1 + Self.noise) {
+                // A difference from a slow reference is told as less time.
+                let least = slow.0 == first.reference ? 1 / (1 - Self.noise) : 1 + Self.noise
+                for fast in rows where slow.0 != fast.0 && slow.1 / fast.2 > max(least, largest?.factor ?? 1) {
                     largest = (slow.1 / fast.2, slow.0, fast.0, place)
                 }
             }
         }
         return largest.map { largest in
-            let place = Self.capitalized(Self.location([largest.place], first.all, first.preposition))
+            let place =
+                places.count == 1 && !namesOnlyPlace
+                ? "" : Self.location([largest.place], first.all, first.preposition).dropFirst() + ", "
             func sentence(_ subject: String, _ amount: String, _ other: String) -> (Double, String) {
-                (largest.factor, "\(place), \(subject) \(words.verb.one) at least \(amount) \(other)")
+                (largest.factor, "\(place)\(subject) \(words.verb.one) at least \(amount) \(other)")
             }
             if largest.factor >= 2 {
                 let times = Self.times(largest.factor, .down)
@@ -282,11 +343,70 @@ struct RowDifferences: Sendable {
         }
     }
 
-    /// The largest sure difference of all axes, or the sentence that there is none.
-    var sureSentence: String {
-        let axes = subjects.map(\.axis).distinct
-        let largest = axes.compactMap { largestSure(axis: $0) }.max { $0.factor < $1.factor }
-        return largest.map { $0.sentence + "." } ?? "No difference in \(words.quantity) is sure."
+    /// A sentence about the largest sure difference of an axis; `nil` if none is sure.
+    func sureSentence(axis: Int) -> String? { largestSure(axis: axis).map { Self.sentence(ofLargest: $0.sentence) } }
+
+    private static func sentence(ofLargest sentence: String) -> String {
+        "The largest difference that is sure with \(certaintyText): \(sentence)."
+    }
+
+    /// The largest sure difference of all axes at some places, or the sentence that there is none, or that nothing was
+    /// compared; and the rows that were left out.
+    func sureSentences(where isIncluded: (Place) -> Bool = { _ in true }) -> [String] {
+        guard subjects.contains(where: { $0.differences.contains { isIncluded($0.place) } }) else {
+            return [notCompared].compactMap { $0 }
+        }
+        let largest = subjects.map(\.axis).distinct.compactMap { axis in
+            largestSure(axis: axis, namesOnlyPlace: false, where: isIncluded)
+        }.max { $0.factor < $1.factor }
+        let none = "No difference in \(words.quantity) is sure."
+        return [largest.map { Self.sentence(ofLargest: $0.sentence) } ?? none]
+            + [leftOutSentence(extents.indices.map { $0 }, where: isIncluded)].compactMap { $0 }
+    }
+
+    /// Why rows cannot be compared; `nil` if there was nothing to compare.
+    var notCompared: String? {
+        guard extents.contains(where: { !$0.compared.isEmpty }) else { return nil }
+        return shortage ?? "There are too few repeats to compare the rows."
+    }
+
+    /// The comparisons of an axis that have no interval, because too few repeats have a value in both rows; `nil` if there is
+    /// none.
+    func leftOutSentence(axis: Int) -> String? { leftOutSentence([axis]) }
+
+    private func leftOutSentence(_ axes: [Int], where isIncluded: (Place) -> Bool = { _ in true }) -> String? {
+        var (count, parts) = (0, [String]())
+        for extent in axes.map({ extents[$0] }) {
+            let rows = extent.leftOut.filter { isIncluded($0.place) }
+            count += rows.count
+            parts += Self.names(of: rows, extent.all, extent.preposition)
+        }
+        guard count > 0 else { return nil }
+        let all = axes.reduce(0) { $0 + extents[$1].compared.count(where: isIncluded) }
+        let names = parts.count > Self.mostParts ? "" : " (\(parts.joined(separator: "; ")))"
+        return
+            "\(count) of \(counted(all, "comparison")) \(count == 1 ? "is" : "are") left out\(names), because too few repeats "
+            + "have a value in both rows."
+    }
+
+    /// Some rows in words, as in "ws and mqtt with json at 4096 bytes", one text for each set of places.
+    static func names(
+        of rows: [(subject: String, place: Place)],
+        _ all: [Place],
+        _ preposition: String
+    ) -> [String] {
+        var parts: [(subjects: [String], places: [Place])] = []
+        for subject in rows.map(\.subject).distinct {
+            let places = rows.filter { $0.subject == subject }.map(\.place)
+            if let index = parts.firstIndex(where: { $0.places == places }) {
+                parts[index].subjects.append(subject)
+            } else {
+                parts.append(([subject], places))
+            }
+        }
+        return parts.map { subjects, places in
+            list(subjects) + (places.count == all.count ? "" : location(places, all, preposition))
+        }
     }
 
     // MARK: Sentences
@@ -305,10 +425,24 @@ struct RowDifferences: Sendable {
         let room = Self.mostSentences - (shortage == nil ? 0 : 1)
         guard sorted.count > room else { return sorted.map(sentence) + [shortage].compactMap { $0 } }
         let rest = sorted.dropFirst(room - 1).flatMap { $0 }
-        let names = Self.list(rest.map(\.name).distinct)
-        let isSure = rest.allSatisfy { $0.places(.unsure).isEmpty }
-        return sorted.prefix(room - 1).map(sentence) + [shortage].compactMap { $0 }
-            + ["The differences of \(names) are smaller\(isSure ? "" : ", or not sure")."]
+        let (sure, unsure) = (names(rest.filter(\.isSure)), names(rest.filter { !$0.isSure }))
+        // Only what is sure is compared. The true differences may be larger.
+        let last =
+            if sure.isEmpty {
+                "For \(unsure), no difference is sure."
+            } else {
+                "For \(sure), less is sure\(unsure.isEmpty ? "" : ", and for \(unsure) no difference")."
+            }
+        return sorted.prefix(room - 1).map(sentence) + [shortage].compactMap { $0 } + [last]
+    }
+
+    /// The names of subjects, with the references if there are several.
+    private func names(_ some: [Subject]) -> String {
+        guard subjects.map(\.reference).distinct.count > 1 else { return Self.list(some.map(\.name).distinct) }
+        let parts = some.map(\.reference).distinct.map { reference in
+            Self.list(some.filter { $0.reference == reference }.map(\.name).distinct) + " compared with \(reference)"
+        }
+        return parts.joined(separator: ", and for ")
     }
 
     /// The largest difference that is sure, as a factor in either direction.
@@ -352,7 +486,7 @@ struct RowDifferences: Sendable {
                 isSure
                     ? "in \(isOne ? "its" : "their") other \(rows) no sure difference: \(span)"
                     : "\(name): no sure difference from \(first.reference) in \(words.quantity)\(location(unsure, " in any")): "
-                        + (isOne ? span : "each \(span)")
+                        + (isOne || span == Self.tooNoisy ? span : "each \(span)")
             )
         }
         if !first.missing.isEmpty {
@@ -362,12 +496,15 @@ struct RowDifferences: Sendable {
         return isSure ? Self.capitalized(text) : text
     }
 
+    /// The words in place of a range that says nothing.
+    private static let tooNoisy = "too much noise for a useful range"
+
     private static func capitalized(_ text: String) -> String {
         let text = text.drop { $0 == " " }
         return text.prefix(1).uppercased() + text.dropFirst()
     }
 
-    /// From the lowest to the highest end of differences that are not sure.
+    /// From the lowest to the highest end of differences that are not sure, unless that says nothing.
     private static func span(_ differences: [Difference]) -> String {
         func percent(_ factor: Double, _ rule: FloatingPointRoundingRule) -> String {
             let text = Self.percent(factor, rule)
@@ -375,6 +512,7 @@ struct RowDifferences: Sendable {
         }
         let low = differences.map(\.low).min() ?? 1
         let high = differences.map(\.high).max() ?? 1
+        guard high <= low * widest else { return tooNoisy }
         return "between \(percent(low, .down)) and \(percent(high, .up))"
     }
 
@@ -382,8 +520,10 @@ struct RowDifferences: Sendable {
     private func amount(_ differences: [Difference], _ direction: Direction, _ reference: String) -> String {
         let low = differences.map(\.low).min() ?? 1
         let high = differences.map(\.high).max() ?? 1
-        if low >= 2 {
-            let (from, to) = (Self.times(low, .down), Self.times(high, .up))
+        if high >= 2 {
+            // One decimal would turn a small difference into none.
+            let from = low < 1.1 ? fixed((low * 100).rounded(.down) / 100, 2) : Self.times(low, .down)
+            let to = Self.times(high, .up)
             return (from == to ? from : "\(from) to \(to)") + " times \(words.times) \(reference)"
         }
         let ends = direction == .more ? (low, high) : (2 - high, 2 - low)

@@ -21,7 +21,9 @@ extension RunResults {
                     question: "How long does a message take, there and back?",
                     charts: groups.map(Self.medianChart) + groups.map(Self.tailChart) + groups.map(Self.ratioChart),
                     table: table.selecting(["p50 µs", "95 % interval", "p99 µs", "×floor", "accounts"]),
-                    notes: roundTripSentences + [RowDifferences.rule] + loopNotes + ratioNotes + sessionExplanation,
+                    notes: loopNotes + roundTripSentences + [RowDifferences.rule(isQuiet: trust.isGiven)]
+                        + slowRepeatNotes
+                        + ratioNotes + sessionExplanation,
                     reading: Self.timesReading,
                     next: [
                         .init("To see the same over a mobile network", "imbench run --network 4g"),
@@ -134,7 +136,7 @@ extension RunResults {
                 .number("size", "size", "bytes of text in a message"),
             ] + Metric.all.map(\.column) + [
                 .text("accounts", nil, "✓ if each message has an outcome; and the numbers above 0 that should be 0"),
-                .number("95 % interval", nil, "where the true p50 is, in µs; with fewer than 6 repeats, all of theirs"),
+                .number("95 % interval", nil, Self.intervalMeaning("µs")),
                 .text("guarantees", nil, "the promise of the transport for each message that was sent"),
             ],
             rows: rows.map { row in
@@ -196,6 +198,24 @@ extension RunResults {
         (row.rtt, row.rttP50Spread) = (floor.rtt, floor.p50Spread)
         if let reason = floor.reason { row.outcome = .skipped(reason) }
         return row
+    }
+
+    /// What the 95 % interval of a median means. It is about chance only: a machine has slow and fast hours.
+    static func intervalMeaning(_ unit: String) -> String {
+        "this run's median ± chance, in \(unit); other runs may differ more; under 6 repeats: all values"
+    }
+
+    /// The repeats of the closed loop that are too slow to have a median. The sentences and the medians are about the others.
+    private var slowRepeatNotes: [String] {
+        let slow = rows.filter { row in
+            let medians = row.repeats[.p50] ?? []
+            return row.loop == .closed && medians.contains(nil) && medians.contains { $0 != nil }
+        }
+        guard !slow.isEmpty else { return [] }
+        return [
+            "In \(counted(slow.count, "row")), some repeats have fewer than \(Histogram.fewestForMedian) messages and so no median. They are the slow ones, so "
+                + "the medians of the rows are too short."
+        ]
     }
 
     /// What the percentiles of the closed loop mean.

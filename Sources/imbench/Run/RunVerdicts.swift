@@ -54,7 +54,7 @@ extension RunResults {
     // MARK: Bytes
 
     /// The bytes of each transport beside those of the first one, with the same codec and size. They are counted, so every
-    /// difference is sure, unless it is below ``leastBytes``.
+    /// difference is sure, unless it is below ``leastBytes``. A row whose headers are not known is left out.
     private var byteSentence: String? {
         guard let reference = measured.first?.transport else { return nil }
         let texts = measured.map(\.transport).distinct.dropFirst().compactMap { transport -> String? in
@@ -69,11 +69,19 @@ extension RunResults {
                 return abs(difference) < Self.leastBytes ? 0 : difference.rounded()
             }
             guard let low = differences.min(), let high = differences.max() else { return nil }
-            return "over \(transport) \(Self.range(low, high))"
+            return "over \(transport) \(Self.range(low, high))\(topic(transport))"
         }
         guard !texts.isEmpty else { return nil }
         return "Bytes are counted, but acknowledgements of TCP depend on timing, so less than 1 byte is no difference. "
             + "Compared with \(reference), a message takes on the wire: " + texts.joined(separator: ", ") + "."
+    }
+
+    /// The part of a transport's bytes that depends on the name that the app chooses for its topic.
+    private func topic(_ transport: String) -> String {
+        let lengths = measured.filter { $0.transport == transport }.compactMap { $0.bytesPerMessage?.topic }
+        guard let low = lengths.min(), let high = lengths.max(), low > 0 else { return "" }
+        let count = low == high ? fixed(low, 0) : "\(fixed(low, 0)) to \(fixed(high, 0))"
+        return " (\(count) are the topic, whose length the app chooses)"
     }
 
     /// The smallest difference in bytes per message that is not due to the number of acknowledgements.
@@ -95,7 +103,8 @@ extension RunResults {
     /// The end of the report: results and next steps for a person. Empty if there is nothing to compare, or if the numbers
     /// have no meaning.
     var conclusions: [String] {
-        guard !environment.isDebugBuild, let speed = speedConclusion else { return [] }
+        guard !environment.isDebugBuild else { return [] }
+        guard let speed = speedConclusion else { return [roundTripDifferences.notCompared].compactMap { $0 } }
         return [speed] + [byteConclusion, nextSteps].compactMap { $0 }
     }
 
@@ -107,29 +116,42 @@ extension RunResults {
         var sentences: [String] = []
         for (axis, (other, subject)) in [("codec", "transport"), ("transport", "codec")].enumerated() {
             guard let most = differences.largestFactor(axis: axis) else { continue }
-            let place = sentences.isEmpty ? (isOutside ? "In this run, with" : "On this machine, with") : "With"
-            let bound = "\(fixed((most * 100).rounded(.up) / 100, 2, trimmed: true)) times"
+            // The report of a disturbed machine says that before.
+            let place =
+                !sentences.isEmpty || !trust.isGiven
+                ? "With" : isOutside ? "In this run, with" : "On this machine, with"
+            let bound = "\(fixed((most.bound * 100).rounded(.up) / 100, 2, trimmed: true)) times"
+            let estimate = "\(fixed(most.estimate, 2, trimmed: true)) times"
             sentences.append(
-                "\(place) the same \(other) and size, the median round trip of the slowest \(subject) is at most \(bound) that of "
-                    + "the fastest."
+                "\(place) the same \(other) and size, the median round trip of the slowest \(subject) is about \(estimate) that of "
+                    + "the fastest (at most \(bound), with \(fixed(RowDifferences.certainty * 100, 0)) % certainty)."
             )
-            let sure = differences.largestSure(axis: axis)
-            if let sure { sentences.append(sure.sentence + ".") }
-            guard axis == 0 else { continue }
-            if !differences.unknown.isEmpty {
-                sentences.append(
-                    "Rows of \(RowDifferences.list(differences.unknown)) are left out, because too few of their repeats "
-                        + "have a median."
-                )
+            sentences += [differences.sureSentence(axis: axis), differences.leftOutSentence(axis: axis)].compactMap {
+                $0
             }
-            guard sure?.factor ?? 1 < Self.similar else { continue }
+            guard axis == 0 else { continue }
+            sentences += [skipped].compactMap { $0 }
+            guard differences.largestSure(axis: axis)?.factor ?? 1 < Self.similar else { continue }
             sentences.append(
-                most < Self.similar
+                most.bound < Self.similar
                     ? "Choose the transport by what it guarantees, and by the network."
                     : "The bound of \(bound) includes noise: a quiet machine or more --repeat gives a closer one."
             )
         }
         return sentences.isEmpty ? nil : sentences.joined(separator: " ")
+    }
+
+    /// The rows that do not apply, and so are not compared; `nil` if there is none.
+    private var skipped: String? {
+        let skipped = rows.filter { if case .skipped = $0.outcome { true } else { false } }
+        guard !skipped.isEmpty, !wasCutShort else { return nil }
+        let names = RowDifferences.names(
+            of: skipped.map { ($0.transport, .init(group: $0.codec, size: $0.size)) },
+            rows.map { .init(group: $0.codec, size: $0.size) }.distinct,
+            "with"
+        )
+        let rows = "\(skipped.count) of \(counted(rows.count, "row"))"
+        return "\(rows) \(skipped.count == 1 ? "was" : "were") skipped (\(names.joined(separator: "; ")))."
     }
 
     /// The factor below which round trips are called similar.
@@ -143,7 +165,10 @@ extension RunResults {
             bytes(most) - bytes(least) >= Self.leastBytes
         else { return nil }
         func text(_ row: ResultRow) -> String { "\(fixed(bytes(row), 0)) bytes (\(row.codec) over \(row.transport))" }
-        return "On the wire, a message of \(size) bytes takes from \(text(least)) to \(text(most))."
+        let all = measured.filter { $0.size == size && $0.bytesPerMessage != nil }
+        let unknown = all.filter { $0.bytesPerMessage?.transportIP == nil }.map(\.transport).distinct
+        let leftOut = unknown.isEmpty ? "" : "; \(RowDifferences.list(unknown)) without known headers not counted"
+        return "On the wire, a message of \(size) bytes takes from \(text(least)) to \(text(most))\(leftOut)."
     }
 
     /// The commands that answer what a run over loopback cannot.
@@ -154,6 +179,6 @@ extension RunResults {
             ("outage", "the messages that are lost when the path breaks"), ("advise", "a ranking for your purpose"),
         ]
         let texts = steps.map { "'imbench \($0)' shows \($1)" }
-        return "Loopback has no loss and no distance: \(RowDifferences.list(texts))."
+        return "Loopback has no loss and no distance. \(RowDifferences.list(texts))."
     }
 }

@@ -20,6 +20,8 @@ final class Stage {
     let outside: [Endpoint]
     private let seed: UInt64
     private var servers: [String: EmbeddedServer] = [:]
+    /// The transports with an identifier of their own.
+    private var identifiers = 0
 
     /// Starts the loops on the cores of `placement`, with this polling before they sleep.
     ///
@@ -49,12 +51,10 @@ final class Stage {
     /// A transport to an outside or embedded server that sends each message back.
     ///
     /// - Parameters:
-    ///   - unique: the part of identifiers that distinguishes this row's clients from all others.
     ///   - options: further options of the URL.
     ///   - serverOptions: the options of the embedded server, as in `hold=1s`.
     func transport(
         _ name: String,
-        unique: String,
         options: [Endpoint.Option] = [],
         serverOptions: String = ""
     ) throws(TransportError) -> any Transport {
@@ -66,11 +66,21 @@ final class Stage {
             endpoint = try server(name, serverOptions).endpoint
         }
         endpoint.options += options
-        for option in descriptor.loopback("\(seed)-\(unique)")
+        identifiers += 1
+        for option in descriptor.loopback(Self.identifier(seed, identifiers))
         where !endpoint.options.contains(where: { $0.name == option.name }) {
             endpoint.options.append(option)
         }
         return try descriptor.make(endpoint, ConnectionContext(on: clientLoop))
+    }
+
+    /// An identifier that distinguishes a client from all others of this run and of other runs, for a topic. All have the same
+    /// length, because a message has its topic, so that rows can be compared by their bytes.
+    static func identifier(_ seed: UInt64, _ number: Int) -> String {
+        func digits(_ text: String, _ count: Int) -> String {
+            String(repeating: "0", count: max(0, count - text.count)) + text
+        }
+        return digits(String(seed & 0xf_ffff_ffff, radix: 16), 9) + "-" + digits(String(number), 6)
     }
 
     /// Why there is no connection of a transport, with the address of the server.

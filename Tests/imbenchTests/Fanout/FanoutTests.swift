@@ -266,10 +266,10 @@ struct FanoutTests {
         rows[2].outcome = .measured
         rows[2].last = later
         let verdict = FanoutResults(run: sampleResults(), rows: rows).report.verdict
-        #expect(verdict.count == 2)
         #expect(verdict.first?.hasPrefix("In the median, the last of 100 subscribers has a message after 10") == true)
-        #expect(verdict.first?.hasSuffix(" to 2000 µs.") == true)
-        #expect(verdict.last == "No difference in time to the last subscriber is sure.")
+        #expect(verdict.first?.hasSuffix(" (mqtt broker 256) to 2000 µs (mqtt mosquitto 256).") == true)
+        // Their repeats are not known.
+        #expect(verdict.last == "There are too few repeats to compare the rows.")
         let one = FanoutResults(run: sampleResults(), rows: [rows[1]]).report.verdict
         #expect(one == ["In the median, the last of 100 subscribers has a message after 2000 µs."])
         #expect(FanoutResults(run: sampleResults(), rows: [rows[3]]).report.verdict.isEmpty)
@@ -306,12 +306,80 @@ struct FanoutTests {
         }
         let many = lines(12)
         for sentence in [
-            "With 100 subscribers, tcp room takes 3 times as long to the last subscriber as tcp fan-out.",
             "ws fan-out: no sure difference from tcp fan-out in time to the last subscriber with 100 subscribers: between 0 % "
                 + "and 0 %.",
             "With 100 subscribers, ws fan-out uses 3 times as much CPU time of the server per delivery as tcp fan-out.",
         ] { #expect(many.contains(sentence), "\(sentence)") }
         #expect(!many.contains { $0.contains(", mqtt broker takes") })
         #expect(lines(3).contains { $0.hasPrefix("3 repeats are too few") })
+    }
+
+    /// Rows with these times of the last subscriber, in µs.
+    private func results(
+        _ times: [(transport: String, server: FanoutServerKind, subscribers: Int, time: Double)],
+        rate: Double? = nil
+    ) throws -> FanoutResults {
+        let first = try #require(sampleFanout(hostile: "").rows.first)
+        let rows = times.map { transport, server, subscribers, time in
+            var row = first
+            (row.transport, row.server, row.subscribers, row.targetRate) = (transport, server, subscribers, rate)
+            row.last?.p50 = time
+            row.deliveryRate = Double(subscribers) * 1e6 / time
+            row.accounts = DeliveryCounts(sent: row.messages * subscribers, acked: row.messages * subscribers)
+            row.lastP50Repeats = [Double?](repeating: time, count: 20)
+            row.cpuRepeats = [Double?](repeating: 2, count: 20)
+            return row
+        }
+        return FanoutResults(run: sampleResults(), rows: rows)
+    }
+
+    @Test("Rows that show the limit of the room are not compared, and a note says so")
+    func room() throws {
+        let times: [(String, FanoutServerKind, Int, Double)] = [
+            ("tcp", .fanOut, 1, 80), ("tcp", .room, 1, 140), ("tcp", .fanOut, 100, 500), ("tcp", .room, 100, 10_000),
+            ("ws", .fanOut, 100, 600), ("ws", .room, 100, 10_010),
+        ]
+        let report = try results(times).report
+        #expect(
+            report.verdict == [
+                "In the median, the last of 100 subscribers has a message after 500.0 (tcp fan-out) to 600.0 µs (ws fan-out).",
+                "The largest difference that is sure with 95 %: ws fan-out takes at least 20 % longer to the last subscriber than "
+                    + "tcp fan-out.",
+            ]
+        )
+        let notes = report.sections[0].notes
+        #expect(notes.contains { $0.hasPrefix("With 1 subscriber, tcp room takes 75 % longer to the last subscriber") })
+        #expect(!notes.contains { $0.contains("ws room takes") })
+        #expect(
+            notes.contains { $0.contains("The rows with 100 subscribers show this limit, so they are not compared") }
+        )
+        // Below the rate from which a member writes much, all rows are compared.
+        let slow = try results(times, rate: 50).report
+        #expect(slow.verdict[0].contains("to 10,010 µs (ws room)"))
+        #expect(!slow.sections[0].notes.contains { $0.contains("this limit") })
+        let only = try results([("tcp", .room, 100, 10_000)]).report
+        #expect(
+            only.verdict.count == 1 && only.verdict[0].hasPrefix("room: for a member that writes much, a room sends")
+        )
+    }
+
+    @Test("The verdict is as sure as the sentences: both have the comparisons of all numbers of subscribers")
+    func sameIntervals() throws {
+        var results = try results([
+            ("tcp", .fanOut, 1, 100), ("ws", .fanOut, 1, 100), ("udp", .fanOut, 1, 100), ("tcp", .fanOut, 100, 100),
+            ("ws", .fanOut, 100, 300), ("udp", .fanOut, 100, 100),
+        ])
+        for index in results.rows.indices { results.rows[index].lastP50Repeats.removeLast(13) }
+        // 7 repeats are enough for the two comparisons with 100 subscribers, and too few for all four.
+        #expect(results.report.verdict.last?.contains("7 repeats are too few to separate any difference") == true)
+    }
+
+    @Test("The median of a row is that of its repeats, which the sentences compare, if most repeats have one")
+    func median() {
+        var times = Histogram()
+        for value in 1...100 as ClosedRange<Int64> { times.record(value * 1000) }
+        #expect(FanoutBench.latency(times, [10, nil, 20]).p50 == 15)
+        #expect(FanoutBench.latency(times, [10, nil, nil]).p50 == Latency(times).p50)
+        #expect(FanoutBench.latency(times, []).p50 == Latency(times).p50)
     }
 }

@@ -38,6 +38,14 @@ import TransportAPI
         #expect(abs(interval.low - 1) < 1e-9 && abs(interval.high - 32) < 1e-9)
     }
 
+    @Test("The estimate is the median of the geometric means, which one odd ratio does not move")
+    func middle() throws {
+        let even = try #require(PairedInterval([1, 2, 4, 8, 16, 32], target: 0.95))
+        #expect(abs(even.middle - 32.0.squareRoot()) < 1e-9)
+        let odd = try #require(PairedInterval([2, 2, 2, 2, 2, 2, 1000], target: 0.95))
+        #expect(abs(odd.middle - 2) < 1e-9 && odd.low <= odd.middle && odd.middle <= odd.high)
+    }
+
     @Test("The interval contains the true factor as often as its probability says")
     func coverage() throws {
         var generator = RandomSource.seeded(6)

@@ -33,7 +33,57 @@ struct NetworkReportTests {
         #expect(!moved.isGiven)
         #expect(moved.sentence.contains("loss cannot change the median of plain UDP, and yet: "))
         let still = try results([("delay=25ms", 50), ("delay=25ms,loss=2%", 50)]).networkReport.trust
-        #expect(!still.sentence.contains("loss cannot change"))
+        #expect(!still.sentence.contains("loss cannot change") && !still.sentence.contains("control"))
+    }
+
+    @Test("A control that was not possible is said beside the trust")
+    func noControl() throws {
+        var short = try results([("delay=25ms", 50), ("delay=25ms,loss=2%", 50)])
+        let load = MachineLoad(average: 0, others: 0, stolen: 0, involuntarySwitches: 0, seconds: 30)
+        short.record.load = load
+        for index in short.rows.indices { short.rows[index].repeats[.p50] = [Double?](repeating: nil, count: 10) }
+        let trust = short.networkReport.trust
+        #expect(trust.isGiven && trust.sentence.hasPrefix("Trustworthy: "))
+        #expect(
+            trust.sentence.hasSuffix(
+                " The control by plain UDP was not possible, because too few of its repeats have a median."
+            )
+        )
+        for index in short.rows.indices { short.rows[index].transport = "tcp" }
+        #expect(short.networkReport.trust.sentence.hasSuffix("not possible, because it was not measured."))
+    }
+
+    @Test("The verdict names the rows at both ends, and the JSON has the sentences")
+    func ends() throws {
+        var run = try results([("delay=25ms", 50)])
+        let udp = run.rows[0]
+        run.rows = [("tcp", 71_200.0), ("ws", 71_210), ("mqtt", 71_240), ("http", 106_900)].map { name, time in
+            var row = udp
+            row.transport = name
+            row.rtt?.p50 = time
+            row.repeats[.p50] = [Double?](repeating: time, count: 10)
+            return row
+        }
+        let report = run.networkReport
+        #expect(
+            report.verdict[0].hasPrefix(
+                "Over delay=25ms, the median round trip is 71.2 (tcp and 2 others) to 106.9 ms (http)."
+            )
+        )
+        let json = report.text(.json, .none)
+        #expect(json.contains("\"sentences\"") && json.contains("http takes 50 to 51 % longer than tcp."))
+        #expect(json.contains("\"warnings\""))
+        run.rows.removeLast()
+        #expect(run.networkReport.verdict[0].hasPrefix("Over delay=25ms, the median round trip is 71.2 ms."))
+    }
+
+    @Test("Packets have commas from five digits on, and congestion control is told only where TCP is used")
+    func use() throws {
+        var use = NetworkUse(network: try Network("4g"), seed: 7, congestionControl: "cubic", counts: LinkCounts())
+        use.counts.toServer.packets = 12_060
+        #expect(use.sentence.contains("; TCP uses cubic; to the server 12,060 packets, "))
+        use.carriesTCP = false
+        #expect(!use.sentence.contains("TCP"))
     }
 
     @Test("Networks that differ in their delay are no control of each other")

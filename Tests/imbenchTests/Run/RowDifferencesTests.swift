@@ -108,16 +108,50 @@ struct RowDifferencesTests {
         let differences = table(&simulated) { transport, _, _ in transport == "ws" ? 2 : 1 }
         #expect(
             differences.sentences == [
-                "5 repeats are too few to separate some differences from noise. It takes 9: --repeat 9."
+                "5 repeats are too few to separate any difference from noise. It takes 9: --repeat 9."
             ]
         )
-        #expect(
-            differences.largestFactor() == nil && differences.largestSure() == nil
-                && differences.unknown == ["ws", "mqtt"]
-        )
+        #expect(differences.largestFactor() == nil && differences.largestSure() == nil)
+        #expect(differences.sureSentences() == differences.sentences)
         let one = pair([("ws", 8, [1.1])])
         #expect(
-            one.sentences == ["1 repeat is too few to separate some differences from noise. It takes 6: --repeat 6."]
+            one.sentences == ["1 repeat is too few to separate any difference from noise. It takes 6: --repeat 6."]
+        )
+    }
+
+    @Test("Without a comparison the sentence is that there was none, and not that no difference is sure")
+    func nothingCompared() {
+        let rows = ["tcp", "ws"].map { RowDifferences.Row(subject: $0, size: 8, values: [1, 1, 1]) }
+        func sentences(_ rows: [RowDifferences.Row], wasCutShort: Bool = false) -> [String] {
+            RowDifferences([.init(rows: rows)], .time, wasCutShort: wasCutShort).sureSentences()
+        }
+        #expect(sentences(rows, wasCutShort: true) == ["There are too few repeats to compare the rows."])
+        #expect(sentences(rows)[0].hasPrefix("3 repeats are too few to separate any difference from noise."))
+        #expect(sentences([rows[0]]).isEmpty, "One row has no comparison.")
+        let equal = pair([("ws", 8, [Double?](repeating: 1, count: 20))])
+        #expect(equal.sureSentences() == ["No difference in time is sure."])
+    }
+
+    @Test("Comparisons without an interval are counted and named, whichever of the two rows lacks the values")
+    func leftOut() {
+        func row(_ name: String, _ size: Int, known: Int) -> RowDifferences.Row {
+            .init(subject: name, group: "json", size: size, values: (0..<20).map { $0 < known ? 1 : nil })
+        }
+        let rows = [
+            row("tcp", 8, known: 20), row("tcp", 4096, known: 8), row("ws", 8, known: 20), row("ws", 4096, known: 20),
+            row("udp", 8, known: 0), row("udp", 4096, known: 20),
+        ]
+        let differences = RowDifferences([.init(preposition: "with", rows: rows)], .time)
+        #expect(differences.sureSentences()[0] == "No difference in time is sure.")
+        #expect(
+            differences.leftOutSentence(axis: 0)
+                == "1 of 4 comparisons is left out (udp with json at 8 bytes), because too few repeats have a value in both rows."
+        )
+        let short = rows.map { $0.size == 8 ? $0 : row($0.subject, 4096, known: 3) }
+        #expect(
+            RowDifferences([.init(preposition: "with", rows: short)], .time).leftOutSentence(axis: 0)
+                == "3 of 4 comparisons are left out (ws with json at 4096 bytes; udp), because too few repeats have a value in "
+                + "both rows."
         )
     }
 
@@ -128,15 +162,19 @@ struct RowDifferencesTests {
         }
         #expect(
             sentences(known: 3) == [
-                "In some rows only 3 of 30 repeats have enough messages for a value of their own, which is too few to separate "
-                    + "differences from noise. It takes 6 such repeats: use a longer --duration or more --messages."
+                "Only 3 of 30 repeats have enough messages in both rows, which is too few to separate differences from noise. It "
+                    + "takes 6 such repeats: use a longer --duration or more --messages."
             ]
         )
+        #expect(sentences(known: 0)[0].hasPrefix("None of the 30 repeats has enough messages in both rows, "))
+        func two(_ first: Int, _ second: Int) -> String? {
+            func ratios(_ known: Int) -> [Double?] { (0..<30).map { $0 < known ? 1.1 : nil } }
+            return pair([("ws", 8, ratios(first)), ("ws", 16, ratios(second))]).sentences.last
+        }
         #expect(
-            sentences(known: 0)[0].hasPrefix(
-                "In some rows none of the 30 repeats has enough messages for a value of its own, "
-            )
+            two(30, 3)?.hasPrefix("In one comparison only 3 of 30 repeats have enough messages in both rows, ") == true
         )
+        #expect(two(1, 3)?.hasPrefix("At most 3 of 30 repeats have enough messages in both rows, ") == true)
         #expect(
             sentences(known: 6).count == 1 && sentences(known: 6)[0] == "At 8 bytes, ws takes 10 % longer than tcp."
         )
@@ -158,10 +196,33 @@ struct RowDifferencesTests {
         // Repeats between 0.8 and 1.25 of tcp: neither row may be more than a quarter slower than the other.
         let noisy = [0.8, 1.25, 0.8, 1.25, 0.8, 1.25, 0.8, 1.25, 0.8, 1.25] as [Double?]
         let one = try #require(pair([("ws", 8, noisy)]).largestFactor())
-        #expect(abs(one - 1.25) < 0.001)
+        #expect(abs(one.bound - 1.25) < 0.001 && abs(one.estimate - 1) < 0.001)
         let two = try #require(pair([("ws", 8, noisy), ("udp", 8, noisy.map { $0.map { $0 * 2 } })]).largestFactor())
         // At most 2.5 for udp, and at least 0.8 for ws.
-        #expect(abs(two - 2.5 / 0.8) < 0.001)
+        #expect(abs(two.bound - 2.5 / 0.8) < 0.001 && abs(two.estimate - 2) < 0.001)
+    }
+
+    @Test("A range that reaches a factor of 2 is one of factors, and one that says nothing is no range")
+    func wide() {
+        func sentence(_ low: Double, _ high: Double) -> String? {
+            pair([("ws", 8, (0..<20).map { $0.isMultiple(of: 2) ? low : high })]).sentences.first
+        }
+        #expect(sentence(1.63, 10.98) == "At 8 bytes, ws takes 1.6 to 11 times as long as tcp.")
+        #expect(sentence(1.045, 3.01) == "At 8 bytes, ws takes 1.04 to 3.1 times as long as tcp.")
+        #expect(
+            sentence(0.12, 100)
+                == "ws: no sure difference from tcp in time at 8 bytes: too much noise for a useful range."
+        )
+    }
+
+    @Test("No sentence names a difference that is not above 2 %")
+    func edge() {
+        let less = pair([("ws", 8, [Double?](repeating: 0.9803, count: 20))])
+        #expect(less.sentences == ["ws: no sure difference from tcp in time at 8 bytes: between -2 % and -1 %."])
+        #expect(less.largestSure() == nil)
+        let enough = pair([("ws", 8, [Double?](repeating: 0.9798, count: 20))])
+        #expect(enough.sentences == ["At 8 bytes, ws takes 2 to 3 % less time than tcp."])
+        #expect(enough.largestSure()?.sentence == "at 8 bytes, ws takes at least 2 % less time than tcp")
     }
 
     @Test("A difference that is not sure has its interval")
@@ -255,7 +316,7 @@ struct RowDifferencesTests {
             ]
         )
         #expect(
-            differences.largestSure()?.sentence == "With protobuf at 8 bytes, udp takes at least 2 times as long as tcp"
+            differences.largestSure()?.sentence == "with protobuf at 8 bytes, udp takes at least 2 times as long as tcp"
         )
     }
 
@@ -265,13 +326,47 @@ struct RowDifferencesTests {
             RowDifferences.Row(
                 subject: "t\(index)",
                 size: 8,
-                values: [Double?](repeating: 100 + 20 * Double(index), count: 20)
+                values: [Double?](repeating: Double(1 << index), count: 20)
             )
         }
         let sentences = RowDifferences([.init(rows: rows)], .time).sentences
         try #require(sentences.count == 6)
-        #expect(sentences[0] == "At 8 bytes, t11 takes 3.2 times as long as t0.")
-        #expect(sentences[5] == "The differences of t6, t5, t4, t3, t2 and t1 are smaller.")
+        #expect(sentences[0] == "At 8 bytes, t11 takes 2048 times as long as t0.")
+        #expect(sentences[5] == "For t6, t5, t4, t3, t2 and t1, less is sure.")
+    }
+
+    @Test("What is less sure may be a larger difference, and its sentence names the reference if there are several")
+    func rest() {
+        /// A steady factor and one with noise, whose true one is larger.
+        func rows(_ reference: String, _ names: [String], _ factor: Double) -> RowDifferences.Axis {
+            let others = names.enumerated().map { index, name in
+                RowDifferences.Row(
+                    subject: name,
+                    size: 8,
+                    values: (0..<20).map {
+                        $0.isMultiple(of: 2) ? factor + Double(index) : 3 * (factor + Double(index))
+                    }
+                )
+            }
+            return .init(
+                rows: [.init(subject: reference, size: 8, values: [Double?](repeating: 1, count: 20))] + others
+            )
+        }
+        let (first, second) = (rows("tcp", ["a", "b", "c", "d"], 1.5), rows("room", ["a", "e", "f", "g"], 1.2))
+        let last = RowDifferences([first, second], .time).sentences.last
+        #expect(
+            last?.hasPrefix("For e and a compared with room, and for a compared with tcp, less is sure.") == true,
+            "\(last ?? "")"
+        )
+        var equal = first
+        equal.rows += (0..<6).map { .init(subject: "u\($0)", size: 8, values: [Double?](repeating: 1, count: 20)) }
+        equal.rows += (0..<4).map { number in
+            .init(subject: "v\(number)", size: 8, values: [Double?](repeating: 20 + 5 * Double(number), count: 20))
+        }
+        #expect(
+            RowDifferences([equal], .time).sentences.last
+                == "For c, b and a, less is sure, and for u0, u1, u2, u3, u4 and u5 no difference."
+        )
     }
 
     @Test("A run with one row has no sentences")

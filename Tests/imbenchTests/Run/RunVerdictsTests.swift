@@ -13,6 +13,7 @@ private func results(_ times: [(transport: String, time: Double)], repeats: Int 
         row.repeats[.p50] = [Double?](repeating: time, count: repeats)
         row.repeats[.cpu] = [Double?](repeating: time / 10, count: repeats)
         row.bytesPerMessage?.framing = transport == "mqtt" ? 40 : 8
+        row.bytesPerMessage?.topic = 0
         return row
     }
     return results
@@ -26,9 +27,9 @@ struct RunVerdictsTests {
         #expect(conclusions.count == 3)
         #expect(
             conclusions[0]
-                == "On this machine, with the same codec and size, the median round trip of the slowest transport is at "
-                + "most 1.2 times that of the fastest. With json, mqtt takes at least 20 % longer than tcp. Choose the transport by what it "
-                + "guarantees, and by the network."
+                == "On this machine, with the same codec and size, the median round trip of the slowest transport is about 1.2 "
+                + "times that of the fastest (at most 1.2 times, with 95 % certainty). The largest difference that is sure with 95 %: "
+                + "with json, mqtt takes at least 20 % longer than tcp. Choose the transport by what it guarantees, and by the network."
         )
         #expect(
             conclusions[1]
@@ -42,7 +43,8 @@ struct RunVerdictsTests {
         let conclusions = results([("tcp", 50), ("ws", 60), ("mqtt", 45)]).conclusions
         #expect(
             conclusions[0].contains(
-                "at most 1.34 times that of the fastest. With json, ws takes at least 33 % longer than mqtt."
+                "about 1.33 times that of the fastest (at most 1.34 times, with 95 % certainty). The largest difference that is sure "
+                    + "with 95 %: with json, ws takes at least 33 % longer than mqtt."
             )
         )
     }
@@ -52,9 +54,49 @@ struct RunVerdictsTests {
         let conclusions = results([("tcp", 50), ("ws", 120)]).conclusions
         #expect(
             conclusions[0]
-                == "On this machine, with the same codec and size, the median round trip of the slowest transport is at "
-                + "most 2.4 times that of the fastest. With json, ws takes at least 2.4 times as long as tcp."
+                == "On this machine, with the same codec and size, the median round trip of the slowest transport is about 2.4 "
+                + "times that of the fastest (at most 2.4 times, with 95 % certainty). The largest difference that is sure with 95 %: "
+                + "with json, ws takes at least 2.4 times as long as tcp."
         )
+    }
+
+    @Test("Results beside other programs begin with that, and the rule of the sentences says it too")
+    func disturbed() {
+        var disturbed = results([("tcp", 50), ("ws", 120)])
+        let quiet = disturbed.report.text(.table, .none, .init(width: .max))
+        #expect(quiet.contains("\nOn this machine, with the same codec") && !quiet.contains("disturbed machine"))
+        disturbed.record.load = MachineLoad(average: 1, others: 1.5, stolen: 0, involuntarySwitches: 100, seconds: 75)
+        let report = disturbed.report
+        #expect(
+            report.verdict[0].hasPrefix("On a disturbed machine: with the same codec and size, the median round trip")
+        )
+        let text = report.text(.table, .none, .init(width: .max))
+        #expect(text.contains("The machine was disturbed, so such a difference may be one of the disturbance."))
+        #expect(!text.contains("All intervals of a table are right together") && !text.contains("On this machine"))
+        #expect(report.text(.json, .none).contains("\"On a disturbed machine: with the same codec"))
+    }
+
+    @Test("Rows that were skipped are named, because the slowest and the fastest are without them")
+    func skipped() {
+        var results = results([("tcp", 50), ("ws", 54), ("udp", 60), ("mqtt", 70)])
+        results.rows[2].outcome = .skipped("too large")
+        results.rows[2].rtt = nil
+        #expect(results.conclusions[0].contains(" 1 of 4 rows was skipped (udp). Choose the transport by"))
+        var large = results.rows
+        for index in large.indices { large[index].size = 4096 }
+        large[2].outcome = .measured
+        large[2].rtt = large[0].rtt
+        results.rows += large
+        #expect(results.conclusions[0].contains(" 1 of 8 rows was skipped (udp with json at 256 bytes)."))
+    }
+
+    @Test("A closed loop says that the repeats without a median are slow ones")
+    func slowRepeats() {
+        var results = results([("tcp", 50), ("ws", 54)])
+        let note = "In 1 row, some repeats have fewer than 20 messages and so no median."
+        #expect(!results.report.text(.table, .none, .init(width: .max)).contains("so no median"))
+        results.rows[1].repeats[.p50]?[3] = nil
+        #expect(results.report.text(.table, .none, .init(width: .max)).contains(note))
     }
 
     @Test("The conclusion is also about the codecs, and says that a bound includes noise")
@@ -69,16 +111,18 @@ struct RunVerdictsTests {
         }
         #expect(
             run.conclusions[0]
-                == "On this machine, with the same codec and size, the median round trip of the slowest transport is at most 1.75 "
-                + "times that of the fastest. The bound of 1.75 times includes noise: a quiet machine or more --repeat gives a "
-                + "closer one. With the same transport and size, the median round trip of the slowest codec is at most 1.2 times "
-                + "that of the fastest. Over tcp, protobuf takes at least 16 % less time than json."
+                == "On this machine, with the same codec and size, the median round trip of the slowest transport is about 1.23 "
+                + "times that of the fastest (at most 1.75 times, with 95 % certainty). The bound of 1.75 times includes noise: a quiet "
+                + "machine or more --repeat gives a closer one. With the same transport and size, the median round trip of the "
+                + "slowest codec is about 1.2 times that of the fastest (at most 1.2 times, with 95 % certainty). The largest "
+                + "difference that is sure with 95 %: over tcp, protobuf takes at least 16 % less time than json."
         )
         run.rows = run.rows.filter { $0.transport == "tcp" }
         #expect(
             run.conclusions[0]
-                == "On this machine, with the same transport and size, the median round trip of the slowest codec is at most "
-                + "1.2 times that of the fastest. Over tcp, protobuf takes at least 16 % less time than json."
+                == "On this machine, with the same transport and size, the median round trip of the slowest codec is about 1.2 "
+                + "times that of the fastest (at most 1.2 times, with 95 % certainty). The largest difference that is sure with 95 %: "
+                + "over tcp, protobuf takes at least 16 % less time than json."
         )
     }
 
@@ -89,18 +133,22 @@ struct RunVerdictsTests {
         #expect(outside.conclusions.count == 1)
         #expect(
             outside.conclusions[0].hasPrefix(
-                "In this run, with the same codec and size, the median round trip of the slowest transport is at most 1 times "
+                "In this run, with the same codec and size, the median round trip of the slowest transport is about 1 times "
             )
         )
     }
 
-    @Test("A debug build, a single transport and too few repeats have no conclusion")
+    @Test("A debug build and a single transport have no conclusion, and too few repeats have the remedy")
     func none() {
         var debug = results([("tcp", 50), ("ws", 54)])
         debug.record.environment.isDebugBuild = true
         #expect(debug.conclusions.isEmpty)
         #expect(results([("tcp", 50)]).conclusions.isEmpty)
-        #expect(results([("tcp", 50), ("ws", 54)], repeats: 3).conclusions.isEmpty)
+        #expect(
+            results([("tcp", 50), ("ws", 54)], repeats: 3).conclusions == [
+                "3 repeats are too few to separate any difference from noise. It takes 6: --repeat 6."
+            ]
+        )
     }
 
     @Test("A transport without enough medians is left out by name")
@@ -109,7 +157,7 @@ struct RunVerdictsTests {
         results.rows[2].repeats[.p50] = [Double?](repeating: nil, count: 20)
         #expect(
             results.conclusions[0].contains(
-                " than tcp. Rows of udp are left out, because too few of their repeats have a median. Choose the transport by"
+                " than tcp. 1 of 2 comparisons is left out (udp), because too few repeats have a value in both rows. Choose the"
             )
         )
     }
@@ -126,7 +174,7 @@ struct RunVerdictsTests {
             }
             return run
         }
-        #expect(run(repeats: 7).conclusions.isEmpty)
+        #expect(run(repeats: 7).conclusions.first?.hasSuffix("It takes 8: --repeat 8.") == true)
         #expect(run(repeats: 7).roundTripSentences.contains { $0.hasSuffix("It takes 8: --repeat 8.") })
         #expect(run(repeats: 8).conclusions[0].contains(", ws takes at least 2.4 times as long as tcp."))
         #expect(run(repeats: 8).roundTripSentences[0] == "In every row, ws takes 2.4 times as long as tcp.")
@@ -138,6 +186,29 @@ struct RunVerdictsTests {
         results.rows[1].bytesPerMessage?.transportIP = 67.2
         #expect(results.costSentences.contains { $0.hasSuffix("a message takes on the wire: over ws as many bytes.") })
         #expect(!results.conclusions.contains { $0.hasPrefix("On the wire, ") })
+    }
+
+    @Test("The bytes of a topic are named as a choice of the app, and a row without known headers is left out by name")
+    func topicAndHeaders() {
+        var results = results([("tcp", 50), ("mqtt", 54), ("http", 60)])
+        results.rows[1].bytesPerMessage?.topic = 25
+        results.rows[2].bytesPerMessage?.transportIP = nil
+        #expect(
+            results.costSentences.contains {
+                $0.hasSuffix(": over mqtt 32 bytes more (25 are the topic, whose length the app chooses).")
+            }
+        )
+        #expect(
+            results.conclusions[1]
+                == "On the wire, a message of 256 bytes takes from 391 bytes (json over tcp) to 423 bytes (json over mqtt); http "
+                + "without known headers not counted."
+        )
+    }
+
+    @Test("All topics of a run have the same length, and are different")
+    func topics() {
+        let names = [(0, 1), (1, 2), (UInt64.max, 3), (7, 999_999)].map { Stage.identifier($0.0, $0.1) }
+        #expect(Set(names).count == 4 && names.allSatisfy { $0.count == 16 })
     }
 
     @Test("The sentences stand under their tables and in the JSON")

@@ -29,6 +29,7 @@ extension RunResults {
                 more: more + [
                     ("floors", .array(floors.map { Self.data($0) })),
                     ("sentences", .array(all.flatMap(\.results.pictureSentences).map(ReportValue.string))),
+                    ("warnings", .array(warnings.map(ReportValue.string))),
                 ]
             )
         )
@@ -60,7 +61,8 @@ extension RunResults {
                 "How long does a message take\(place) while a picture is sent, and what does a second connection change?",
             charts: charts,
             table: pictureTable(inMilliseconds: use != nil),
-            notes: pictureSentences + pictureExplanation + sessionExplanation + [use?.sentence].compactMap { $0 },
+            notes: pictureSentences + [RowDifferences.rule(isQuiet: trust.isGiven)] + pictureExplanation
+                + sessionExplanation + [use?.sentence].compactMap { $0 },
             reading: hasTails
                 ? "Shorter is better. The bar in front is the median of the messages, and the bar behind it is their 90th "
                     + "percentile."
