@@ -2,6 +2,7 @@ import EmbeddedServers
 import TestSupport
 import Testing
 import TransportAPI
+import TrialCertificates
 
 @testable import Transports
 
@@ -25,6 +26,30 @@ struct HTTPClientTests {
         #expect(try await client.ping() > .zero)
         await client.close()
         await server.stop()
+    }
+
+    @Test("A connection is open once a message can leave, and counts both connections below", arguments: modes)
+    func opening(mode: String) async throws {
+        let server = try await EmbeddedServer.start("http://127.0.0.1:0/chat")
+        let client = try await TransportRegistry.standard.connect("\(server.endpoint)?\(mode)")
+        // The connection to the server, and the request that opens the session. The second connection is opened meanwhile.
+        #expect(await client.statistics().handshakeRoundTrips == 2)
+        await client.close()
+        await server.stop()
+    }
+
+    @Test("Over TLS, both handshakes count", .enabled(if: hasOpenSSL), arguments: [("1.2", 6), ("1.3", 4)])
+    func openingOverTLS(version: String, roundTrips: Int) async throws {
+        let registry = TransportRegistry.available
+        let listener = try await registry.listen("https://localhost:0/chat")
+        var endpoint = listener.endpoint
+        endpoint.options =
+            try registry.transport(named: "https").loopback("opening")
+            + [("max-tls", version), ("resumption", "off")].map { .init(name: $0, value: $1) }
+        let client = try await registry.connect(endpoint)
+        #expect(await client.statistics().handshakeRoundTrips == roundTrips)
+        await client.close()
+        await listener.close()
     }
 
     @Test("Nothing is lost or doubled while the connections below are reset again and again", arguments: modes)

@@ -44,10 +44,10 @@ final class HTTPClientChannel: ByteChannel, HTTPLaneUser {
     let encryption: TLSDescription?
     let roundTripsToConnect: Int
 
-    /// Creates the channel of a session that was opened over `first`, which carries the requests that receive.
+    /// Creates the channel of a session that was opened over `lanes.receive`, while `lanes.send` was opened.
     init(
         _ session: consuming HTTPClientSession,
-        over first: HTTPLane,
+        over lanes: (receive: HTTPLane, send: HTTPLane),
         on loop: EventLoop,
         dial: @escaping Dial,
         write: @escaping Write,
@@ -58,14 +58,16 @@ final class HTTPClientChannel: ByteChannel, HTTPLaneUser {
         self.dial = dial
         self.write = write
         self.keepCookies = keepCookies
-        peer = first.peer
-        encryption = first.encryption
-        roundTripsToConnect = first.roundTripsToConnect + 1
-        if first.isOpen {
-            first.user = self
-            lanes[.receive] = LaneState(connection: first)
+        peer = lanes.receive.peer
+        encryption = lanes.receive.encryption
+        roundTripsToConnect = lanes.receive.roundTripsToConnect + max(1, lanes.send.roundTripsToConnect)
+        self.lanes[.send] = LaneState(connection: lanes.send)
+        lanes.send.user = self
+        if lanes.receive.isOpen {
+            lanes.receive.user = self
+            self.lanes[.receive] = LaneState(connection: lanes.receive)
         } else {
-            count(first)
+            count(lanes.receive)
         }
     }
 
@@ -73,8 +75,7 @@ final class HTTPClientChannel: ByteChannel, HTTPLaneUser {
 
     func attach(_ handler: any PollHandler) {
         self.handler = handler
-        // The first message does not wait for a connection.
-        openConnection(for: .send)
+        lanes[.send]?.connection?.start()
         workLater()
     }
 

@@ -36,8 +36,12 @@ struct HTTPTransport: RedirectedTransport {
                 let share = addresses.share
                 do throws(TransportError) {
                     let lane = HTTPLane(over: try await dialer.openChannel(over: stream, deadline: share), on: loop)
+                    let second = SecondLane(on: loop) { () async throws(TransportError) in try await dial(share) }
+                    defer { second.abandon() }
                     let answer = try await openSession(over: lane, deadline: share)
-                    if let connection = try await connection(answer, over: lane, started: started, deadline: deadline) {
+                    if let terms = terms(answer) {
+                        let lanes = (lane, try await second.lane())
+                        let connection = try await connection(terms, over: lanes, started: started, deadline: deadline)
                         addresses.succeeded()
                         return .connection(connection)
                     }
@@ -82,25 +86,28 @@ struct HTTPTransport: RedirectedTransport {
         }
     }
 
-    /// Returns the connection of a session that the server has opened; `nil` if it has refused.
+    /// What the server says about the session that it has opened; `nil` if it has refused.
+    private func terms(_ answer: HTTPCall.Answer) -> HTTPClientSession.Terms? {
+        guard answer.status == 201 else { return nil }
+        return HTTPClientSession.Terms(
+            answer: answer.body,
+            // Less than a whole request would cost a round trip for each piece, and a socket buffers more too.
+            largestWindow: max(limits.writeBuffer, HTTPClientSession.largestBody),
+            mode: settings.sessionMode,
+            patience: settings.patience.wholeNanoseconds
+        )
+    }
+
+    /// Returns the connection of a session that the server has opened.
     private nonisolated(nonsending) func connection(
-        _ answer: HTTPCall.Answer,
-        over lane: HTTPLane,
+        _ terms: HTTPClientSession.Terms,
+        over lanes: (receive: HTTPLane, send: HTTPLane),
         started: Int64,
         deadline: Int64
-    ) async throws(TransportError) -> CoreConnection? {
-        guard answer.status == 201,
-            let terms = HTTPClientSession.Terms(
-                answer: answer.body,
-                // Less than a whole request would cost a round trip for each piece, and a socket buffers more too.
-                largestWindow: max(limits.writeBuffer, HTTPClientSession.largestBody),
-                mode: settings.sessionMode,
-                patience: settings.patience.wholeNanoseconds
-            )
-        else { return nil }
+    ) async throws(TransportError) -> CoreConnection {
         let channel = HTTPClientChannel(
             HTTPClientSession(terms),
-            over: lane,
+            over: lanes,
             on: loop,
             dial: { (deadline) async throws(TransportError) in try await dial(deadline) },
             write: { bytes(of: $0) },
