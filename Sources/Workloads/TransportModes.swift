@@ -60,14 +60,17 @@ package struct TransportMode: Sendable {
         serverOptions: [.init(name: "deflate", value: "on")]
     )
 
-    /// Messages over HTTP, by how the client gets those of the server. A poll comes every second.
+    /// The interval of `http-poll`.
+    package static let pollInterval = Duration.seconds(1)
+
+    /// Messages over HTTP, by how the client gets those of the server.
     private static let overHTTP = [
         TransportMode("http-sse", of: .http, [.init(name: "mode", value: "sse")]),
         TransportMode("http-long-poll", of: .http, [.init(name: "mode", value: "long-poll")]),
         TransportMode(
             "http-poll",
             of: .http,
-            [.init(name: "mode", value: "poll"), .init(name: "interval", value: "1s")]
+            [.init(name: "mode", value: "poll"), .init(name: "interval", value: pollInterval.settingText)]
         ),
     ]
 

@@ -33,23 +33,17 @@ struct HeartbeatRow: Sendable {
     /// How the measurement of the ping ended. A protocol without pings is skipped.
     var outcome = ResultRow.Outcome.measured
 
-    var pingsPerDay: Double { Self.perDay(interval) }
+    var pingsPerDay: Double { interval.perDay }
 
     /// Bytes of an idle day: pings, and what comes beside them.
     var bytesPerDay: Double? {
         guard let pingBytes else { return nil }
         guard let idle else { return pingBytes * pingsPerDay }
-        return idle.bytes.map { $0 * Self.perDay(idle.interval) + pingBytes * pingsPerDay }
+        return idle.bytesPerDay.map { $0 + pingBytes * pingsPerDay }
     }
 
     /// The longest silence on the path, after which a ping or something beside pings follows.
     var silence: Duration { min(interval, serverInterval ?? interval, idle?.interval ?? interval) }
-
-    /// How many intervals a day has.
-    private static func perDay(_ interval: Duration) -> Double {
-        let seconds = Double(interval.wholeNanoseconds) / 1e9
-        return seconds > 0 ? Double(ConnectionCosts.secondsPerDay) / seconds : 0
-    }
 
     /// The longest time from the last byte of a dead connection until the supervisor ends it.
     func detection(timeout: Duration) -> Duration { interval + timeout }

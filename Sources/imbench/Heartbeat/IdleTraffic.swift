@@ -2,6 +2,7 @@ import CommandSupport
 import SocketIO
 import TransportAPI
 import Transports
+import Workloads
 
 /// What a connection over HTTP sends and receives in silence, beside pings: polls, or the comments of an event stream.
 struct IdleTraffic: Sendable, Equatable {
@@ -13,12 +14,15 @@ struct IdleTraffic: Sendable, Equatable {
     /// That of a transport by default, not measured yet; `nil` if it is silent.
     init?(of transport: String) {
         switch transport {
-        case "http", "https", "http-sse": interval = .seconds(15)
-        case "http-long-poll": interval = .seconds(25)
-        case "http-poll": interval = .seconds(1)
+        case "http", "https", "http-sse": interval = HTTPSessionLimits().commentInterval
+        case "http-long-poll": interval = HTTPSessionLimits().hold
+        case "http-poll": interval = TransportMode.pollInterval
         default: return nil
         }
     }
+
+    /// The bytes of a day; `nil` if they were not measured.
+    var bytesPerDay: Double? { bytes.map { $0 * interval.perDay } }
 
     /// The options of a server at which each kind comes every second.
     private static let often = "hold=1s&session-timeout=3s"
@@ -43,5 +47,13 @@ struct IdleTraffic: Sendable, Equatable {
             }
         }
         bytes = Double(try measured.get()) / Double(Self.measuredSeconds)
+    }
+}
+
+extension Duration {
+    /// How many intervals of this length a day has; 0 if it has none.
+    var perDay: Double {
+        let seconds = Double(wholeNanoseconds) / 1e9
+        return seconds > 0 ? Double(ConnectionCosts.secondsPerDay) / seconds : 0
     }
 }

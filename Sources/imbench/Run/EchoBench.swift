@@ -205,7 +205,7 @@ final class EchoBench {
             let (connections, costs, bytes) = try opened.get()
             entry.costs = costs
             descriptorsLeft -= needed
-            if !isKeepaliveKnown { keepalive[key.transport] = .some(bytes) }
+            if !isKeepaliveKnown { keepalive[key.transport] = .some(try withIdleTraffic(bytes, of: key.transport)) }
             entry.others = Array(connections.dropFirst(count))
             entry.clients = connections.prefix(count).enumerated().map { index, connection in
                 let picture = load.pictureBytes.flatMap { bytes -> PictureSender.Plan? in
@@ -436,6 +436,15 @@ final class EchoBench {
         row.handshake = entry.costs.handshake
         row.keepaliveBytesPerDay = keepalive[key.transport] ?? nil
         return row
+    }
+
+    /// The bytes of a day's pings, and of what comes beside them on an idle connection; `nil` if that is not known.
+    private func withIdleTraffic(_ pings: Double?, of transport: String) throws -> Double? {
+        guard let pings, var idle = IdleTraffic(of: transport) else { return pings }
+        // Only an embedded server can be told to send it often.
+        guard !stage.outside.contains(where: { $0.scheme == transport }) else { return nil }
+        try idle.measure(transport, on: stage)
+        return idle.bytesPerDay.map { $0 + pings }
     }
 
     /// The floor of an unreliable transport is UDP. The floor of any other is TCP.

@@ -212,7 +212,7 @@ struct Metric: Sendable {
             name: "keepalive_bytes_per_day",
             key: "keepalive_bytes_per_day",
             title: "keepalive B/day",
-            meaning: "bytes of all layers to keep an idle connection open for a day",
+            meaning: "bytes of all layers on an idle connection in a day: pings, and polls or comments over HTTP",
             form: .whole
         ) { $0.keepaliveBytesPerDay },
     ]

@@ -2,19 +2,22 @@ import Protocols
 import TransportAPI
 
 /// The limits and times of the sessions of a server over HTTP.
-struct HTTPSessionLimits: Sendable, Hashable {
+package struct HTTPSessionLimits: Sendable, Hashable {
     /// How many bytes of the server's stream a client may leave unacknowledged, and the largest body of its requests.
     /// Default 256 KiB.
     var window = 256 << 10
     /// How long a long poll waits for bytes. Default 25 s, because proxies give up after 30 s or 60 s.
-    var hold: Duration = .seconds(25)
+    package var hold: Duration = .seconds(25)
     /// The time without a request after which a session ends. Default 60 s.
     var sessionTimeout: Duration = .seconds(60)
     /// The largest number of sessions. Default 65,536.
     var maximumSessions = 65_536
     /// How long an event stream may be silent before a comment is sent. 15 s, as the specification advises (WHATWG HTML,
     /// section 9.2.7, "Authoring notes").
-    var commentInterval: Duration = .seconds(15)
+    package var commentInterval: Duration = .seconds(15)
+
+    /// Creates the limits with their defaults.
+    package init() {}
 
     /// The longest ``sessionTimeout``.
     static let longestTimeout = SessionRequest.longestInterval
