@@ -68,6 +68,7 @@ extension RunResults {
     static func networkTable(_ rows: [ResultRow]) -> Table {
         var table = table(rows)
         let times: [(title: String, meaning: String, value: (Latency) -> Double?)] = [
+            ("mean ms", "mean round trip, in ms", { $0.mean }),
             ("p50 ms", "median round trip, in ms", { $0.p50 }),
             ("p90 ms", "90th percentile of the round trip, in ms", { $0.p90 }),
             ("p99 ms", "99th percentile of the round trip, in ms", { $0.p99 }),
