@@ -281,7 +281,16 @@ struct FanoutResults: Sendable {
         let subject = most == 1 ? "the only subscriber has" : "the last of \(most) subscribers has"
         let medians = "In the median, \(subject) a message after \(range.text("µs"))."
         let group = Self.group(most)
-        return [medians] + (times.count > 1 ? lastDifferences.sureSentences { $0.group == group } : [])
+        return [medians] + (times.count > 1 ? lastDifferences.sureSentences { $0.group == group } : []) + unknown(most)
+    }
+
+    /// How many rows with this number of subscribers have no median, so that the range is without them.
+    private func unknown(_ subscribers: Int) -> [String] {
+        let own = rows.filter { $0.outcome == .measured && $0.subscribers == subscribers }
+        let unknown = own.count { $0.last?.p50 == nil }
+        guard unknown > 0 else { return [] }
+        let have = unknown == 1 ? "has" : "have"
+        return ["\(unknown) of \(counted(own.count, "row")) \(have) too few messages for a median."]
     }
 
     // MARK: Differences

@@ -270,6 +270,11 @@ struct FanoutTests {
         #expect(verdict.first?.hasSuffix(" (mqtt broker 256) to 2000 µs (mqtt mosquitto 256).") == true)
         // Their repeats are not known.
         #expect(verdict.last == "There are too few repeats to compare the rows.")
+        rows[0].last?.p50 = nil
+        #expect(
+            FanoutResults(run: sampleResults(), rows: rows).report.verdict.last
+                == "1 of 2 rows has too few messages for a median."
+        )
         let one = FanoutResults(run: sampleResults(), rows: [rows[1]]).report.verdict
         #expect(one == ["In the median, the last of 100 subscribers has a message after 2000 µs."])
         #expect(FanoutResults(run: sampleResults(), rows: [rows[3]]).report.verdict.isEmpty)
