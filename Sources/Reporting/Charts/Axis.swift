@@ -110,11 +110,13 @@ package struct Axis: Sendable {
         }
     }
 
-    /// A number with k or M for thousands or millions, from ten thousand on.
+    /// A number with k, M or G for thousands, millions or 10⁹, from ten thousand on.
     private static func short(_ value: Double) -> String {
-        value.magnitude >= 1e6
-            ? fixed(value / 1e6, 3, trimmed: true) + "M"
-            : value.magnitude >= 1e4 ? fixed(value / 1000, 3, trimmed: true) + "k" : fixed(value, 6, trimmed: true)
+        let steps: [(least: Double, unit: Double, name: String)] = [(1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")]
+        guard let step = steps.first(where: { value.magnitude >= $0.least }) else {
+            return fixed(value, 6, trimmed: true)
+        }
+        return fixed(value / step.unit, 3, trimmed: true) + step.name
     }
 }
 
@@ -155,6 +157,31 @@ package struct FittedAxis: Sendable {
         let largest = axis.scale == .linear ? range.upperBound : nil
         return (isShort ? linearTicks(limit) : values).map {
             Tick(value: $0, label: axis.label($0, inUnitOf: largest))
+        }
+    }
+
+    /// The ticks of a horizontal axis, so few that no label touches another.
+    ///
+    /// - Parameter length: the length of the axis.
+    func ticks(along length: Double) -> [Tick] {
+        for limit in stride(from: Int(min(length, 10_000) / 40), to: 2, by: -1) {
+            let ticks = ticks(atMost: limit)
+            if withoutTouching(ticks, length).count == ticks.count { return ticks }
+        }
+        return withoutTouching(ticks(atMost: 2), length)
+    }
+
+    /// The ticks without those whose label touches the one before.
+    private func withoutTouching(_ ticks: [Tick], _ length: Double) -> [Tick] {
+        let gap = 8.0
+        var end = -Double.infinity
+        return ticks.filter { tick in
+            guard let place = place(tick.value) else { return false }
+            let half = SVGDrawing.width(of: tick.label) / 2
+            let start = place * length - half
+            guard start >= end + gap else { return false }
+            end = start + 2 * half
+            return true
         }
     }
 

@@ -163,7 +163,7 @@ package struct BarChart: Chart {
 
         /// Lines behind the bars, with their values below.
         func drawTicks(of axis: FittedAxis, _ drawing: inout SVGDrawing) {
-            for tick in axis.ticks(atMost: Int((right - left) / 52)) {
+            for tick in axis.ticks(along: right - left) {
                 guard let place = axis.place(tick.value) else { continue }
                 let x = left + place * (right - left)
                 drawing.line((x, 0), (x, bottom), "grid")
@@ -189,6 +189,7 @@ package struct BarChart: Chart {
             let middle = top + height / 2
             switch span.kind {
             case .interval:
+                drawing.line((start, middle), (end, middle), "outline")
                 drawing.line((start, middle), (end, middle), "interval")
                 for (place, x) in [(from, start), (to, end)] where (0...1).contains(place) {
                     drawing.line((x, middle - 3), (x, middle + 3), "interval")
@@ -198,8 +199,8 @@ package struct BarChart: Chart {
                 drawing.rectangle(x: start - 1, y: top - 1, width: 2, height: height + 2, "mark")
             default:
                 let inset = inset(of: span.kind)
-                // A small difference is still visible.
-                let least = [.better, .worse, .noise].contains(span.kind) ? 3.0 : 0
+                // A small difference is still visible, and so is a short moment.
+                let least = [.better, .worse, .noise].contains(span.kind) ? 3.0 : span.to > span.from ? 1 : 0
                 drawing.rectangle(
                     x: start,
                     y: top + inset,

@@ -23,6 +23,8 @@ package struct ChartKey: Sendable {
         case bar(BarChart.Kind)
         /// A line of a ``LineChart``.
         case line(SeriesStyle)
+        /// A point of a ``LineChart`` without lines.
+        case point(SeriesStyle)
     }
 
     var swatch: Swatch
@@ -33,18 +35,23 @@ extension Chart {
     /// The widths of the two drawings.
     package static var wide: Double { 560 }
     package static var narrow: Double { 330 }
+    /// The height of a drawing that still fits beside another one on paper.
+    private static var tallest: Double { 500 }
 
     /// The chart as a figure of a page, or nothing if it is empty.
     package var html: String {
         guard !isEmpty else { return "" }
-        var text = "<figure>\n<figcaption>\(HTMLRenderer.escaped(title))</figcaption>\n"
+        let drawings = [(drawing(width: Self.wide), "wide"), (drawing(width: Self.narrow), "narrow")]
+        // On paper, a tall chart is as wide as the page, so that it is no longer than one.
+        let isTall = drawings.contains { $0.0.height > Self.tallest }
+        var text =
+            "<figure\(isTall ? " class=\"tall\"" : "")>\n<figcaption>\(HTMLRenderer.escaped(title))</figcaption>\n"
         if !keys.isEmpty {
             let keys = keys.map { key in
                 "<span>\(Self.html(key.swatch))\(HTMLRenderer.escaped(key.meaning))</span>"
             }
             text += "<p class=\"legend\">\(keys.joined())</p>\n"
         }
-        let drawings = [(drawing(width: Self.wide), "wide"), (drawing(width: Self.narrow), "narrow")]
         text += drawings.map { $0.text(label: title, style: $1) }.joined()
         if drawings.contains(where: { $0.0.isClipped }) {
             text += "<p class=\"clipped\"><b>▸</b> continues beyond the axis</p>\n"
@@ -59,6 +66,10 @@ extension Chart {
             var drawing = SVGDrawing(width: 26, height: 8)
             drawing.line((0, 4), (26, 4), "series \(style.classes)")
             return "<svg class=\"key\" viewBox=\"0 0 26 8\" aria-hidden=\"true\">\(drawing.content)</svg>"
+        case .point(let style):
+            var drawing = SVGDrawing(width: 8, height: 8)
+            drawing.circle((4, 4), radius: 3, "point \(style.colourClass)")
+            return "<svg class=\"key dot\" viewBox=\"0 0 8 8\" aria-hidden=\"true\">\(drawing.content)</svg>"
         }
     }
 }

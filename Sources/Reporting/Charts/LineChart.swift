@@ -45,6 +45,8 @@ package struct LineChart: Chart {
         case atEnd
         /// Within the chart, for lines that end at the same height. A name for which no place is free is in the legend only.
         case along
+        /// Around the points, for series of one point each.
+        case atPoints
     }
 
     package var title: String
@@ -68,19 +70,17 @@ package struct LineChart: Chart {
 
     package var isEmpty: Bool { series.allSatisfy(\.points.isEmpty) }
     package var names: [String] { series.map(\.label) }
-    package var keys: [ChartKey] { series.map { ChartKey(swatch: .line($0.style), meaning: $0.label) } }
+    package var keys: [ChartKey] {
+        series.map { ChartKey(swatch: labels == .atPoints ? .point($0.style) : .line($0.style), meaning: $0.label) }
+    }
 
     package func drawing(width: Double) -> SVGDrawing {
         let points = series.flatMap(\.points)
         let intervals = points.compactMap(\.interval).flatMap { [$0.lowerBound, $0.upperBound] }
         let horizontals = references.filter { $0.direction == .horizontal }.map(\.value)
         let verticals = references.filter { $0.direction == .vertical }.map(\.value)
-        let plot = Plot(
-            self,
-            x: x.fitted(to: points.map(\.x) + verticals),
-            y: y.fitted(to: points.map(\.y) + intervals + horizontals),
-            width
-        )
+        let values = (x: points.map(\.x) + verticals, y: points.map(\.y) + intervals + horizontals)
+        let plot = Plot(self, x: x.fitted(to: roomy(values.x, x)), y: y.fitted(to: roomy(values.y, y)), width)
         var drawing = SVGDrawing(width: width, height: plot.bottom + 38)
         plot.drawAxes(&drawing)
         for line in series { plot.draw(line, &drawing) }
@@ -89,17 +89,28 @@ package struct LineChart: Chart {
         switch labels {
         case .atEnd: plot.drawLabelsAtEnd(series, &drawing)
         case .along: plot.drawLabelsAlong(series, besides: verticals, &drawing)
+        case .atPoints: plot.drawLabelsAtPoints(series, &drawing)
         }
         return drawing
     }
 }
 
 extension LineChart {
+    /// The values that an axis has to fit: with room for names around the outermost points.
+    private func roomy(_ values: [Double], _ axis: Axis) -> [Double] {
+        guard labels == .atPoints, axis.scale == .logarithmic, let low = values.min(), let high = values.max() else {
+            return values
+        }
+        return values + [low / 1.2, high * 1.2]
+    }
+
     /// The rectangle between the axes.
     private struct Plot {
         private static let lineHeight = 14.0
         /// Half the width of the area of a point over which the page shows its values.
         private static let hoverRadius = 9.0
+        /// How much wider a bold text is.
+        private static let boldShare = 1.12
 
         let x: FittedAxis
         let y: FittedAxis
@@ -118,8 +129,8 @@ extension LineChart {
             yTicks = y.ticks(atMost: Int(height / 30))
             left = (yTicks.map { SVGDrawing.width(of: $0.label) }.max() ?? 0) + 8
             // Names are bold.
-            let names = 1.1 * (chart.series.map { SVGDrawing.width(of: $0.label) }.max() ?? 0)
-            right = width - (chart.labels == .atEnd ? min(names + 12, width * 0.38) : 8)
+            let names = Self.boldShare * (chart.series.map { SVGDrawing.width(of: $0.label) }.max() ?? 0)
+            right = width - (chart.labels == .atEnd ? min(names + 12, width * 0.45) : 8)
         }
 
         func drawAxes(_ drawing: inout SVGDrawing) {
@@ -130,7 +141,7 @@ extension LineChart {
                 drawing.line((left, height), (right, height), "grid")
                 drawing.text(tick.label, at: (left - 6, height + 4), "tick", anchor: .end)
             }
-            for tick in x.ticks(atMost: Int((right - left) / 56)) {
+            for tick in x.ticks(along: right - left) {
                 guard let place = x.place(tick.value) else { continue }
                 let side = left + place * (right - left)
                 drawing.line((side, top), (side, bottom + 4), "grid")
@@ -277,7 +288,7 @@ extension LineChart {
                 if end.x < right || abs(height - end.y) > 1 {
                     drawing.line(end, (right + 6, height), "leader \(line.style.colourClass)")
                 }
-                let width = drawing.width - right - 9
+                let width = (drawing.width - right - 9) / Self.boldShare
                 drawing.text(
                     line.label,
                     at: (right + 9, height + 4),
@@ -308,7 +319,7 @@ extension LineChart {
                 Self.crossing(line, at: (top + bottom) / 2)?.x ?? .infinity
             }
             for (label, style, line, end) in named.sorted(by: { rise($0.line) < rise($1.line) }) {
-                let width = SVGDrawing.width(of: label) * 1.1
+                let width = SVGDrawing.width(of: label) * Self.boldShare
                 let heights = stride(from: top + 12, to: bottom, by: 8)
                 let places = heights.compactMap { Self.crossing(line, at: $0) } + [end]
                 // Beside the line, or below it.
@@ -327,6 +338,50 @@ extension LineChart {
                 guard let free else { continue }
                 drawing.text(label, at: free, "name halo \(style.colourClass)")
                 taken += Self.dots([(free.x, free.y - 4), (free.x + width, free.y - 4)])
+            }
+        }
+
+        /// Names around the last points, where they cover neither a point, its interval, nor another name. The first free
+        /// place is the nearest.
+        func drawLabelsAtPoints(_ series: [Series], _ drawing: inout SVGDrawing) {
+            let ends = series.compactMap { line in end(of: line).map { (line: line, end: $0) } }
+            let points = ends.flatMap { line, end in
+                let interval = line.points.last?.interval
+                let heights = [interval?.lowerBound, interval?.upperBound].compactMap { $0.flatMap(y.place) }
+                return [end] + Self.dots([end] + heights.map { (end.x, position(0, $0).y) })
+            }
+            // Beside the point, above and below it, and then further away.
+            let heights = [4.0, -8, 18, -22, 32, -36, 46, -50, 60, -64]
+            var names: [(columns: ClosedRange<Double>, rows: ClosedRange<Double>)] = []
+            for (line, end) in ends.sorted(by: { $0.end.y < $1.end.y }) {
+                let width = SVGDrawing.width(of: line.label) * Self.boldShare
+                let starts = heights.flatMap { height in
+                    [8, -8 - width, -width / 2].map { (x: end.x + $0, y: end.y + height) }
+                }
+                let free = starts.first { start in
+                    let (columns, rows) = (start.x...(start.x + width), (start.y - 11)...(start.y + 3))
+                    guard columns.lowerBound >= left, columns.upperBound <= drawing.width, rows.lowerBound >= top - 4,
+                        rows.upperBound <= bottom
+                    else { return false }
+                    // A name close to another point would seem to be its name.
+                    return !points.contains { point in
+                        let margin = point.x == end.x ? 3.0 : 11
+                        return (columns.lowerBound - margin...columns.upperBound + margin).contains(point.x)
+                            && rows.contains(point.y)
+                    } && !names.contains { $0.columns.overlaps(columns) && $0.rows.overlaps(rows) }
+                }
+                guard let free else { continue }
+                let middle = free.y - 4
+                if abs(middle - end.y) > 15 {
+                    let side = min(max(end.x, free.x), free.x + width)
+                    drawing.line(
+                        end,
+                        (side, middle < end.y ? middle + 7 : middle - 6),
+                        "leader \(line.style.colourClass)"
+                    )
+                }
+                drawing.text(line.label, at: free, "name halo \(line.style.colourClass)")
+                names.append((free.x - 3...free.x + width + 3, free.y - 11...free.y + 3))
             }
         }
 

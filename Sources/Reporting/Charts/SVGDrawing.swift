@@ -9,9 +9,6 @@ package struct SVGDrawing: Sendable {
 
     typealias Point = (x: Double, y: Double)
 
-    /// An estimate of the width of the average character of a text, in units.
-    private static let characterWidth = 6.9
-
     let width: Double
     var height: Double
     /// Whether something lies outside the axes and is marked at their end.
@@ -22,13 +19,29 @@ package struct SVGDrawing: Sendable {
         (self.width, self.height) = (width, height)
     }
 
-    /// An estimate of the width of a text, because only the page knows the font.
-    static func width(of text: String) -> Double { Double(text.count) * characterWidth }
+    /// An estimate of the width of a text, because only the page knows the font. It is that of the widest font in wide use.
+    static func width(of text: String) -> Double { text.reduce(0) { $0 + width(of: $1) } }
+
+    private static func width(of character: Character) -> Double {
+        switch character {
+        case "i", "j", "l", "I", "'", ",", ".", ":", ";", "!", "|", " ": 3.9
+        case "f", "r", "t", "-", "(", ")", "/": 4.7
+        case "m", "w", "M", "W", "+", "%", "×", "→", "≥", "≤", "…", "@": 11
+        case " "..."\u{2af}": character.isUppercase ? 8.6 : 7.6
+        default: 12
+        }
+    }
 
     /// The beginning of a text that is wider than `width`.
     static func cut(_ text: String, to width: Double) -> String {
         guard Self.width(of: text) > width else { return text }
-        return String(text.prefix(max(1, Int(width / characterWidth) - 1))) + "…"
+        var (shown, used) = ("", Self.width(of: "…"))
+        for character in text {
+            used += Self.width(of: character)
+            if used > width, !shown.isEmpty { break }
+            shown.append(character)
+        }
+        return shown + "…"
     }
 
     mutating func line(_ from: Point, _ to: Point, _ style: String) {

@@ -14,9 +14,17 @@ package struct SeriesStyle: Sendable, Hashable {
     package init(_ place: Int) { self.init(colour: max(0, place) % Self.colours, dash: max(0, place) % Self.dashes) }
 
     /// The style of a transport, which is the same in every chart of every report. Transports of one protocol share a
-    /// colour. A transport that has no place in the table gets one of the styles that are left, by its name.
+    /// colour. One that has no place in the table has the colour of the longest name there that begins its own, as that of
+    /// `http` for `http-session`. Any other gets one of the styles that are left, by its name.
     package static func transport(_ name: String) -> SeriesStyle {
         if let style = transports[name] { return style }
+        var base = name[...]
+        while let end = base.lastIndex(of: "-") {
+            base = base[..<end]
+            if let style = transports[String(base)] {
+                return SeriesStyle(colour: style.colour, dash: (style.dash + 2) % dashes)
+            }
+        }
         // FNV-1a.
         let hash = name.utf8.reduce(UInt32(2_166_136_261)) { ($0 ^ UInt32($1)) &* 16_777_619 }
         return others[Int(hash) % others.count]

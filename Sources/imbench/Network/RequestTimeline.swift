@@ -1,3 +1,4 @@
+import CommandSupport
 import EmulatedNetworks
 import Reporting
 
@@ -15,9 +16,12 @@ struct RequestTimeline: Sendable {
     /// How much of a recording is shown, in nanoseconds.
     private static let shown: Int64 = 8_000_000_000
 
-    /// A chart of the timelines of one network; `nil` without any request.
-    static func chart(_ recorded: [RequestTimeline]) -> BarChart? {
-        let timelines = withOwnPackets(recorded)
+    /// A chart of the timelines of one network; `nil` without any request. The repeats come in random order, and the rows in
+    /// that of the report's transports.
+    static func chart(_ recorded: [RequestTimeline], inOrderOf transports: [String]) -> BarChart? {
+        let timelines = withOwnPackets(
+            transports.flatMap { transport in recorded.filter { $0.transport == transport } }
+        )
         guard timelines.contains(where: { $0.packets.contains(where: \.isHead) }) else { return nil }
         return BarChart(
             title: "Who asks when, and who waits, in ms",
@@ -47,10 +51,40 @@ struct RequestTimeline: Sendable {
     private struct Connection {
         var port: UInt16
         var packets: [LinkRecord]
+
+        var bytes: Int { packets.reduce(0) { $0 + $1.bytes } }
+
+        /// The methods of its requests, or that it only receives.
+        var part: String {
+            let methods = ["GET", "POST"].filter { method in
+                packets.contains { $0.isFromClient && $0.summary.contains("HTTP \(method)") }
+            }
+            return methods.isEmpty ? "stream" : methods.joined(separator: " and ")
+        }
     }
 
-    /// A row for each connection, the one with the first packet first.
+    /// Whether the messages are carried by requests.
+    private var isHTTP: Bool { transport.hasPrefix("http") }
+    /// A connection with fewer bytes than this share of those of the busiest one of its transport is another's that was
+    /// silent or not yet open in its own repeat.
+    private static let leastShare = 0.1
+
+    /// A row for each connection, those that only send requests first.
     private var rows: [BarChart.Row] {
+        connections.map { connection in
+            let part = connection.part
+            let count = connection.packets.count { $0.isFromClient && $0.isHead }
+            return BarChart.Row(
+                label: isHTTP ? "\(transport), \(part)" : transport,
+                spans: spans(connection.packets),
+                value: isHTTP && count > 0 ? counted(count, "request") : "",
+                style: .transport(transport)
+            )
+        }
+    }
+
+    /// The transport's own connections, in an order that is the same in every run.
+    private var connections: [Connection] {
         let data = packets.filter { $0.sent < end && $0.hasData }
         var connections: [Connection] = []
         for packet in data {
@@ -60,20 +94,16 @@ struct RequestTimeline: Sendable {
                 connections.append(Connection(port: packet.clientPort, packets: [packet]))
             }
         }
-        return connections.map { connection in
-            let spans = spans(connection.packets)
-            let methods = ["GET", "POST"].filter { method in
-                connection.packets.contains { $0.isFromClient && $0.summary.contains("HTTP \(method)") }
-            }
-            let part = methods.isEmpty ? "stream" : methods.joined(separator: " and ")
-            let requests = connection.packets.count { $0.isFromClient && $0.isHead }
-            return BarChart.Row(
-                label: connections.count > 1 || !methods.isEmpty ? "\(transport), \(part)" : transport,
-                spans: spans,
-                value: methods.isEmpty ? "" : "\(requests)×",
-                style: .transport(transport)
-            )
-        }
+        // Encryption hides where a request begins. A request on a connection of frames is the poll of another transport.
+        if isHTTP { connections.removeAll { $0.packets.contains { $0.summary.contains("encrypted") } } }
+        if !isHTTP { connections.removeAll { $0.packets.contains(where: \.isHead) } }
+        let most = connections.map(\.bytes).max() ?? 0
+        connections.removeAll { Double($0.bytes) < Double(most) * Self.leastShare }
+        let parts = ["POST", "GET and POST", "GET", "stream"]
+        return connections.enumerated().sorted { first, second in
+            let places = [first, second].map { parts.firstIndex(of: $0.element.part) ?? parts.count }
+            return places[0] == places[1] ? first.offset < second.offset : places[0] < places[1]
+        }.map(\.element)
     }
 
     private var end: Int64 { min(time.upperBound, time.lowerBound + Self.shown) }
@@ -105,5 +135,7 @@ extension LinkRecord {
     /// Whether it begins a request or an answer of HTTP.
     fileprivate var isHead: Bool { summary.contains("HTTP ") }
     /// Whether it carries data, and does not only begin or end a connection.
-    fileprivate var hasData: Bool { isHead || summary.contains(" bytes") }
+    fileprivate var hasData: Bool {
+        !summary.split(separator: " ").allSatisfy { ["SYN", "FIN", "RST", "ACK"].contains($0) }
+    }
 }

@@ -57,6 +57,28 @@ import Testing
         #expect(axis.place(100) == nil)
     }
 
+    @Test("No label of a horizontal axis touches another", arguments: [120.0, 200, 330, 560])
+    func labels(_ length: Double) {
+        for scale in [Axis.Scale.linear, .logarithmic] {
+            for (low, high) in [(1.3e8, 8.2e8), (4.2e9, 1.7e11), (0.1, 99), (9, 110_000)] {
+                let axis = Axis(scale: scale).fitted(to: [low, high])
+                let ticks = axis.ticks(along: length)
+                #expect(!ticks.isEmpty)
+                for (first, second) in zip(ticks, ticks.dropFirst()) {
+                    let half = (SVGDrawing.width(of: first.label) + SVGDrawing.width(of: second.label)) / 2
+                    let distance = ((axis.place(second.value) ?? 0) - (axis.place(first.value) ?? 0)) * length
+                    #expect(distance >= half + 7.9, "\(first.label) \(second.label)")
+                }
+            }
+        }
+    }
+
+    @Test("Large numbers have k, M or G")
+    func prefixes() {
+        let labels = [9000.0, 20_000, 3_000_000, 100_000_000_000].map { Axis().label($0) }
+        #expect(labels == ["9000", "20k", "3M", "100G"])
+    }
+
     @Test("Values that are no numbers, or none at all, give an axis too")
     func noNumbers() {
         for values in [[], [.nan, .infinity], [0], [-.infinity, 5]] as [[Double]] {

@@ -76,6 +76,14 @@ private func charts() -> [any Chart] {
         }
     }
 
+    @Test("A chart that paper has no room for beside another one is as wide as the page there")
+    func tall() {
+        func html(_ count: Int) -> String {
+            BarChart(title: "t", rows: (0..<count).map { .init("transport \($0) protobuf", 1, shown: "1") }).html
+        }
+        #expect(html(4).contains("<figure>") && html(44).contains("<figure class=\"tall\">"))
+    }
+
     @Test("A chart without content is omitted, and so is a single bar, which nothing is beside")
     func empty() {
         #expect(BarChart(title: "t").html.isEmpty)
@@ -106,6 +114,11 @@ private func charts() -> [any Chart] {
         // The plain ones can be told apart without colours.
         let plain = ["tcp", "ws", "mqtt", "udp"].map { SeriesStyle.transport($0).classes.split(separator: " ")[1] }
         #expect(Set(plain).count == 4)
+        // A session has the colour of its transport.
+        for name in names {
+            let session = SeriesStyle.transport(name + "-session")
+            #expect(session.colourClass == SeriesStyle.transport(name).colourClass && session != .transport(name))
+        }
         let other = SeriesStyle.transport("carrier-pigeon")
         #expect(other == .transport("carrier-pigeon") && !styles.contains(other.classes))
     }
@@ -310,6 +323,40 @@ private func charts() -> [any Chart] {
             #expect(box.x.upperBound <= width)
             boxes.append(box)
         }
+    }
+
+    @Test("Names around points cover no point and no other name", arguments: [330.0, 560])
+    func namesAtPoints(_ width: Double) throws {
+        let places = [
+            (160.0, 74.0), (194, 73), (196, 72.5), (220, 71.2), (356, 598), (371, 71.5), (371.4, 74.6), (513, 74),
+        ]
+        let series = places.enumerated().map { index, place in
+            LineChart.Series(
+                label: "transport \(index)",
+                style: SeriesStyle(index),
+                points: [.init(place.0, place.1)],
+                hasMarks: true
+            )
+        }
+        let axes = (x: Axis(scale: .logarithmic), y: Axis(scale: .logarithmic))
+        let chart = LineChart(title: "t", x: axes.x, y: axes.y, series: series, labels: .atPoints)
+        let elements = try drawn(chart, width: width)
+        let dots = elements.filter { $0.name == "circle" }.compactMap { dot in
+            dot.number("cx").flatMap { x in dot.number("cy").map { (x: x, y: $0) } }
+        }
+        #expect(dots.count == places.count)
+        let names = elements.filter { $0.classes.contains("name") }
+        #expect(names.count == places.count)
+        var boxes: [(x: ClosedRange<Double>, y: ClosedRange<Double>)] = []
+        for name in names {
+            let (x, y) = (try #require(name.number("x")), try #require(name.number("y")))
+            let box = (x: x...(x + SVGDrawing.width(of: name.text)), y: (y - 9)...(y + 2))
+            #expect(!dots.contains { box.x.contains($0.x) && box.y.contains($0.y) }, "\(name.text)")
+            #expect(!boxes.contains { $0.x.overlaps(box.x) && $0.y.overlaps(box.y) }, "\(name.text)")
+            #expect(box.x.lowerBound >= 0 && box.x.upperBound <= width)
+            boxes.append(box)
+        }
+        #expect(chart.html.contains("key dot"))
     }
 
     @Test("Names beside the ends of lines do not overlap, and stay within the drawing", arguments: [1, 5, 30])
