@@ -18,7 +18,8 @@ package enum HTMLRenderer {
                 section,
                 legend,
                 anchor: heading.map { names.name(of: $0) },
-                isFolded: section.isDetail && index > 0 && heading != nil
+                // A picture is never hidden.
+                isFolded: section.isDetail && index > 0 && heading != nil && section.charts.allSatisfy(\.isEmpty)
             )
         }
         let facts = report.facts.map { name, value in
@@ -64,17 +65,17 @@ package enum HTMLRenderer {
         return ([report.name] + changes + [date].compactMap { $0 }).joined(separator: ", ")
     }
 
-    /// The subject, the warnings, the results, and whether they can be trusted. A report without results has its title in
-    /// their place.
+    /// The subject, the warnings, whether the results can be trusted, and the results. A report without results has its title
+    /// in their place.
     private static func header(_ report: Report) -> String {
-        var text = "<header>\n<h1>\(escaped(report.name))</h1>\n"
-        if !report.verdict.isEmpty { text += "<p>\(escaped(report.title))</p>\n" }
+        var text = "<header>\n<h1>\(prose(report.name))</h1>\n"
+        if !report.verdict.isEmpty { text += "<p>\(prose(report.title))</p>\n" }
         text += "</header>\n"
         for warning in report.warnings { text += "<p class=\"warning\" role=\"note\">\(prose(warning))</p>\n" }
         let sentences = (report.verdict.isEmpty ? [report.title] : report.verdict).map { "<p>\(prose($0))</p>\n" }
         let trust = report.trust.isGiven ? "trust" : "trust doubted"
         return text
-            + "<div class=\"verdict\">\n\(sentences.joined())<p class=\"\(trust)\">\(prose(report.trust.sentence))</p>\n</div>\n"
+            + "<div class=\"verdict\">\n<p class=\"\(trust)\">\(prose(report.trust.sentence))</p>\n\(sentences.joined())</div>\n"
     }
 
     /// The report as JSON, without characters that could end its element. In JSON they are only in strings.
@@ -113,12 +114,13 @@ package enum HTMLRenderer {
         }
         if let table = section.table {
             let caption = section.question == nil ? nil : section.heading
-            text += "<div class=\"table\" tabindex=\"0\">\n\(Self.table(table, caption: caption))</div>\n"
+            text +=
+                "<div class=\"table\" \(scrolled("Table", of: section))>\n\(Self.table(table, caption: caption))</div>\n"
         }
         let meanings = legend.map { "<dt>\(escaped($0))</dt><dd>\(prose($1))</dd>\n" }
         if !meanings.isEmpty { text += "<dl class=\"columns\">\n\(meanings.joined())</dl>\n" }
         let drawing = section.drawing.map { escaped($0) + "\n" }
-        if !drawing.isEmpty { text += "<pre tabindex=\"0\">\(drawing.joined())</pre>\n" }
+        if !drawing.isEmpty { text += "<pre \(scrolled("Drawing", of: section))>\(drawing.joined())</pre>\n" }
         for note in section.notes { text += "<p class=\"note\">\(prose(note))</p>\n" }
         for next in section.next {
             let line = words(next.line) { $0.count <= longestWord }
@@ -127,10 +129,17 @@ package enum HTMLRenderer {
         return text + "</\(tag)>\n"
     }
 
+    /// The attributes of a part that may be wider than the page: keys scroll it, and a screen reader names it.
+    private static func scrolled(_ part: String, of section: Report.Section) -> String {
+        let subject = section.heading ?? section.question
+        let name = subject.map { "\(part): \($0)" } ?? part
+        return "tabindex=\"0\" role=\"region\" aria-label=\"\(escaped(name))\""
+    }
+
     /// A heading with a link to its section.
     private static func heading(_ title: String, _ anchor: String?) -> String {
         let link = anchor.map { " <a href=\"#\($0)\" aria-label=\"Link to this section\">#</a>" } ?? ""
-        return "<h2>\(escaped(title))\(link)</h2>"
+        return "<h2>\(prose(title))\(link)</h2>"
     }
 
     /// A label that the row above has too is not visible, and neither the script nor a reader who copies the table misses it.

@@ -31,6 +31,8 @@ struct HTMLPagesInBrowserTests {
                 try await page.wait(until: Self.isShown(width, isDark))
                 let fits = try await page.value("document.documentElement.scrollWidth <= innerWidth")
                 #expect(fits == "true", "\(report.name), \(isDark ? "dark" : "light")")
+                let defects = try await page.value(Self.defects)
+                #expect(defects == "", "\(report.name), \(isDark ? "dark" : "light")")
                 let background = try await page.value("getComputedStyle(document.body).backgroundColor")
                 backgrounds.append(try #require(background))
             }
@@ -129,6 +131,63 @@ struct HTMLPagesInBrowserTests {
             + ".filter(cell => cell.colSpan > 1 || cell.textContent)"
             + ".map(cell => getComputedStyle(cell).color === 'rgba(0, 0, 0, 0)' ? '' : cell.textContent).join()).join('|'))"
     }
+
+    /// What a reader could not read or use, a line for each: parts beyond the window, texts of charts that overlap or leave
+    /// their drawing, a contrast below 4.5 : 1 (WCAG 2.2, section 1.4.3), targets below 24 pixels (section 2.5.8), and
+    /// parts that keys reach but that have no name (section 4.1.2). Folded parts are opened before.
+    private static let defects = """
+        (() => {
+          for (const part of document.querySelectorAll("details")) part.open = true;
+          const found = [];
+          const add = (kind, part) => found.push(`${kind}: ${part.textContent.trim().slice(0, 40)}`);
+          const isSeen = part => part.checkVisibility({ opacityProperty: true, visibilityProperty: true });
+          const parts = [...document.body.querySelectorAll("*")].filter(isSeen);
+          const scrolls = part => part.closest(".table, pre");
+          for (const part of parts) {
+            const box = part.getBoundingClientRect();
+            if (!part.closest("svg") && !scrolls(part) && (box.left < -1 || box.right > innerWidth + 1)) add("beyond", part);
+          }
+          for (const svg of document.querySelectorAll("figure > svg")) {
+            if (!isSeen(svg)) continue;
+            const frame = svg.getBoundingClientRect();
+            const texts = [...svg.querySelectorAll("text")].map(text => [text, text.getBoundingClientRect()]);
+            texts.forEach(([text, box], index) => {
+              if (box.left < frame.left - 3 || box.right > frame.right + 3) add("outside", text);
+              for (const [, other] of texts.slice(index + 1)) {
+                const across = Math.min(box.right, other.right) - Math.max(box.left, other.left);
+                const along = Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top);
+                if (across > 2 && along > 4) add("overlaps", text);
+              }
+            });
+          }
+          const channels = colour => {
+            const scale = colour.startsWith("color(") ? 255 : 1;
+            const values = colour.replace("srgb", "").match(/[0-9.e-]+/g).map(Number);
+            return [...values.slice(0, 3).map(value => value * scale), values[3] ?? 1];
+          };
+          const over = (top, below) => below.map((value, index) => top[index] * top[3] + value * (1 - top[3]));
+          const ground = part => part
+            ? over(channels(getComputedStyle(part).backgroundColor), ground(part.parentElement)) : [255, 255, 255];
+          const light = colour => colour.map(value => value / 255)
+            .map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4)
+            .reduce((sum, value, index) => sum + value * [0.2126, 0.7152, 0.0722][index], 0);
+          for (const part of parts) {
+            if (![...part.childNodes].some(node => node.nodeType === 3 && node.textContent.trim())) continue;
+            const style = getComputedStyle(part);
+            const colour = channels(part.closest("svg") ? style.fill : style.color);
+            if (colour[3] === 0 || part.closest("script, title")) continue;
+            for (let owner = part; owner; owner = owner.parentElement) colour[3] *= getComputedStyle(owner).opacity;
+            const below = ground(part);
+            const [dark, bright] = [light(over(colour, below)), light(below)].sort((a, b) => a - b);
+            if ((bright + 0.05) / (dark + 0.05) < 4.5) add("contrast", part);
+          }
+          for (const part of document.querySelectorAll("a, button, input, summary")) {
+            if (isSeen(part) && part.getBoundingClientRect().height < 23.9) add("target", part);
+          }
+          for (const part of document.querySelectorAll("[tabindex]")) if (!part.ariaLabel) add("no name", part);
+          return [...new Set(found)].join("\\n");
+        })()
+        """
 
     /// Whether the page is loaded, and has the width and the colours.
     private static func isShown(_ width: Int, _ isDark: Bool) -> String {

@@ -110,16 +110,18 @@ struct HTMLRendererTests {
         #expect(report.text(.markdown, .none).contains("\na &lt;verdict>\n"))
     }
 
-    @Test("Every page has its answer in the box: the verdict or the title, and whether it can be trusted")
+    @Test("Every page has its answer in the box: whether it can be trusted, and then the verdict or the title")
     func answer() throws {
         for report in try sampleReports(hostile: "hostile") {
             let page = report.text(.html, .none)
             let start = try #require(page.range(of: "<div class=\"verdict\">")?.upperBound)
             let box = String(page[start...].prefix(upTo: try #require(page.range(of: "</div>")?.lowerBound)))
-            for sentence in (report.verdict.isEmpty ? [report.title] : report.verdict) + [report.trust.sentence] {
-                let text = HTMLRenderer.escaped(sentence)
-                #expect(box.replacing(#/<[^>]*>/#, with: "").contains(text), "\(report.name)")
+            let sentences = [report.trust.sentence] + (report.verdict.isEmpty ? [report.title] : report.verdict)
+            let shown = box.replacing(#/<[^>]*>/#, with: "")
+            let places = try sentences.map { sentence in
+                try #require(shown.firstRange(of: HTMLRenderer.escaped(sentence))?.lowerBound, "\(report.name)")
             }
+            #expect(places == places.sorted(), "\(report.name)")
             #expect(page.ranges(of: HTMLRenderer.escaped(report.title)).count >= 1)
         }
     }
@@ -160,11 +162,14 @@ struct HTMLRendererTests {
         )
     }
 
-    @Test("A section with details is folded, unless it is the first one")
+    @Test("A section with details is folded, unless it is the first one or has a chart")
     func folds() {
+        let bars = BarChart(title: "t", rows: ["ws", "tcp"].map { .init($0, 1, shown: "1") })
         let text = page([
             .init(heading: "First", isDetail: true), .init(heading: "Second"), .init(heading: "Third", isDetail: true),
+            .init(heading: "Fourth", charts: [bars], isDetail: true),
         ])
+        #expect(text.contains("<section id=\"fourth\">"))
         #expect(text.contains("<section id=\"first\">") && text.contains("<section id=\"second\">"))
         #expect(text.contains("<details id=\"third\">\n<summary><h2>Third "))
     }
