@@ -330,7 +330,13 @@ element("composer").addEventListener("submit", event => {
     element("text").value = ""
     fitInput()
 })
-element("lines").addEventListener("scroll", () => { if (unread > 0 && isAtEnd()) showUnread(0) })
+// The last line stays visible when the window or its keyboard changes the height.
+let wasAtEnd = true
+element("lines").addEventListener("scroll", () => {
+    wasAtEnd = isAtEnd()
+    if (unread > 0 && wasAtEnd) showUnread(0)
+})
+new ResizeObserver(() => { if (wasAtEnd) scrollToEnd() }).observe(element("lines"))
 element("unread").addEventListener("click", scrollToEnd)
 element("break").addEventListener("click", () => {
     if (connection.state.kind === "waiting") session.connect()
