@@ -30,7 +30,10 @@ package enum Terminal {
 /// The name of this program, as it was started.
 package let programName = CommandLine.arguments.first?.split(separator: "/").last.map { String($0) } ?? "imbench"
 
-/// Writes a remark to standard error, unless `isQuiet`.
+/// Writes a remark to standard error, unless `isQuiet`. A terminal has it in lines of its own width.
 package func remark(_ sentence: String, isQuiet: Bool = false) {
-    if !isQuiet { writeAll(STDERR_FILENO, programName + ": " + sentence + "\n") }
+    guard !isQuiet else { return }
+    let text = programName + ": " + sentence
+    let lines = Terminal.isTerminal(STDERR_FILENO) ? text.wrapped(to: Terminal.columns(STDERR_FILENO)) : [text]
+    writeAll(STDERR_FILENO, lines.joined(separator: "\n") + "\n")
 }

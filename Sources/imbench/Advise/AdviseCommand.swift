@@ -194,17 +194,12 @@ struct Advice: Sendable {
     var configuration: AdvisedConfiguration? { AdvisedConfiguration(ranking, answers, host: options.host) }
 
     var report: Report {
-        var sections: [Report.Section] = []
-        if !exclusions.isEmpty {
-            sections.append(
-                Report.Section(
-                    heading: "Excluded, whatever the figures say",
-                    question: "Which transports can these clients not use?",
-                    table: excluded
-                )
-            )
-        }
-        sections += [
+        let exclusion = Report.Section(
+            heading: "Excluded, whatever the figures say",
+            question: "Which transports can these clients not use?",
+            table: excluded
+        )
+        var sections = [
             Report.Section(
                 heading: "Ranking",
                 question: "Which transport fits these answers best?",
@@ -218,6 +213,9 @@ struct Advice: Sendable {
                 question: "Which other answer would put another transport first?",
                 notes: changes
             ),
+        ]
+        if !exclusions.isEmpty { sections.append(exclusion) }
+        sections += [
             Report.Section(
                 heading: "The arithmetic: figure → points",
                 question: "Where do the points come from?",

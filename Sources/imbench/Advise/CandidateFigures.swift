@@ -48,8 +48,9 @@ struct AdviceFigures: Sendable {
         rows.sizes = Workload.allCases.map(\.size).distinct
         let registry = TransportRegistry(candidates.map(\.descriptor))
         let stage = try Stage(registry: registry, outside: [], seed: seed, placement: nil)
+        var progress = Progress(total: rows.count, isQuiet: options.isQuiet)
+        progress.step("the connections", weight: 0)
         let bench = EchoBench(rows, .counted(messages), stage: stage, seed: seed)
-        var progress = Progress(total: bench.keys.count, isQuiet: options.isQuiet)
         for key in bench.keys where !Interruption.isRequested {
             progress.step(key.transport)
             bench.measure(key, duration: .seconds(5), messages: messages)

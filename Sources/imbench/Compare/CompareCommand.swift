@@ -114,12 +114,14 @@ extension Comparison {
                             "To narrow the intervals, measure both with more repeats",
                             "imbench run --repeat 20 --format json"
                         )
-                    ]
+                    ],
+                    isDetail: true
                 ),
                 Report.Section(
                     heading: "Floors: the machine itself",
                     question: "Did the machine itself change?",
-                    table: Self.table(floors)
+                    table: Self.table(floors),
+                    isDetail: true
                 ),
             ],
             records: records,

@@ -276,10 +276,11 @@ struct HeartbeatResults: Sendable {
             rows: rows.map { row in
                 let awake = options.radio.awakeHoursPerDay(every: row.silence)
                 let detection = Self.seconds(row.detection(timeout: options.timeout))
+                let idle = row.idle.map { Self.seconds($0.interval) }
                 let cells = [
                     Table.Cell(row.pingBytes, row.pingBytes.map { fixed($0, 0) } ?? "-"),
                     Table.Cell(row.idle?.bytes, row.idle?.bytes.map { fixed($0, 0) } ?? "-"),
-                    Table.Cell(row.idle.map { Self.seconds($0.interval) }, row.idle?.interval.settingText ?? "-"),
+                    Table.Cell(idle, idle.map { fixed($0, 3, trimmed: true) } ?? "-"),
                     Table.Cell(row.bytesPerDay, row.bytesPerDay.map { grouped(fixed($0, 0)) } ?? "-"),
                     Table.Cell(awake, fixed(awake, 2)), Table.Cell(detection, fixed(detection, 3, trimmed: true)),
                 ]

@@ -61,7 +61,8 @@ extension HeartbeatResults {
                     "Each bar is a client in a session. A wide part is the time in which the NAT has forgotten the mapping, and the "
                     + "client does not know it. The number is the time until the server could reach the client again, in s. "
                     + "Without a number, it always could. The table has the longer time of two clients, one of them in a "
-                    + "session, so it can differ a little."
+                    + "session, so it can differ a little.",
+                isDetail: true
             )
         ]
     }

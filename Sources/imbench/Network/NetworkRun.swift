@@ -23,9 +23,7 @@ func runOverNetworks(_ options: RunCommand) throws -> Int32 {
     let lab = try NetworkLab.forOption()
     defer { lab.stop() }
     var progress = Progress(
-        total: options.networks.count * options.rows.rowTransports.count * options.rows.codecs.count
-            * options.rows.sizes.count
-            * options.load.picturePlaces.count * plan.messages.count,
+        total: options.networks.count * options.rows.count * options.load.picturePlaces.count * plan.messages.count,
         isQuiet: options.general.isQuiet
     )
     let stage = try Stage(
@@ -38,6 +36,7 @@ func runOverNetworks(_ options: RunCommand) throws -> Int32 {
     )
     var places: [NetworkPlace] = []
     for network in options.networks where !Interruption.isRequested {
+        progress.step("the connections over \(network.name)", weight: 0)
         lab.use(network, seed: seed)
         let limits = EchoBench.Limits(
             connect: .seconds(20) + network.delay * 20,

@@ -47,11 +47,15 @@ private func overhead(_ options: OverheadCommand) throws -> Int32 {
     // The bytes are the same each time.
     let seed: UInt64 = 1
     let stage = try Stage(registry: .withSessions, outside: [], seed: seed, placement: nil)
+    var progress = Progress(total: options.rows.count, isQuiet: options.general.isQuiet)
+    progress.step("the connections", weight: 0)
     // One message in flight at a time, so that only the message and its acknowledgements are counted.
     let bench = EchoBench(options.rows, .counted(200), stage: stage, seed: seed)
     for key in bench.keys where !Interruption.isRequested {
+        progress.step(key.name)
         bench.measure(key, duration: .seconds(5), messages: 200)
     }
+    progress.finish()
     var results = RunResults(of: options, seed: seed)
     results.rows = bench.results(FloorBench(kinds: [], sizes: []))
     results.wasCutShort = Interruption.isRequested
@@ -84,6 +88,12 @@ extension RunResults {
             facts: facts,
             sections: [
                 Report.Section(
+                    heading: "Bytes of a message on the wire, by bytes of text",
+                    table: wireBytes,
+                    notes: reasons,
+                    media: .textOnly
+                ),
+                Report.Section(
                     heading: "One message",
                     question: "How many bytes does a message need, and which layer needs them?",
                     charts: sizes.map { size in Self.layerChart(rows.filter { $0.size == size }, size) },
@@ -94,7 +104,8 @@ extension RunResults {
                         + "headers on the right. The text is the same in all bars of a chart, so the rest is the overhead. With "
                         + "compression, text and codec are shorter. "
                         + "Acknowledgements of TCP count as headers.",
-                    next: [.init("To see these bytes one by one", "imbench trace Hello")]
+                    next: [.init("To see these bytes one by one", "imbench trace Hello")],
+                    isDetail: true
                 ),
                 Report.Section(
                     heading: "One connection",

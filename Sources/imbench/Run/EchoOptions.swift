@@ -24,6 +24,9 @@ struct RowOptions: Sendable, Equatable {
         }
     }
 
+    /// The number of rows.
+    var count: Int { rowTransports.count * codecs.count * sizes.count }
+
     /// All rows by default.
     init(_ vocabulary: Vocabulary) { (transports, codecs) = (vocabulary.defaultTransports, vocabulary.codecs) }
 

@@ -6,6 +6,11 @@ import Reporting
 extension RunResults {
     var summary: [Report.Section] {
         guard rows.contains(where: { $0.rtt != nil }) else { return [] }
+        var costs = Self.table(rows).withoutNotes.selecting(["CPU µs", "open ms", "open RTTs", "guarantees"]).merged(
+            by: 1
+        )
+        // What a transport is needs no line in the smallest report.
+        costs.columns[0].meaning = ""
         return [
             Report.Section(
                 heading: "Round trip in µs, by bytes of text: the median and its 95 % interval",
@@ -15,16 +20,24 @@ extension RunResults {
             ),
             Report.Section(
                 heading: "A message and a connection: the least and the most of its rows",
-                table: Self.table(rows).withoutNotes.selecting(
-                    ["CPU µs", "open ms", "open RTTs", "guarantees"]
-                ).merged(by: 1),
+                table: costs,
                 media: .textOnly
             ),
         ]
     }
 
+    private var medians: Table { bySize(Self.median) }
+
+    /// The bytes of a message on the wire.
+    var wireBytes: Table {
+        bySize { row in
+            row.reason == nil
+                ? row.bytesPerMessage.map { fixed($0.wire, 0) } ?? "none" : row.hasFailed ? "failed" : "none"
+        }
+    }
+
     /// A line for each transport and codec, and a column for each size.
-    private var medians: Table {
+    private func bySize(_ text: (ResultRow) -> String) -> Table {
         struct Line: Hashable {
             var transport: String
             var codec: String
@@ -34,8 +47,7 @@ extension RunResults {
         return Table(
             labels: 2,
             columns: [
-                .text("transport", nil, "the protocol, as in the scheme of its URL"),
-                .text("codec", nil, "the format of the messages"),
+                .text("transport"), .text("codec"),
             ] + sizes.map { .number("\($0) bytes") }
                 + [
                     .text("ok", nil, "✓ if each message has an outcome; and the numbers above 0 that should be 0")
@@ -47,7 +59,7 @@ extension RunResults {
                     sum.accounts += row.accounts
                     sum.errors += row.errors
                 }
-                let cells = sizes.map { size in Table.Cell(own.first { $0.size == size }.map(Self.median) ?? "") }
+                let cells = sizes.map { size in Table.Cell(own.first { $0.size == size }.map(text) ?? "") }
                 return Table.Row(
                     cells: [Table.Cell(line.transport), Table.Cell(line.codec)] + cells
                         + [Table.Cell(own.contains { $0.rtt != nil } ? Self.accounts(of: sum) : "")],
@@ -63,7 +75,7 @@ extension RunResults {
     }
 
     /// Why rows were skipped. The verdict says why rows failed.
-    private var reasons: [String] {
+    var reasons: [String] {
         let skipped = rows.filter { !$0.hasFailed && $0.reason != nil }
         return skipped.compactMap(\.reason).distinct.map { reason in
             let names = skipped.filter { $0.reason == reason }.map { "\($0.transport) \($0.codec) \($0.size)" }

@@ -12,10 +12,11 @@ struct AnswerFirstTests {
         let sample = sampleResults()
         var results = sample
         results.record.options = [
-            ("transport", "tcp,ws,mqtt,udp"), ("codec", "json,protobuf"), ("size", "32,256,4096"), ("repeat", "30"),
+            ("transport", "tcp,ws,mqtt,http,udp"), ("codec", "json,protobuf"), ("size", "32,256,4096"),
+            ("repeat", "30"),
         ]
         var simulated = SimulatedRepeats(seed: 7)
-        let names = ["tcp", "ws", "mqtt", "udp"].flatMap { transport in
+        let names = ["tcp", "ws", "mqtt", "http", "udp"].flatMap { transport in
             ["json", "protobuf"].flatMap { codec in [32, 256, 4096].map { (transport, codec, $0) } }
         }
         let values = simulated.values(names.map { $0.0 == "mqtt" ? 60 : 50 })

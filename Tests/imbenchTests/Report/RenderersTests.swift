@@ -57,9 +57,9 @@ struct TextRendererTests {
             for column in columns {
                 let title = try #require(column.title)
                 #expect(!title.isEmpty && column.meaning.count <= 90, "\(report.name) \(title)")
-                // A title such as "32 bytes" says it itself.
+                // A title such as "32 bytes" says it itself, and so do the two names in the smallest tables.
                 guard !column.meaning.isEmpty else {
-                    #expect(title.contains(" "))
+                    #expect(title.contains(" ") || ["transport", "codec"].contains(title))
                     continue
                 }
                 #expect(texts[0].contains("  \(title) ") && texts[0].contains(" \(column.meaning)\n"), "\(title)")
