@@ -32,12 +32,12 @@ extension RunResults {
                     + "headers of TCP, UDP and IP, continued for a day: messages, acknowledgements, and polls that bring "
                     + "nothing. The supervisor's pings are not in it."
             ],
-            reading: "Further down is sooner, further left is cheaper. A whisker reaches from the fastest message to the "
-                + "slowest."
+            reading: "Further down is sooner, further left is cheaper. "
+                + "A whisker reaches from the fastest message to the slowest."
                 + (timeline == nil
                     ? ""
-                    : " The last chart shows a few seconds of the run: a request over HTTP lasts until its answer has arrived, "
-                        + "and everything else that is sent needs none."),
+                    : " The last chart shows a few seconds of the run: a request over HTTP lasts until its answer has "
+                        + "arrived, and everything else that is sent needs none."),
             isDetail: true
         )
     }
