@@ -40,7 +40,7 @@ struct HTTPTransport: RedirectedTransport {
                     defer { second.abandon() }
                     let answer = try await openSession(over: lane, deadline: share)
                     if let terms = terms(answer) {
-                        let lanes = (lane, try await second.lane())
+                        let lanes = (lane, try await second.lane(beside: lane))
                         let connection = try await connection(terms, over: lanes, started: started, deadline: deadline)
                         addresses.succeeded()
                         return .connection(connection)

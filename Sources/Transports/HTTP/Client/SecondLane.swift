@@ -18,16 +18,22 @@ final class SecondLane {
 
     /// The connection, once it is open.
     ///
+    /// - Parameter first: The connection that has opened the session. It is closed if there is no second one.
     /// - Throws: Why it could not be opened. Then no message could be sent.
-    nonisolated(nonsending) func lane() async throws(TransportError) -> HTTPLane {
+    nonisolated(nonsending) func lane(beside first: HTTPLane) async throws(TransportError) -> HTTPLane {
         let dialing = dialing
-        let lane = try await withTaskCancellationHandler {
+        let result = await withTaskCancellationHandler {
             await dialing.value
         } onCancel: {
             dialing.cancel()
-        }.get()
+        }
         isTaken = true
-        return lane.value
+        do throws(TransportError) {
+            return try result.get().value
+        } catch {
+            first.close(abort: true)
+            throw error
+        }
     }
 
     /// Closes the connection, unless somebody has taken it.
