@@ -398,7 +398,7 @@ private struct SessionServer: ~Copyable {
         case answer(Answer)
     }
 
-    private(set) var input = ResumedInput()
+    private(set) var input = ResumedInput(window: 1 << 10)
     /// The bytes that the app has read.
     private(set) var received: [UInt8] = []
     private(set) var isRemoved = false

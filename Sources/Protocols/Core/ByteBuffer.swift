@@ -108,13 +108,18 @@ public struct ByteBuffer: ~Copyable {
     ///
     /// - Parameter additional: the number of bytes that can be appended afterwards without growing or moving.
     public mutating func reserve(_ additional: Int) {
+        reserve(additional, most: .max)
+    }
+
+    /// Makes room for more bytes, like ``reserve(_:)``. The buffer grows to `most` bytes at most, unless it needs more.
+    package mutating func reserve(_ additional: Int, most: Int) {
         guard capacity - tail < additional else { return }
         let waiting = count
         if let base, capacity - waiting >= additional, head >= waiting {
             base.copyMemory(from: base + head, byteCount: waiting)
         } else {
             let step = capacity < Self.carefulSize ? capacity : capacity / 4
-            let grown = max(waiting + additional, capacity + step, 64)
+            let grown = max(waiting + additional, min(capacity + step, most), 64)
             let fresh = UnsafeMutableRawPointer.allocate(byteCount: grown, alignment: 16)
             if let base {
                 fresh.copyMemory(from: base + head, byteCount: waiting)

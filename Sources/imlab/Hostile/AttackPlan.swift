@@ -277,10 +277,11 @@ struct AttackPlan: Sendable {
             heapEach = 512 << 10
         case .pingFlood: expect("tooManyRequests", "control-rate=50")
         case .messageFlood:
-            options = ["write-buffer=65536"]
+            // The former sessions of a client that comes again remain for this time, here and below.
+            options = ["write-buffer=65536", "session-timeout=1s"]
             heapEach = 512 << 10
         case .neverReading:
-            expect("bufferFull", "window=65536", "write-buffer=65536")
+            expect("bufferFull", "window=65536", "write-buffer=65536", "session-timeout=1s")
             heapEach = 512 << 10
         case .neverAcknowledging:
             expect("timedOut", "window=65536", "write-buffer=65536", "stall-timeout=1s")

@@ -84,11 +84,12 @@ extension HostileScript {
     private static let batchOfMessages = Array(repeatElement(message, count: 240).joined())
     private static let pings = repeated([0x80, 0, 0, 9, 1, 0, 0, 0, 0, 0, 0, 0, 1])
 
-    /// Sends messages, and takes the echoes.
+    /// Sends messages, and takes the echoes. It acknowledges what it has sent two requests before, because later echoes may
+    /// not be written yet.
     @Sendable
     private static func flooding(_ token: String, _ number: Int) -> [UInt8] {
-        let offset = number * batchOfMessages.count
-        return post(token, at: offset, batchOfMessages) + poll("poll", token, from: offset)
+        post(token, at: number * batchOfMessages.count, batchOfMessages)
+            + poll("poll", token, from: max(0, number - 2) * batchOfMessages.count)
     }
 
     /// Sends what fills more than the window with echoes, and then polls the first ones again and again.

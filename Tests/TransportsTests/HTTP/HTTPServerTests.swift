@@ -269,6 +269,20 @@ struct HTTPServerTests {
         await host.listener.close()
     }
 
+    @Test("What the app does not read takes little more memory than two windows, one of them in a request that waits")
+    func unreadMemory() async throws {
+        let host = try await HTTPHost("window=1MiB&inbox=1&max-buffered=2560KiB")
+        let (client, app) = try await host.open()
+        let (count, message) = (4, longBytes(1000))
+        let batch = Array(repeatElement(RawSession.frame(message), count: (1 << 20) / 1004).joined())
+        let sending = Task { for _ in 0..<count { try await client.post(bytes: batch) } }
+        // The first request is answered, and the third one has time to arrive.
+        for _ in 0..<100 { #expect(try await host.ask("GET", client.receiving(.poll)).status == 204) }
+        for _ in 0..<count * batch.count / 1004 { #expect(try await app.receive()?.bytes == message) }
+        try await sending.value
+        await host.listener.close()
+    }
+
     @Test("Requests that repeat and extend one that waits bring nothing twice")
     func repeatedWhileUnread() async throws {
         let host = try await HTTPHost("window=1KiB&inbox=1")

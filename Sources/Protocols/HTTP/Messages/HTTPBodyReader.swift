@@ -57,7 +57,7 @@ struct HTTPBodyReader: Sendable, Hashable {
         while state != .ended {
             switch state {
             case .data(let missing):
-                let count = move(missing, &input, &body)
+                let count = move(missing, &input, &body, following: isChunked ? room : 0)
                 guard count == missing else {
                     state = .data(missing - count)
                     return false
@@ -73,7 +73,7 @@ struct HTTPBodyReader: Sendable, Hashable {
                 guard let isLast = try readTrailer(&input) else { return false }
                 if isLast { state = .ended }
             case .untilEnd:
-                let count = move(room, &input, &body)
+                let count = move(room, &input, &body, following: 0)
                 room -= count
                 guard input.isEmpty else { throw .bodyTooLarge }
                 return false
@@ -83,8 +83,13 @@ struct HTTPBodyReader: Sendable, Hashable {
         return true
     }
 
-    private func move(_ most: Int, _ input: inout ByteBuffer, _ body: inout [UInt8]) -> Int {
+    /// Moves at most `most` bytes. At most `following` more can follow those.
+    private func move(_ most: Int, _ input: inout ByteBuffer, _ body: inout [UInt8], following: Int) -> Int {
         let count = min(most, input.count)
+        // An array doubles its memory, also for the last bytes. No body takes more than its largest size.
+        if body.capacity - body.count < count {
+            body.reserveCapacity(min(max(body.count + count, 2 * body.capacity), body.count + most + following))
+        }
         input.withUnsafeReadableBytes { body.append(contentsOf: UnsafeRawBufferPointer(rebasing: $0[..<count])) }
         input.consume(count)
         return count

@@ -19,10 +19,13 @@ package struct ResumedInput: ~Copyable, Sendable {
     package private(set) var received: UInt64 = 0
     /// Whether nothing follows the bytes that have arrived.
     package private(set) var isEnded = false
+    private let window: Int
     private var bytes = ByteBuffer()
 
-    /// Creates a stream of which nothing has arrived.
-    package init() {}
+    /// Creates a stream of which nothing has arrived. At most `window` bytes of it are expected to wait.
+    package init(window: Int) {
+        self.window = window
+    }
 
     /// How many bytes have arrived and were not read.
     package var count: Int { bytes.count }
@@ -45,6 +48,7 @@ package struct ResumedInput: ~Copyable, Sendable {
         isEnded = isEnded || isLast
         guard end > received else { return .taken(0) }
         let known = Int(received - offset)
+        bytes.reserve(piece.count - known, most: window + window / 4)
         piece.withUnsafeBytes { bytes.append(contentsOf: UnsafeRawBufferPointer(rebasing: $0[known...])) }
         received = end
         return .taken(piece.count - known)

@@ -42,6 +42,8 @@ package struct RetainedStream: ~Copyable, Sendable {
     /// Appends as many bytes as there is room for. Returns how many that were.
     package mutating func write(_ source: UnsafeRawBufferPointer) -> Int {
         let count = min(source.count, room)
+        // A quarter more than the window, so that a full one does not move for each write.
+        bytes.reserve(count, most: window + window / 4)
         bytes.append(contentsOf: UnsafeRawBufferPointer(rebasing: source[..<count]))
         return count
     }

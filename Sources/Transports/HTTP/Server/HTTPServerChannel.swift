@@ -17,7 +17,7 @@ final class HTTPServerChannel: ByteChannel {
     // Exclusivity is unchecked, here and below, because no other code runs while these change.
     @exclusivity(unchecked) private(set) var output: RetainedStream
     /// The stream from the client, of which the driver has not read the last bytes.
-    @exclusivity(unchecked) private(set) var input = ResumedInput()
+    @exclusivity(unchecked) private(set) var input: ResumedInput
     /// How many bytes have arrived in requests, those of a request in progress among them.
     @exclusivity(unchecked) private(set) var bytesReceived: UInt64 = 0
     /// The connection over which a request arrives, and how many of its bytes are counted.
@@ -37,6 +37,7 @@ final class HTTPServerChannel: ByteChannel {
 
     init(window: Int, peer: SocketAddress?, encryption: TLSDescription?) {
         output = RetainedStream(window: window)
+        input = ResumedInput(window: window)
         self.peer = peer
         self.encryption = encryption
     }

@@ -88,8 +88,8 @@ final class HTTPSession {
     private var limits: HTTPSessionLimits { sessions.setup.limits }
     private var now: Int64 { sessions.loop.now }
 
-    /// How many bytes of a request wait for room.
-    var waitingBytes: Int { sending?.piece?.bytes.count ?? 0 }
+    /// The memory of the bytes of a request that wait for room.
+    var waitingBytes: Int { sending?.piece?.bytes.capacity ?? 0 }
     /// The memory that the session takes.
     var bufferedBytes: Int { driver?.bufferedBytes ?? leftMemory }
 
@@ -221,7 +221,8 @@ final class HTTPSession {
 
     // MARK: Sending
 
-    /// Takes bytes of the client's stream. The answer waits while more bytes than the window wait for the driver.
+    /// Takes bytes of the client's stream as soon as they fit into the window beside those that wait for the driver, and
+    /// answers then.
     func send(
         _ bytes: [UInt8],
         at offset: UInt64,
@@ -233,7 +234,9 @@ final class HTTPSession {
             let sentence = "\(received) bytes are acknowledged, and \(channel.output.end) were written"
             return exchange.answer(409, sentence)
         }
-        supersedeSending()
+        // The bytes count for the session from now on, and not for the connection too.
+        exchange.connection.reportBufferedBytes()
+        endSending(409, "a later request sends")
         acknowledge(before: received)
         guard !isRemoved else { return exchange.answer(404, HTTPSessions.unknown) }
         guard exchange.isOpen else { return }
@@ -256,10 +259,10 @@ final class HTTPSession {
 
     /// Takes the bytes of the request that sends, and answers it, as soon as there is room.
     private func takePiece() {
-        guard channel.input.count <= limits.window, let piece = sending?.piece else { return answerIfRead() }
+        guard let piece = sending?.piece, hasRoom(for: piece) else { return }
         sending?.piece = nil
         switch channel.take(piece.bytes, at: piece.offset, isLast: piece.isLast) {
-        case .taken: answerIfRead()
+        case .taken: endSending(204)
         case .gap(let expected):
             endSending(409, "the bytes from \(expected) to \(piece.offset) are missing")
         case .beyondEnd(let end):
@@ -267,16 +270,10 @@ final class HTTPSession {
         }
     }
 
-    private func answerIfRead() {
-        guard channel.input.count <= limits.window, let sending, sending.piece == nil else { return }
-        endSending(204)
-    }
-
-    /// Answers the request that sends, because the client has given it up and sends another one. It has succeeded if its
-    /// bytes were taken.
-    private func supersedeSending() {
-        guard let sending else { return }
-        if sending.piece == nil { endSending(204) } else { endSending(409, "a later request sends") }
+    /// Whether what the driver has not read stays within the window. So a session keeps two windows of input at most: this
+    /// one, and the piece that waits.
+    private func hasRoom(for piece: Sending.Piece) -> Bool {
+        channel.input.count + piece.bytes.count <= limits.window || channel.input.count == 0
     }
 
     /// Answers the request that sends.

@@ -7,7 +7,7 @@ import Testing
 struct ResumedInputTests {
     @Test("Pieces in order are read as one stream")
     func order() {
-        var input = ResumedInput()
+        var input = ResumedInput(window: 1 << 10)
         #expect(input.take([0, 1, 2], at: 0) == .taken(3) && input.take([3], at: 3) == .taken(1))
         #expect(input.read(2) == [0, 1] && input.count == 2)
         #expect(input.take([4, 5], at: 4) == .taken(2))
@@ -20,7 +20,7 @@ struct ResumedInputTests {
         for from in 0...8 {
             for to in from...8 {
                 for first in 0...8 {
-                    var input = ResumedInput()
+                    var input = ResumedInput(window: 1 << 10)
                     #expect(input.take(Array(whole[..<first]), at: 0) == .taken(first))
                     let outcome = input.take(Array(whole[from..<to]), at: UInt64(from))
                     if from > first {
@@ -37,7 +37,7 @@ struct ResumedInputTests {
 
     @Test("A piece far behind the expected offset is refused, and changes nothing")
     func gaps() {
-        var input = ResumedInput()
+        var input = ResumedInput(window: 1 << 10)
         #expect(input.take([1], at: .max) == .gap(expected: 0))
         #expect(input.take([1], at: 1, isLast: true) == .gap(expected: 0))
         #expect(!input.isEnded && input.count == 0 && input.bufferedBytes == 0)
@@ -45,7 +45,7 @@ struct ResumedInputTests {
 
     @Test("The end can be repeated, but not contradicted")
     func end() {
-        var input = ResumedInput()
+        var input = ResumedInput(window: 1 << 10)
         _ = input.take([0, 1], at: 0)
         #expect(input.take([0], at: 0, isLast: true) == .beyondEnd(2) && !input.isEnded)
         #expect(input.take([1, 2], at: 1, isLast: true) == .taken(1) && input.isEnded && !input.isFinished)
@@ -57,7 +57,7 @@ struct ResumedInputTests {
 
     @Test("A stream whose bytes were read keeps no memory")
     func memory() {
-        var input = ResumedInput()
+        var input = ResumedInput(window: 1 << 10)
         _ = input.take(Array(repeating: 1, count: 1000), at: 0)
         #expect(input.bufferedBytes >= 1000)
         _ = input.read(1000)
