@@ -51,7 +51,7 @@ package enum HTMLRenderer {
             """
     }
 
-    /// The command, the first options that are not as they are by default, and when the run began, so that the windows and
+    /// The command, the first options of the command line, and when the run began, so that the windows and
     /// the files of two runs have different names.
     private static func title(_ report: Report) -> String {
         var changes: [String] = []

@@ -68,11 +68,11 @@ struct Ranking: Sendable {
         guard let first = entries.first else { return nil }
         let subject = "\(first.candidate.name) comes first for '\(answers.workload.rawValue)'"
         guard entries.count > 1 else {
-            return "\(subject), because " + (unmeasured.isEmpty ? "nothing else is left" : "no other has figures")
+            return "\(subject), because " + (unmeasured.isEmpty ? "nothing else is left." : "no other has figures.")
         }
         let next = entries[1]
         let points =
             "with \(fixed(first.total, 2)) of 10 points, before \(next.candidate.name) with \(fixed(next.total, 2))"
-        return "\(subject), \(points)" + (first.total - next.total < Self.near ? "; both fit about equally well" : "")
+        return "\(subject), \(points)" + (first.total - next.total < Self.near ? "; both fit about equally well." : ".")
     }
 }

@@ -127,7 +127,7 @@ struct CrowdResults: Sendable {
                 sentences.append("An idle connection over \(only.transport) takes \(RowDifferences.list(parts)).")
             }
             if let rate = figure(only, "connections_per_s") {
-                sentences.append("\(rate) connections were opened per second.")
+                sentences.append("Over \(only.transport), \(rate) connections were opened per second.")
             }
             return sentences
         }

@@ -230,12 +230,10 @@ struct HeartbeatResults: Sendable {
         }
         if let longest = measured.map(\.silence).max(), let shortest = measured.map(\.silence).min() {
             func text(_ interval: Duration) -> String {
-                "\(fixed(options.radio.awakeHoursPerDay(every: interval), 2)) h a day after each \(interval.settingText)"
+                "for \(fixed(options.radio.awakeHoursPerDay(every: interval), 2)) h a day if something is sent every \(interval.settingText)"
             }
-            let range = longest > shortest ? "from \(text(longest)) to \(text(shortest))" : text(longest)
-            sentences.append(
-                "By the model, what follows a silence keeps the radio (\(options.radio.name)) awake \(range)."
-            )
+            let both = longest > shortest ? "\(text(longest)), and \(text(shortest))" : text(longest)
+            sentences.append("By the model, the radio (\(options.radio.name)) is awake \(both).")
         }
         return sentences
     }
@@ -264,7 +262,7 @@ struct HeartbeatResults: Sendable {
                     "idle_bytes",
                     "bytes of a poll, or of a comment of an event stream, all layers, measured"
                 ),
-                .number("idle s", "idle_s", "how often one comes by default"),
+                .number("idle s", "idle_s", "seconds between two of them by default"),
                 .number("B/day", "bytes_per_day", "bytes of a day without messages"),
                 .number("radio h/day", "radio_awake_h_per_day", "hours a day with the radio awake, by the model below"),
                 .number(

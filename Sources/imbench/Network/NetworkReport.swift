@@ -137,7 +137,7 @@ extension RunResults {
         var sentence = "Over \(network.name), the median round trip is \(half)."
         if network.delay > .zero {
             let own = Double(network.delay.wholeNanoseconds) * 2 / 1e6
-            sentence += " The delay of the network is \(shown(own)) ms of it."
+            sentence += " The network delays each by \(shown(own)) ms."
         }
         let known = rows.filter { $0.rtt?.p99 != nil }
         let (inOrder, others) = (known.filter(\.waitsForEarlier), known.filter { !$0.waitsForEarlier })

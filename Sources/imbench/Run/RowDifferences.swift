@@ -344,10 +344,15 @@ struct RowDifferences: Sendable {
     }
 
     /// A sentence about the largest sure difference of an axis; `nil` if none is sure.
-    func sureSentence(axis: Int) -> String? { largestSure(axis: axis).map { Self.sentence(ofLargest: $0.sentence) } }
+    ///
+    /// - Parameter namesCertainty: Whether no sentence before it has named the certainty.
+    func sureSentence(axis: Int, namesCertainty: Bool) -> String? {
+        largestSure(axis: axis).map { Self.sentence(ofLargest: $0.sentence, namesCertainty: namesCertainty) }
+    }
 
-    private static func sentence(ofLargest sentence: String) -> String {
-        "The largest difference that is sure with \(certaintyText): \(sentence)."
+    private static func sentence(ofLargest sentence: String, namesCertainty: Bool = true) -> String {
+        "The largest " + (namesCertainty ? "difference that is sure with \(certaintyText)" : "sure difference")
+            + ": \(sentence)."
     }
 
     /// The largest sure difference of all axes at some places, or the sentence that there is none, or that nothing was

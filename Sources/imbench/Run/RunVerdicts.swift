@@ -116,19 +116,21 @@ extension RunResults {
         var sentences: [String] = []
         for (axis, (other, subject)) in [("codec", "transport"), ("transport", "codec")].enumerated() {
             guard let most = differences.largestFactor(axis: axis) else { continue }
+            let isFirst = sentences.isEmpty
             // The report of a disturbed machine says that before.
             let place =
-                !sentences.isEmpty || !trust.isGiven
+                !isFirst || !trust.isGiven
                 ? "With" : isOutside ? "In this run, with" : "On this machine, with"
             let bound = "\(fixed((most.bound * 100).rounded(.up) / 100, 2, trimmed: true)) times"
             let estimate = "\(fixed(most.estimate, 2, trimmed: true)) times"
+            // The certainty is that of all sentences.
+            let certainty = isFirst ? ", with \(fixed(RowDifferences.certainty * 100, 0)) % certainty" : ""
             sentences.append(
                 "\(place) the same \(other) and size, the median round trip of the slowest \(subject) is about \(estimate) that of "
-                    + "the fastest (at most \(bound), with \(fixed(RowDifferences.certainty * 100, 0)) % certainty)."
+                    + "the fastest (at most \(bound)\(certainty))."
             )
-            sentences += [differences.sureSentence(axis: axis), differences.leftOutSentence(axis: axis)].compactMap {
-                $0
-            }
+            let sure = differences.sureSentence(axis: axis, namesCertainty: isFirst)
+            sentences += [sure, differences.leftOutSentence(axis: axis)].compactMap { $0 }
             guard axis == 0 else { continue }
             sentences += [skipped].compactMap { $0 }
             guard differences.largestSure(axis: axis)?.factor ?? 1 < Self.similar else { continue }
@@ -175,10 +177,10 @@ extension RunResults {
     private var nextSteps: String? {
         guard !isOutside else { return nil }
         let steps = [
-            ("open --network 4g", "the time until the first message over a mobile network"),
-            ("outage", "the messages that are lost when the path breaks"), ("advise", "a ranking for your purpose"),
+            ("open --network 4g", "shows the first message over a mobile network"),
+            ("outage", "shows what is lost when the path breaks"), ("advise", "ranks the transports for your purpose"),
         ]
-        let texts = steps.map { "'imbench \($0)' shows \($1)" }
+        let texts = steps.map { "'imbench \($0)' \($1)" }
         return "Loopback has no loss and no distance. \(RowDifferences.list(texts))."
     }
 }

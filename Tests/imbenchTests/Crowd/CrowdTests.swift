@@ -52,7 +52,7 @@ struct CrowdTests {
             verdict([failed, row("tcp", 2000, 11_000)]) == [
                 "1 of 2 rows failed: ws (3 of 10 pings were not answered).",
                 "An idle connection over tcp takes 2000 bytes of heap at the server and 4000 at the client.",
-                "11000 connections were opened per second.",
+                "Over tcp, 11000 connections were opened per second.",
             ]
         )
         #expect(verdict([failed]) == ["1 of 1 row failed: ws (3 of 10 pings were not answered)."])

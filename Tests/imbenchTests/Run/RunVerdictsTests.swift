@@ -35,7 +35,7 @@ struct RunVerdictsTests {
             conclusions[1]
                 == "On the wire, a message of 256 bytes takes from 391 bytes (json over tcp) to 423 bytes (json over mqtt)."
         )
-        #expect(conclusions[2].contains("'imbench outage' shows the messages that are lost when the path breaks"))
+        #expect(conclusions[2].contains("'imbench outage' shows what is lost when the path breaks"))
     }
 
     @Test("The largest difference is that of any two transports, not only of one from the first")
@@ -114,8 +114,8 @@ struct RunVerdictsTests {
                 == "On this machine, with the same codec and size, the median round trip of the slowest transport is about 1.23 "
                 + "times that of the fastest (at most 1.75 times, with 95 % certainty). The bound of 1.75 times includes noise: a quiet "
                 + "machine or more --repeat gives a closer one. With the same transport and size, the median round trip of the "
-                + "slowest codec is about 1.2 times that of the fastest (at most 1.2 times, with 95 % certainty). The largest "
-                + "difference that is sure with 95 %: over tcp, protobuf takes at least 16 % less time than json."
+                + "slowest codec is about 1.2 times that of the fastest (at most 1.2 times). The largest sure difference: over "
+                + "tcp, protobuf takes at least 16 % less time than json."
         )
         run.rows = run.rows.filter { $0.transport == "tcp" }
         #expect(
