@@ -70,7 +70,7 @@ struct MQTTClientSettings: Sendable {
             "keep-alive",
             SettingFormat.integer(0...65_535).orAbsent("4/3 of keepalive-interval"),
             \.keepAlive,
-            "the keep alive in seconds; the broker ends the connection after 1.5 times this silence, or never if 0"
+            "the keep alive in seconds; the broker ends the connection after 1.5 times this silence; 0 turns this off"
         ),
         .init(
             "in-flight",

@@ -202,7 +202,7 @@ struct HeartbeatResults: Sendable {
                         "A ping must leave before the NAT forgets the mapping. Only the client's pings count here. If the server pings "
                             + "more often, its interval counts. "
                             + "RFC 4787 (2007, REQ-5) allows a NAT to forget a UDP mapping after 2 minutes. RFC 5382 (2008) "
-                            + "requires 2 h 4 min for TCP, and mobile operators' NATs keep it for 5 to 30 minutes "
+                            + "requires 2 h 4 min for TCP (RFC 9308, 2022, knows no evidence that many do), and mobile operators' NATs keep it for 5 to 30 minutes "
                             + "(High Performance Browser Networking, 2013)."
                     ],
                     next: [
