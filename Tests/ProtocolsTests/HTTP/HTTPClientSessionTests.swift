@@ -269,6 +269,30 @@ struct HTTPClientSessionTests {
         check(!session.holdsOutput && !session.wants(.send, at: Self.second))
     }
 
+    @Test("A client that polls does not wait for its interval once it has ended its stream")
+    func endOfPolling() throws {
+        var session = Self.session(.poll(60 * Self.second))
+        func poll(at now: Int64) throws {
+            _ = session.begin(.receive, at: now)
+            try session.answered(.receive, 204, type: "", at: now)
+            session.completed(.receive, at: now)
+        }
+        try poll(at: 0)
+        check(!session.wants(.receive, at: Self.second))
+        session.finish()
+        _ = session.begin(.send, at: Self.second)
+        try session.answered(.send, 204, type: "", at: Self.second)
+        session.completed(.send, at: Self.second)
+        check(session.wants(.receive, at: Self.second))
+        // Nor does it ask without a pause.
+        try poll(at: Self.second)
+        check(!session.wants(.receive, at: Self.second) && session.wants(.receive, at: 2 * Self.second))
+        // After a failure, the pause counts.
+        _ = session.begin(.receive, at: 2 * Self.second)
+        check(session.failed(.receive, "reset", at: 2 * Self.second) == nil)
+        check(!session.wants(.receive, at: 2 * Self.second))
+    }
+
     @Test(
         "Answers say whether the connection can go on",
         arguments: [

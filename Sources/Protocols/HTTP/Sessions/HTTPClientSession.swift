@@ -384,7 +384,8 @@ package struct HTTPClientSession: ~Copyable {
                 wait(.receive, at: now)
             case .longPoll where hadBody: receiving.notBefore = now
             case .eventStream, .longPoll: receiving.notBefore = max(now, began + Self.leastInterval)
-            case .poll(let interval): receiving.notBefore = began + interval
+            case .poll(let interval):
+                receiving.notBefore = outputEnd == .confirmed ? max(now, began + Self.leastInterval) : began + interval
             }
         case .send:
             sending.began = nil
@@ -393,7 +394,11 @@ package struct HTTPClientSession: ~Copyable {
             output.consume(upload.count)
             sent += UInt64(upload.count)
             told = max(told, upload.received)
-            if upload.isLast { outputEnd = .confirmed }
+            if upload.isLast {
+                outputEnd = .confirmed
+                // Only the end of the server's stream is awaited now.
+                if case .poll = mode, receiving.failures == 0 { receiving.notBefore = min(receiving.notBefore, now) }
+            }
             if output.isEmpty { output = ByteBuffer() }
         }
     }
