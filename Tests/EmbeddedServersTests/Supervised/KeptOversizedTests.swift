@@ -65,9 +65,11 @@ struct KeptOversizedTests {
             #expect(await messages.next()?.bytes == Array("\(size)".utf8))
             var reports = discarded.makeAsyncIterator()
             #expect(await reports.next() == DiscardedMessage(topic: "t", size: size))
+            // The broker may have sent the second message to the connection that was just ended. Then it is a repetition, which
+            // is discarded without another end.
+            guard size == 5000 else { continue }
             var reasons = ended.makeAsyncIterator()
             while let code = await reasons.next(), code != .messageTooLarge {}
-            guard size == 5000 else { continue }
             supervisor.suspend()
             while let state = await states.next(), state != .suspended {}
         }
