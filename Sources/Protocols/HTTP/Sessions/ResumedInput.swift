@@ -22,7 +22,10 @@ package struct ResumedInput: ~Copyable, Sendable {
     private let window: Int
     private var bytes = ByteBuffer()
 
-    /// Creates a stream of which nothing has arrived. At most `window` bytes of it are expected to wait.
+    /// Creates an empty stream.
+    ///
+    /// - Parameter window: How many bytes usually wait at most. The memory grows to a quarter more, so that a full
+    ///   window does not move for each piece.
     package init(window: Int) {
         self.window = window
     }
