@@ -165,6 +165,7 @@ struct HostileClient {
         if events & Int16(POLLIN | POLLHUP) != 0 {
             let count = connection.read(buffer)
             guard count >= 0 else { return false }
+            if script.awaitsAnswers, count > 0 { due = now + script.pace }
             if let learns = script.learns { learned = learns(Array(buffer[..<count])) ?? learned }
             if count > 0, script.leaves?(visits - 1) == true { return false }
             if let handshake, count > 0 {
@@ -183,7 +184,7 @@ struct HostileClient {
         guard count >= 0 else { return false }
         sent += count
         guard sent == bytes.count else { return true }
-        if isOpened { due = now + script.pace }
+        if isOpened { due = script.awaitsAnswers ? .max : now + script.pace }
         isOpened = true
         return true
     }

@@ -25,7 +25,7 @@ extension HostileScript {
         case .messageFlood: [inSession(flooding)]
         case .pingFlood:
             [inSession { (token, number) in post(token, at: number * pings.count, pings) }]
-        case .neverReading: [inSession { (token, number) in post(token, at: number * window.count, window) }]
+        case .neverReading: [neverPolling]
         case .neverAcknowledging: [inSession(pace: 200_000_000, forgetting), deaf, deafInSession]
         default: []
         }
@@ -101,6 +101,13 @@ extension HostileScript {
         default: poll("poll", token, from: 0)
         }
     }
+
+    /// Sends messages, one request after the other, and never asks for the echoes.
+    private static let neverPolling: HostileScript = {
+        var script = inSession { (token, number) in post(token, at: number * window.count, window) }
+        script.awaitsAnswers = true
+        return script
+    }()
 
     /// Never reads the answers of its requests.
     private static let deaf = HostileScript(load: repeated(poll("poll", "none", from: 0)), reads: false)

@@ -33,6 +33,8 @@ struct HostileScript: Sendable {
     /// Makes a load from the token of a session over HTTP and from the number of loads since the client connected, in place
     /// of ``load``. The answer to the opening contains the token. A client whose session has ended disconnects.
     var sessionLoad: (@Sendable (_ token: String, _ number: Int) -> [UInt8])?
+    /// Whether a client sends its next load only after it has received something.
+    var awaitsAnswers = false
     /// Whether the client reads nothing more once its session is open.
     var isDeafInSession = false
     /// Whether what is received are answers over HTTP, whose statuses are counted.
