@@ -79,7 +79,7 @@ package struct BuiltProgram: Sendable {
             child.interrupt()
             var text = ""
             while true {
-                switch child.next(timeout: 20_000) {
+                switch child.next(timeout: 120_000) {
                 case .line(let line): text += line + "\n"
                 case .nothing, .tooLong, .end: return (text, child.end())
                 }

@@ -40,6 +40,8 @@ struct CrowdProcessTests {
             var crowd = IdleCrowd(transport: transport, connections: 20, hold: .zero, loop: loop)
             crowd.program = [program, ClientsProcess.word]
             crowd.transfer = 150_000
+            // Under a sanitizer, base64 takes seconds.
+            crowd.answerTimeout = .seconds(240)
             return crowd.measure()
         }
         #expect(row.failure == nil)
