@@ -137,13 +137,28 @@ extension Comparison {
         let faster = count { $0.isReal && ($0.ratio ?? 1) < 1 }
         let unknown = count { $0.verdict.reason != nil }
         let same = count { $0.verdict == .noise }
-        var text = "of \(counted(main.count, "row")), \(faster) \(Self.are(faster)) faster and "
-        text += "\(slower) slower; \(same) \(same == 1 ? "shows" : "show") no difference beyond noise"
-        if unknown > 0 { text += ", and \(unknown) \(Self.are(unknown)) unknown" }
+        guard !main.isEmpty else { return "The runs have no row in common." }
+        var changes: [String] = []
+        if faster > 0 { changes.append("\(faster) \(Self.are(faster)) faster") }
+        if slower > 0 { changes.append("\(slower) \(Self.are(slower)) slower") }
+        var parts = [changes.isEmpty ? "none is surely faster or slower" : changes.joined(separator: " and ")]
+        if same > 0, same < main.count {
+            parts.append("\(same) \(same == 1 ? "shows" : "show") no difference beyond noise")
+        }
+        if unknown > 0 {
+            parts.append("\(unknown) \(Self.are(unknown)) unknown" + (sharedReason.map { ", because \($0)" } ?? ""))
+        }
+        let text = "Of \(counted(main.count, "row")), " + parts.joined(separator: "; ") + "."
         let resolutions = main.compactMap(\.resolution)
         guard let half = RepeatStatistics(resolutions)?.median else { return text }
-        let rows = main.count == 1 ? "it" : resolutions.count == 1 ? "one of them" : "half of the rows"
-        return text + "; \(rows) would show a change of \(shownResolution(half)) %"
+        let rows = main.count == 1 ? "It" : resolutions.count == 1 ? "One of them" : "Half of the rows"
+        return text + " \(rows) would show a change of \(shownResolution(half)) %."
+    }
+
+    /// Why rows are unknown, if it is the same reason for all of them.
+    private var sharedReason: String? {
+        let reasons = Set(rows.compactMap { $0.main?.verdict.reason })
+        return reasons.count == 1 ? reasons.first : nil
     }
 
     private static func are(_ count: Int) -> String { count == 1 ? "is" : "are" }
@@ -165,9 +180,9 @@ extension Comparison {
         func count(_ name: String) -> Int { verdicts.count { $0 == name } }
         let (better, worse, unknown) = (count("better"), count("worse"), count("unknown"))
         let differ = better + worse == 1 ? "differs" : "differ"
-        return "of \(verdicts.count) numbers, \(better + worse) \(differ) (\(better) better, \(worse) worse), "
-            + "\(count("noise")) within noise, \(unknown) \(Self.are(unknown)) unknown; "
-            + "\(fixed(expectedByChance, 1)) are expected to look real by chance"
+        return "Of \(verdicts.count) numbers, \(better + worse) \(differ) (\(better) better, \(worse) worse), "
+            + "\(count("noise")) \(Self.are(count("noise"))) within noise, and \(unknown) \(Self.are(unknown)) unknown. "
+            + "\(fixed(expectedByChance, 1)) are expected to look real by chance."
     }
 
     private var facts: [(name: String, value: String)] {
@@ -215,10 +230,13 @@ extension Comparison {
             rows: rows.map { row in
                 guard let main = row.main else { return Table.Row(cells: row.cells, note: row.sentence) }
                 let unit = main.metric == .ratioToFloor ? "×" : ""
+                // The summary has the reason.
+                let isShared = sharedReason != nil && main.verdict.reason != nil
                 let cells = [
                     Table.Cell(main.before, unit + shown(main.before)),
                     Table.Cell(main.after, unit + shown(main.after)),
-                    Table.Cell(main.resolution, shownResolution(main.resolution)), Table.Cell(row.sentence),
+                    Table.Cell(main.resolution, shownResolution(main.resolution)),
+                    Table.Cell(isShared ? "unknown" : row.sentence),
                 ]
                 return Table.Row(cells: row.cells + cells, isFailure: main.verdict == .worse)
             }

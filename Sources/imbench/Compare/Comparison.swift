@@ -56,18 +56,18 @@ struct Comparison: Sendable {
             return first == second ? nil : "--\(name): \(first ?? "none") before, \(second ?? "none") after"
         }
         if !rows.contains(where: { !$0.differences.isEmpty }) {
-            warnings.append("the runs have no row in common")
+            warnings.append("The runs have no row in common.")
         }
         return warnings + machineWarnings
     }
 
     /// The members of the environment that should be equal, and the sentences if they are not.
     private static let conditions = [
-        ("processor", "the processors differ"), ("cores", "the numbers of cores differ"),
-        ("system", "the systems differ"), ("build", "the builds differ"), ("swift", "the compilers differ"),
-        ("imbench", "the versions of imbench differ"),
-        ("wake_ups", "the cores were kept awake in one run only, and the other's times include wake-ups"),
-        ("client_core", "the clients' cores differ"), ("server_core", "the servers' cores differ"),
+        ("processor", "The processors differ"), ("cores", "The numbers of cores differ"),
+        ("system", "The systems differ"), ("build", "The builds differ"), ("swift", "The compilers differ"),
+        ("imbench", "The versions of imbench differ"),
+        ("wake_ups", "The cores were kept awake in one run only, and the other's times include wake-ups"),
+        ("client_core", "The clients' cores differ"), ("server_core", "The servers' cores differ"),
     ]
 
     /// The options that should be equal: all but those that choose rows or the form of the report.
@@ -82,7 +82,7 @@ struct Comparison: Sendable {
         guard let worst = moved.max(by: { Self.distance($0) < Self.distance($1) }) else { return [] }
         let change = shownChange(worst.differences.first?.ratio)
         return [
-            "the machine differs: \(moved.count) of \(floors.count) floors differ, "
+            "The machine differs: \(moved.count) of \(floors.count) floors differ, "
                 + "\(worst.transport) \(worst.size) most, by \(change); ×floor is more reliable than times"
         ]
     }

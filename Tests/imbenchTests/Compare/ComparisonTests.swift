@@ -112,7 +112,7 @@ struct ComparisonTests {
         after.record.options = [("connections", "9"), ("in-flight", "1")]
         let loads = try compared(before, after)
         #expect(loads.differences.isEmpty && loads.rows.count == 4)
-        #expect(loads.warnings.contains("the runs have no row in common"))
+        #expect(loads.warnings.contains("The runs have no row in common."))
         #expect(loads.warnings.contains("--connections: 1 before, 9 after"))
     }
 
@@ -143,9 +143,9 @@ struct ComparisonTests {
             warnings == [
                 "DEBUG BUILD: the numbers of new.json are not meaningful",
                 "CUT SHORT: new.json was interrupted",
-                "the processors differ: A \"fast\" | one before, Another after",
-                "the builds differ: release before, debug after",
-                "the cores were kept awake in one run only, and the other's times include wake-ups: "
+                "The processors differ: A \"fast\" | one before, Another after",
+                "The builds differ: release before, debug after",
+                "The cores were kept awake in one run only, and the other's times include wake-ups: "
                     + "sleeping before, awake after",
                 "--awake: none before, yes after",
             ]
@@ -165,20 +165,17 @@ struct ComparisonTests {
     @Test("The summary of one row is about one row")
     func summary() throws {
         let one = try compared(run(calm), run(calm.map { $0.map { $0 * 0.8 } })).report.title
-        #expect(
-            one.hasPrefix(
-                "of 1 row, 1 is faster and 0 slower; 0 show no difference beyond noise; it would show a change"
-            )
-        )
+        #expect(one.hasPrefix("Of 1 row, 1 is faster. It would show a change of "), "\(one)")
         var (before, after) = (run(calm), run(calm))
         before.rows += run([1], transport: "tcp").rows
         after.rows += run([1], transport: "tcp").rows
         let two = try compared(before, after).report.title
         #expect(
             two.hasPrefix(
-                "of 2 rows, 0 are faster and 0 slower; 1 shows no difference beyond noise, and 1 is unknown; "
-                    + "one of them would show a change"
-            )
+                "Of 2 rows, none is surely faster or slower; 1 shows no difference beyond noise; 1 is unknown, because too few "
+                    + "repeats have a value; it takes 5 in each run. One of them would show a change of "
+            ),
+            "\(two)"
         )
     }
 
@@ -214,7 +211,7 @@ struct ComparisonTests {
         let warnings = try compared(run(calm), run(calm, floors: [70, 71, 72, 73, 74])).warnings
         #expect(
             warnings == [
-                "the machine differs: 1 of 1 floors differ, wake-up 8 most, by +38.5 %; ×floor is more reliable than times"
+                "The machine differs: 1 of 1 floors differ, wake-up 8 most, by +38.5 %; ×floor is more reliable than times"
             ]
         )
     }
@@ -268,7 +265,7 @@ struct ComparisonReportTests {
         #expect(lines.contains { $0.hasPrefix("? unknown: too few repeats") })
         #expect(
             lines.contains {
-                $0.contains("of 10 numbers, 5 differ (0 better, 5 worse), 0 within noise, 5 are unknown")
+                $0.contains("Of 10 numbers, 5 differ (0 better, 5 worse), 0 are within noise, and 5 are unknown.")
             }
         )
     }
