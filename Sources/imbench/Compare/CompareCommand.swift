@@ -137,7 +137,7 @@ extension Comparison {
         let faster = count { $0.isReal && ($0.ratio ?? 1) < 1 }
         let unknown = count { $0.verdict.reason != nil }
         let same = count { $0.verdict == .noise }
-        guard !main.isEmpty else { return "The runs have no row in common." }
+        guard !main.isEmpty else { return "No row was measured in both runs." }
         var changes: [String] = []
         if faster > 0 { changes.append("\(faster) \(Self.are(faster)) faster") }
         if slower > 0 { changes.append("\(slower) \(Self.are(slower)) slower") }

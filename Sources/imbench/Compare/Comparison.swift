@@ -55,9 +55,6 @@ struct Comparison: Sendable {
             let (first, second) = (before.options[name], after.options[name])
             return first == second ? nil : "--\(name): \(first ?? "none") before, \(second ?? "none") after"
         }
-        if !rows.contains(where: { !$0.differences.isEmpty }) {
-            warnings.append("The runs have no row in common.")
-        }
         return warnings + machineWarnings
     }
 

@@ -112,7 +112,7 @@ struct ComparisonTests {
         after.record.options = [("connections", "9"), ("in-flight", "1")]
         let loads = try compared(before, after)
         #expect(loads.differences.isEmpty && loads.rows.count == 4)
-        #expect(loads.warnings.contains("The runs have no row in common."))
+        #expect(loads.report.title == "No row was measured in both runs.")
         #expect(loads.warnings.contains("--connections: 1 before, 9 after"))
     }
 
