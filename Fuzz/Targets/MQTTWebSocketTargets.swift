@@ -58,7 +58,7 @@ private func fuzzMQTTWebSocket<Inner: MQTTCore>(
         steps = [.feed(handshake[...]), .feed(framed(opening[...], 255, to: role))] + steps
     }
     let limit = configuration.maximumHeaderBytes
-    try runSliced({ try MQTTWebSocketCore(inner(), over: configuration) }, steps, slicing, inputLimit: limit) { core in
+    try runSliced({ try WebSocketCarrier(inner(), over: configuration) }, steps, slicing, inputLimit: limit) { core in
         // An input has some 4 KiB. A declared length, decompression and zlib take more.
         try ensure(core.bufferedBytes <= 2 << 20, "\(core.bufferedBytes) bytes are buffered")
     }
@@ -83,11 +83,11 @@ private func mqttWebSocketHandshake(
 ) throws -> [UInt8] {
     var client = MQTTConfiguration()
     client.clientID = "me"
-    var caller = CoreRun(try MQTTWebSocketCore(try MQTTClientCore(client), over: configuration))
+    var caller = CoreRun(try WebSocketCarrier(try MQTTClientCore(client), over: configuration))
     let request = caller.takeOutput()
     guard role == .client else { return request }
     let server = try MQTTServerCore(MQTTServerConfiguration())
-    var answerer = CoreRun(try MQTTWebSocketCore(server, over: configuration))
+    var answerer = CoreRun(try WebSocketCarrier(server, over: configuration))
     try answerer.feed(request)
     return answerer.takeOutput()
 }

@@ -88,7 +88,8 @@ func fuzzSTOMPClient(_ bytes: [UInt8]) throws {
     for (index, step) in steps.enumerated() {
         try connection.perform(step, &cuts)
         guard !connection.isOver else { break }
-        try? connection.core.subscribe("c", id: UInt64(index), &connection.context)
-        if case .ping = step { try? connection.core.unsubscribe("c", id: UInt64(index), &connection.context) }
+        let request = SubscriptionRequest("c", qos: .atLeastOnce, number: SubscriptionRequest.first)
+        _ = try? connection.core.subscribe([request], id: UInt64(index), &connection.context)
+        if case .ping = step { _ = try? connection.core.unsubscribe(["c"], id: UInt64(index), &connection.context) }
     }
 }

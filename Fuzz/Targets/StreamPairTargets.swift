@@ -43,8 +43,8 @@ func fuzzStreamPairs(_ bytes: [UInt8]) throws {
         var outer = WebSocketConfiguration()
         outer.fragmentSize = input.choice(of: [nil, 1, 100])
         try converse(
-            CoreRun(try MQTTWebSocketCore(caller, over: outer)),
-            CoreRun(try MQTTWebSocketCore(broker, over: outer)),
+            CoreRun(try WebSocketCarrier(caller, over: outer)),
+            CoreRun(try WebSocketCarrier(broker, over: outer)),
             &input,
             slicing
         )

@@ -56,7 +56,7 @@ final class Broker: ConnectionHandler {
     /// Starts a broker at `endpoint`. `authenticate` decides about each client. By default, all are accepted.
     nonisolated(nonsending) static func listen(
         at endpoint: Endpoint,
-        _ readSettings: BrokerSettings.Read,
+        _ readSettings: BrokerSettings<MQTTServerSettings>.Read,
         on loop: EventLoop,
         limits: BrokerLimits = BrokerLimits(),
         tap: (@Sendable (Payload) -> Void)? = nil,
@@ -122,7 +122,7 @@ final class Broker: ConnectionHandler {
         case .unsubscribed(let packetID, let filters):
             unsubscribe(identifier, packetID, filters, driver)
             driver.noteMuchWork()
-        case .connected, .subscribeAnswered, .unsubscribeAnswered: break
+        case .connected: break
         }
     }
 

@@ -2,9 +2,9 @@ import Protocols
 import TransportAPI
 import Transports
 
-/// The credentials of a broker's client, as in its CONNECT packet (MQTT 3.1.1, section 3.1.3).
+/// The credentials of a broker's client, as in its CONNECT (MQTT 3.1.1, section 3.1.3; STOMP 1.2).
 public struct BrokerCredentials: Sendable, Hashable {
-    /// The client identifier. It is empty if the broker should assign one.
+    /// The client identifier. It is empty if the broker should assign one, and over STOMP, which has none.
     public var clientID: String
     /// The user name, or `nil` if there is none.
     public var user: String?
@@ -36,6 +36,16 @@ public struct BrokerCredentials: Sendable, Hashable {
         self.password = password
         self.peer = peer
         self.certificate = certificate
+    }
+
+    init(_ connect: STOMPFrame, peer: String?, certificate: TLSCertificate?) {
+        self.init(
+            clientID: "",
+            user: connect["login"],
+            password: connect["passcode"].map { Array($0.utf8) },
+            peer: peer,
+            certificate: certificate
+        )
     }
 
     init(_ connect: MQTTConnect, peer: String?, certificate: TLSCertificate?) {
@@ -82,6 +92,16 @@ public enum BrokerAnswer: UInt8, Sendable, Hashable, CaseIterable {
     case wrongCredentials = 4
     /// The client is not authorized.
     case forbid = 5
+
+    /// The error and the text with which a broker of STOMP rejects the client; `nil` if it accepts it.
+    var rejection: STOMPRejection? {
+        switch self {
+        case .accept: nil
+        case .refuseIdentifier, .wrongCredentials: STOMPRejection(.authenticationFailed, "Bad login or passcode")
+        case .unavailable: STOMPRejection(.serverUnavailable, "The broker accepts no client at the moment")
+        case .forbid: STOMPRejection(.forbidden, "Access denied")
+        }
+    }
 
     var code: MQTTConnackCode { MQTTConnackCode(rawValue: rawValue) ?? .notAuthorized }
 }

@@ -18,11 +18,12 @@ public final class EmbeddedServer: Sendable {
     /// The endpoint for clients. It has the port that the system chose.
     public let endpoint: Endpoint
     private let listener: any Listener
-    private let broker: LoopBound<Broker>?
+    /// Returns the statistics of the broker on its loop; `nil` if this server is not a broker.
+    private let statistics: (nonisolated(nonsending) @Sendable () async -> BrokerStatistics)?
 
     /// Starts a server.
     ///
-    /// For a transport that routes by topic (MQTT), this is a broker, whatever the service. A published message is sent
+    /// For a transport that routes by topic (MQTT, STOMP), this is a broker, whatever the service. A published message is sent
     /// to all clients that subscribe to its topic.
     ///
     /// - Parameters:
@@ -46,7 +47,7 @@ public final class EmbeddedServer: Sendable {
     ) async throws(TransportError) -> EmbeddedServer {
         let endpoint = try Endpoint(url)
         if decide == nil, let broker = try registry.transport(named: endpoint.scheme).broker {
-            return EmbeddedServer(try await Broker.listen(at: endpoint, broker, on: loop, observer: observer))
+            return try await broker.start(at: endpoint, on: loop, observer: observer)
         }
         var serving = Serving.handle {
             switch service {
@@ -59,10 +60,10 @@ public final class EmbeddedServer: Sendable {
         return EmbeddedServer(try await registry.listen(at: endpoint, on: loop, serving))
     }
 
-    /// Starts an MQTT broker.
+    /// Starts a broker of MQTT or STOMP.
     ///
     /// - Parameters:
-    ///   - url: where to listen, with a scheme of MQTT such as `mqtt` or `mqtts`. With port 0 or without a port, the
+    ///   - url: where to listen, with a scheme such as `mqtt`, `mqtts` or `stomp`. With port 0 or without a port, the
     ///     system chooses one.
     ///   - limits: the limits of the broker.
     ///   - loop: the loop of the broker; the shared one by default.
@@ -82,15 +83,12 @@ public final class EmbeddedServer: Sendable {
         observer: ServerObserver? = nil
     ) async throws(TransportError) -> EmbeddedServer {
         let endpoint = try Endpoint(url)
-        return EmbeddedServer(
-            try await Broker.listen(
-                at: endpoint,
-                brokerSettings(endpoint, registry),
-                on: loop,
-                limits: limits,
-                authenticate: authenticate,
-                observer: observer
-            )
+        return try await recipe(endpoint, registry).start(
+            at: endpoint,
+            on: loop,
+            limits: limits,
+            authenticate: authenticate,
+            observer: observer
         )
     }
 
@@ -101,24 +99,27 @@ public final class EmbeddedServer: Sendable {
         registry: TransportRegistry = .standard,
         tap: @escaping @Sendable (Payload) -> Void
     ) async throws(TransportError) -> EmbeddedServer {
-        EmbeddedServer(try await Broker.listen(at: endpoint, brokerSettings(endpoint, registry), on: loop, tap: tap))
+        try await recipe(endpoint, registry).start(at: endpoint, on: loop, tap: tap)
     }
 
     private init(_ listener: any Listener) {
         self.listener = listener
-        broker = nil
+        statistics = nil
         endpoint = listener.endpoint
     }
 
-    private init(_ started: (listener: any Listener, broker: LoopBound<Broker>)) {
-        (listener, broker) = started
-        endpoint = started.listener.endpoint
+    /// Creates the server of a broker that has started.
+    fileprivate init(
+        _ listener: any Listener,
+        statistics: nonisolated(nonsending) @escaping @Sendable () async -> BrokerStatistics
+    ) {
+        (self.listener, self.statistics) = (listener, statistics)
+        endpoint = listener.endpoint
     }
 
     /// Returns the current statistics of the broker, or `nil` if this server is not a broker.
     public nonisolated(nonsending) func brokerStatistics() async -> BrokerStatistics? {
-        guard let broker else { return nil }
-        return await withTaskExecutorPreference(broker.loop) { broker.value.statistics }
+        await statistics?()
     }
 
     /// Stops listening and closes all connections.
@@ -126,15 +127,56 @@ public final class EmbeddedServer: Sendable {
         await listener.close()
     }
 
-    /// The function that reads the settings of a broker at `endpoint`. Throws `.unsupported` for transports without one.
-    private static func brokerSettings(
+    /// The broker of the transport of `endpoint`. Throws `.unsupported` for transports without one.
+    private static func recipe(
         _ endpoint: Endpoint,
         _ registry: TransportRegistry
-    ) throws(TransportError) -> BrokerSettings.Read {
+    ) throws(TransportError) -> BrokerRecipe {
         let transports = registry.transports
-        if let read = transports.first(where: { $0.name == endpoint.scheme })?.broker { return read }
+        if let recipe = transports.first(where: { $0.name == endpoint.scheme })?.broker { return recipe }
         let names = transports.filter { $0.broker != nil }.map(\.name).joined(separator: " and ")
         let sentence = "a broker supports \(names), not '\(endpoint.scheme)'"
         throw TransportError(.unsupported, .configure, sentence)
+    }
+}
+
+extension BrokerRecipe {
+    /// Starts the broker at an endpoint.
+    fileprivate nonisolated(nonsending) func start(
+        at endpoint: Endpoint,
+        on loop: EventLoop,
+        limits: BrokerLimits = BrokerLimits(),
+        tap: (@Sendable (Payload) -> Void)? = nil,
+        authenticate: BrokerAuthentication? = nil,
+        observer: ServerObserver? = nil
+    ) async throws(TransportError) -> EmbeddedServer {
+        switch self {
+        case .mqtt(let read):
+            let (listener, broker) = try await Broker.listen(
+                at: endpoint,
+                read,
+                on: loop,
+                limits: limits,
+                tap: tap,
+                authenticate: authenticate,
+                observer: observer
+            )
+            return EmbeddedServer(listener) {
+                await withTaskExecutorPreference(broker.loop) { broker.value.statistics }
+            }
+        case .stomp(let read):
+            let (listener, broker) = try await STOMPBroker.listen(
+                at: endpoint,
+                read,
+                on: loop,
+                limits: limits,
+                tap: tap,
+                authenticate: authenticate,
+                observer: observer
+            )
+            return EmbeddedServer(listener) {
+                await withTaskExecutorPreference(broker.loop) { broker.value.statistics }
+            }
+        }
     }
 }

@@ -53,6 +53,10 @@ public struct Payload: Sendable, Hashable {
     /// section 3.3.1.1: DUP). Ignored on sending. `false` by default.
     public var isDuplicate: Bool
 
+    /// On receiving, the number of the subscription by which the message has come, if the protocol names it; 0 otherwise. It
+    /// tells the way of a message and not what it is, so it does not count when payloads are compared.
+    package var subscription: UInt32 = 0
+
     /// Creates a payload of these bytes.
     public init(
         _ bytes: [UInt8],
@@ -70,7 +74,7 @@ public struct Payload: Sendable, Hashable {
         self.isDuplicate = isDuplicate
     }
 
-    /// Compares all fields, the bytes last. The derived comparison would compare one byte at a time.
+    /// Compares all fields but the subscription, the bytes last. The derived comparison would compare one byte at a time.
     public static func == (left: Payload, right: Payload) -> Bool {
         left.kind == right.kind && left.qos == right.qos && left.isRetained == right.isRetained
             && left.isDuplicate == right.isDuplicate && left.bytes.count == right.bytes.count
@@ -78,6 +82,16 @@ public struct Payload: Sendable, Hashable {
             && left.bytes.withUnsafeBytes { bytes in
                 right.bytes.withUnsafeBytes { bytes.hasSameBytes(as: $0) }
             }
+    }
+
+    /// Hashes what is compared.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(bytes)
+        hasher.combine(topic)
+        hasher.combine(kind)
+        hasher.combine(qos)
+        hasher.combine(isRetained)
+        hasher.combine(isDuplicate)
     }
 
     /// Creates a text payload, as UTF-8.

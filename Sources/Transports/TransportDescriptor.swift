@@ -33,6 +33,9 @@ public struct TransportDescriptor: Sendable {
     package var encryptedName: String?
     /// Whether it is one transport over another. Comparisons leave it out unless it is requested.
     package var isComposed = false
+    /// Whether comparisons and advice leave it out unless it is requested, because an existing server is the reason to
+    /// use it.
+    package var isOnRequest = false
     /// The options of a client's URL. A server ignores those that only clients have, so that one URL can serve both.
     public var clientSettings: [SettingRow]
     /// The options of a server's URL. A client ignores those that only servers have.
@@ -52,9 +55,8 @@ public struct TransportDescriptor: Sendable {
     /// Options with which a server that routes messages returns a client's own: topics for MQTT, none for most. The
     /// argument identifies the client.
     public var loopback: @Sendable (String) -> [Endpoint.Option] = { _ in [] }
-    /// Reads the settings of a broker at an endpoint; `nil` if the transport's usual server is not a broker. The second
-    /// argument sets everything that no option sets.
-    package var broker: BrokerSettings.Read?
+    /// The broker that is the transport's usual server, with how its settings are read; `nil` if that is no broker.
+    package var broker: BrokerRecipe?
     /// Makes the two cores of a connection to an endpoint, to join them in memory; `nil` if that is not possible.
     package var cores: CorePairing.Make?
     /// Splits the framing before the payload of a message into fields; `nil` if it cannot.

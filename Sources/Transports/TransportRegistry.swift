@@ -18,11 +18,15 @@ public struct TransportRegistry: Sendable {
         .webSocket,
         .mqtt,
         .mqttWebSocket,
+        .stomp,
+        .stompWebSocket,
         .http,
         .tls,
         .webSocketTLS,
         .mqttTLS,
         .mqttWebSocketTLS,
+        .stompTLS,
+        .stompWebSocketTLS,
         .httpTLS,
         .udp,
         .dtls,
@@ -33,7 +37,8 @@ public struct TransportRegistry: Sendable {
     static let otherNames = [
         "websocket": "ws", "ssl": "tls", "tcps": "tls", "tcp+tls": "tls",
         "mqtt+tls": "mqtts",
-        "mqtt+ssl": "mqtts", "mqtt+https": "mqtt+wss", "udps": "dtls", "udp+dtls": "dtls",
+        "mqtt+ssl": "mqtts", "stomps": "stomp+tls", "stomp+ssl": "stomp+tls", "stomp+https": "stomp+wss",
+        "mqtt+https": "mqtt+wss", "udps": "dtls", "udp+dtls": "dtls",
     ]
 
     /// Returns all transports of this package, where the private keys of the option `key` may be encrypted.
@@ -54,7 +59,8 @@ public struct TransportRegistry: Sendable {
         var registry = standard
         let encrypted: [TransportDescriptor] = [
             .tcp(security), .webSocket(compressor: ZLib.shared, securityForHTTP), .mqtt(security),
-            .mqttWebSocket(securityForHTTP), .http(securityForHTTP), .udp(security),
+            .mqttWebSocket(securityForHTTP), .stomp(security), .stompWebSocket(securityForHTTP), .http(securityForHTTP),
+            .udp(security),
         ]
         for transport in encrypted { registry.register(transport) }
         return registry
@@ -116,8 +122,9 @@ public struct TransportRegistry: Sendable {
         return try transport.make(endpoint, context)
     }
 
-    /// Connects to a URL: `tcp://`, `ws://`, `mqtt://`, `mqtt+ws://`, `http://`, `udp://`, `memory://`, or
-    /// encrypted `tls://`, `wss://`, `mqtts://`, `mqtt+wss://`, `https://`, `dtls://`.
+    /// Connects to a URL: `tcp://`, `ws://`, `mqtt://`, `mqtt+ws://`, `stomp://`, `stomp+ws://`,
+    /// `http://`, `udp://`, `memory://`, or encrypted `tls://`, `wss://`, `mqtts://`, `mqtt+wss://`, `stomp+tls://`,
+    /// `stomp+wss://`, `https://`, `dtls://`.
     ///
     /// - Parameters:
     ///   - url: The URL, with the options of the transport in its query.

@@ -13,6 +13,8 @@ package enum ForeignProtocol: Sendable, Hashable {
     case httpResponse(String)
     /// CONNECT or CONNACK.
     case mqtt
+    /// The line of a command with which STOMP begins on either side.
+    case stomp
     /// A word of framed TCP: certainly a control frame, or possibly a short message.
     case framedTCP(isCertain: Bool)
     /// None of these. The first bytes, at most four.
@@ -20,7 +22,7 @@ package enum ForeignProtocol: Sendable, Hashable {
 
     /// The protocol that this side speaks.
     package enum Expected: Sendable, Hashable {
-        case framedTCP, webSocket, mqtt, mqttWebSocket, http, stomp
+        case framedTCP, webSocket, mqtt, mqttWebSocket, http, stomp, stompWebSocket
 
         var name: String {
             switch self {
@@ -30,6 +32,7 @@ package enum ForeignProtocol: Sendable, Hashable {
             case .mqttWebSocket: "MQTT over WebSocket"
             case .http: "HTTP"
             case .stomp: "STOMP"
+            case .stompWebSocket: "STOMP over WebSocket"
             }
         }
 
@@ -42,6 +45,7 @@ package enum ForeignProtocol: Sendable, Hashable {
             case .mqttWebSocket: "mqtt+ws://"
             case .http: "http://"
             case .stomp: "stomp://"
+            case .stompWebSocket: "stomp+ws://"
             }
         }
 
@@ -57,6 +61,24 @@ package enum ForeignProtocol: Sendable, Hashable {
             case .mqttWebSocket: "mqtt+wss://"
             case .http: "https://"
             case .stomp: "stomp+tls://"
+            case .stompWebSocket: "stomp+wss://"
+            }
+        }
+
+        /// Whether it begins with a request of HTTP.
+        fileprivate var isWeb: Bool {
+            switch self {
+            case .webSocket, .mqttWebSocket, .stompWebSocket, .http: true
+            case .framedTCP, .mqtt, .stomp: false
+            }
+        }
+
+        /// The same protocol over WebSocket, if there is one.
+        fileprivate var overWebSocket: Expected? {
+            switch self {
+            case .mqtt: .mqttWebSocket
+            case .stomp: .stompWebSocket
+            case .framedTCP, .webSocket, .mqttWebSocket, .stompWebSocket, .http: nil
             }
         }
     }
@@ -81,6 +103,7 @@ package enum ForeignProtocol: Sendable, Hashable {
         if bytes.starts(with: "HTTP/".utf8) { return .httpResponse(String(excerptOf: bytes.prefix { $0 != 0x0d })) }
         if methods.contains(where: { bytes.starts(with: $0.utf8) }) { return .httpRequest }
         if isMQTT(bytes) { return .mqtt }
+        if isSTOMP(bytes) { return .stomp }
         guard bytes.count >= 4 else { return nil }
         let word = bytes.prefix(4).reduce(0) { $0 << 8 | UInt32($1) }
         if word & 0x8000_0000 != 0, (1...125).contains(word & 0x7fff_ffff) { return .framedTCP(isCertain: true) }
@@ -95,22 +118,32 @@ package enum ForeignProtocol: Sendable, Hashable {
         return name.starts(with: [0, 4] + "MQTT".utf8) || name.starts(with: [0, 6] + "MQIsdp".utf8)
     }
 
+    /// CONNECT or STOMP of a client, CONNECTED or ERROR of a broker, each with the end of its line (STOMP 1.2).
+    private static func isSTOMP(_ bytes: [UInt8]) -> Bool {
+        let line = bytes.prefix { UInt8(ascii: "A")...UInt8(ascii: "Z") ~= $0 }
+        guard ["CONNECT", "STOMP", "CONNECTED", "ERROR"].contains(where: { line.elementsEqual($0.utf8) }) else {
+            return false
+        }
+        let end = bytes.dropFirst(line.count)
+        return end.starts(with: "\n".utf8) || end.starts(with: "\r\n".utf8)
+    }
+
     /// How sure it is that the bytes are not of the expected protocol.
     private enum Verdict { case foreign, possiblyForeign, expected }
 
     private func verdict(_ expected: Expected) -> Verdict {
         switch (self, expected) {
-        case (.framedTCP, .framedTCP), (.mqtt, .mqtt): .expected
-        case (.httpRequest, .webSocket), (.httpRequest, .mqttWebSocket), (.httpRequest, .http): .expected
-        case (.httpResponse, .webSocket), (.httpResponse, .mqttWebSocket), (.httpResponse, .http): .expected
+        case (.framedTCP, .framedTCP), (.mqtt, .mqtt), (.stomp, .stomp): .expected
+        case (.httpRequest, _) where expected.isWeb, (.httpResponse, _) where expected.isWeb: .expected
         // A length that is larger than the limit, which the error says already.
         case (.unknown, .framedTCP): .expected
         // A method, a version or a command that is misspelt, most likely.
         case (.unknown(let bytes), .webSocket), (.unknown(let bytes), .mqttWebSocket), (.unknown(let bytes), .http),
-            (.unknown(let bytes), .stomp):
+            (.unknown(let bytes), .stomp), (.unknown(let bytes), .stompWebSocket):
             bytes.first.map { $0 > 0x20 && $0 < 0x7f } ?? true ? .expected : .possiblyForeign
         case (.unknown, .mqtt), (.framedTCP(isCertain: false), _): .possiblyForeign
-        case (.tls, _), (.httpRequest, _), (.httpResponse, _), (.mqtt, _), (.framedTCP, _): .foreign
+        case (.tls, _), (.httpRequest, _), (.httpResponse, _), (.mqtt, _), (.stomp, _), (.framedTCP, _):
+            .foreign
         }
     }
 
@@ -133,12 +166,14 @@ package enum ForeignProtocol: Sendable, Hashable {
             "the client speaks TLS; this listener is plain: use \(expected.scheme)"
         case .httpResponse(let line):
             "\(peer) speaks HTTP ('\(line)'); \(here) speaks \(expected.name): use "
-                + (expected == .mqtt ? "\(Expected.mqttWebSocket.scheme(isEncrypted: isEncrypted)) or " : "")
+                + (expected.overWebSocket.map { "\($0.scheme(isEncrypted: isEncrypted)) or " } ?? "")
                 + "\(Expected.webSocket.scheme(isEncrypted: isEncrypted)) for a WebSocket server, or another port"
         case .httpRequest:
             "\(peer) speaks HTTP or WebSocket; \(here) speaks \(expected.name): use \(remedy(.webSocket, expected, role, isEncrypted))"
         case .mqtt:
             "\(peer) speaks MQTT; \(here) speaks \(expected.name): use \(remedy(.mqtt, expected, role, isEncrypted))"
+        case .stomp:
+            "\(peer) speaks STOMP; \(here) speaks \(expected.name): use \(remedy(.stomp, expected, role, isEncrypted))"
         case .framedTCP(let isCertain):
             "\(peer) \(isCertain ? "speaks" : "may speak") framed TCP; \(here) speaks \(expected.name): use "
                 + remedy(.framedTCP, expected, role, isEncrypted)
@@ -192,8 +227,8 @@ package enum ForeignProtocol: Sendable, Hashable {
 
     // MARK: For the peer
 
-    /// Writes an answer of a server that a peer of this protocol can read: an HTTP response, a TLS alert, or a close
-    /// frame of framed TCP.
+    /// Writes an answer of a server that a peer of this protocol can read: an HTTP response, a TLS alert, a close
+    /// frame of framed TCP, or an ERROR of STOMP.
     ///
     /// - Parameter unixTime: the time of this machine in seconds since 1970; `nil` if it is not known.
     package func answer(expected: Expected, isEncrypted: Bool, to output: inout ByteBuffer, unixTime: Int64?) {
@@ -207,11 +242,21 @@ package enum ForeignProtocol: Sendable, Hashable {
             output.append(date: unixTime)
             output.append(header: "Content-Type", "text/plain; charset=us-ascii")
             output.append(utf8: "Content-Length: \(sentence.utf8.count + 1)\r\nConnection: close\r\n\r\n\(sentence)\n")
+        case .stomp:
+            Self.refuse(sentence, &output)
+        case .mqtt where expected == .stomp:
+            // A client of MQTT recognizes the ERROR as STOMP.
+            Self.refuse(sentence, &output)
         case .framedTCP, .mqtt:
             // No answer of MQTT says that there is no broker. A client of MQTT recognizes the frame as framed TCP.
             ControlFrame.close(CloseReason(.protocolError, code: ClosePayload.unacceptableData, text: sentence))
                 .write(to: &output)
         case .httpResponse, .unknown: break
         }
+    }
+
+    /// Writes an ERROR of STOMP.
+    private static func refuse(_ sentence: String, _ output: inout ByteBuffer) {
+        STOMPFrameWriter.write(STOMPFrame(.error, [STOMPHeader("message", sentence)]), into: &output)
     }
 }

@@ -43,6 +43,9 @@ package struct STOMPConfiguration: Sendable, Hashable {
     package var maximumInFlight = 64
     /// The limits of received frames. The largest body is also that of a message that is sent.
     package var limits = STOMPFrameReader.Limits()
+    /// How long messages of a client of subscriptions wait for the listener of a configured destination, from the first of
+    /// them on a connection; 30 s by default.
+    package var unclaimedWait = Duration.seconds(30)
     /// How often the client offers to send heart-beats, at least 1 ms; 60 s by default. `nil` means never.
     package var outgoingHeartBeat: Duration? = .seconds(60)
     /// How often the client wants to hear from the broker, at least 1 ms; 60 s by default. `nil` means that it does not
@@ -65,6 +68,13 @@ package struct STOMPConfiguration: Sendable, Hashable {
     /// Creates the defaults for this virtual host: no user, no subscriptions, no receipts.
     package init(host: String) {
         self.host = host
+    }
+
+    /// Checks a destination. Its syntax depends on the broker.
+    ///
+    /// - Throws: `.invalidConfiguration` if it is empty, too long for a header, or has a NUL.
+    package static func check(destination: String) throws(TransportError) {
+        try STOMPCheck.destination(destination, "destination")
     }
 
     /// Checks each value.
@@ -111,6 +121,7 @@ package struct STOMPConfiguration: Sendable, Hashable {
             guard let interval, interval < .milliseconds(1) else { continue }
             throw .configuration(key, "is \(interval), it must be at least 1 ms")
         }
+        try SettingCheck.notNegative("unclaimedWait", unclaimedWait)
         try SettingCheck.positive("heartBeatMargin", heartBeatMargin)
         try SettingCheck.positive("handshakeTimeout", handshakeTimeout)
         try SettingCheck.positive("receiptTimeout", receiptTimeout)

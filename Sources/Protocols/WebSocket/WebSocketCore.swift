@@ -264,7 +264,8 @@ extension WebSocketCore {
 
     /// The protocol of the listener or of the client, for errors that name another one.
     private var spoken: ForeignProtocol.Expected {
-        configuration.subprotocols == [WebSocketConfiguration.mqttSubprotocol] ? .mqttWebSocket : .webSocket
+        guard configuration.subprotocols.count == 1 else { return .webSocket }
+        return WebSocketCarriage.named(configuration.subprotocols[0])?.expected ?? .webSocket
     }
 
     private mutating func readRequest(

@@ -150,26 +150,6 @@ struct MQTTClientSettings: Sendable {
         guard !seconds.overflow else { return 65_535 }
         return Int(min(max((seconds.partialValue + 999_999_999) / 1_000_000_000, 1), 65_535))
     }
-
-    /// Returns the configuration of the WebSocket below MQTT, which has no credentials of its own.
-    func webSocket(
-        _ endpoint: Endpoint,
-        defaultPort: UInt16,
-        _ limits: ConnectionLimits
-    ) throws(TransportError) -> WebSocketConfiguration {
-        var webSocket = WebSocketConfiguration()
-        webSocket.path = handshake.path(for: endpoint)
-        webSocket.hostHeader = WebSocketConfiguration.hostHeader(
-            host: endpoint.host,
-            port: endpoint.port,
-            defaultPort: defaultPort
-        )
-        webSocket.origin = handshake.origin
-        webSocket.headers = handshake.allHeaders
-        webSocket.handshakeTimeout = configuration.handshakeTimeout
-        webSocket.closeTimeout = limits.closeTimeout
-        return webSocket
-    }
 }
 
 /// The message that the broker publishes when the connection ends without DISCONNECT.

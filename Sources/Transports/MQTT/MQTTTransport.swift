@@ -35,7 +35,22 @@ extension TransportDescriptor {
             prepare: { $0.prepare($1) }
         )
         descriptor.routeByTopic()
-        descriptor.broker = BrokerSettings.reader(descriptor, MQTTServerSettings.list, isOverWebSocket: false, security)
+        descriptor.broker = .mqtt(
+            BrokerSettings.reader(
+                descriptor,
+                MQTTServerSettings.list,
+                security,
+                prepare: { $0.configuration.routesSignals = true },
+                makeCore: { (_, settings) throws(TransportError) in
+                    let core = try MQTTServerCore(settings.own.configuration)
+                    return { client in
+                        var core = core
+                        core.peer = client.address?.description
+                        return core
+                    }
+                }
+            )
+        )
         descriptor.annotate = annotatePublish
         descriptor.hasPath = false
         descriptor.encryptedName = security == nil ? "mqtts" : nil
@@ -53,14 +68,5 @@ extension TransportDescriptor {
         reader.take(2, "length of the topic: \(topic)")
         reader.take(topic, "topic '\(reader.text(topic))'")
         if qos > 0 { reader.take(2, "packet identifier \(reader.number(2))") }
-    }
-
-    /// Sets the properties that all transports to a broker have in common.
-    mutating func routeByTopic() {
-        // A broker sends a client its own messages if the client subscribes to their topic.
-        loopback = { unique in
-            let topic = "loopback/\(unique)"
-            return [.init(name: "publish", value: topic), .init(name: "subscribe", value: topic)]
-        }
     }
 }

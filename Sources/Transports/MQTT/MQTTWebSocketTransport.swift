@@ -29,13 +29,14 @@ extension TransportDescriptor {
                     session: MQTTSession()
                 )
                 let defaultPort: UInt16 = security == nil ? 80 : 443
-                let outer = try settings.own.webSocket(endpoint, defaultPort: defaultPort, settings.limits)
-                let core = try MQTTWebSocketCore(inner, over: outer)
+                var outer = settings.own.handshake.webSocket(endpoint, defaultPort: defaultPort, settings.limits)
+                outer.handshakeTimeout = settings.own.configuration.handshakeTimeout
+                let core = try WebSocketCarrier(inner, over: outer)
                 return { core }
             },
             server: { (endpoint, settings, _) throws(TransportError) in
                 let inner = try MQTTServerCore(settings.own.configuration)
-                let core = try MQTTWebSocketCore(inner, over: settings.own.webSocket(endpoint, settings.limits))
+                let core = try WebSocketCarrier(inner, over: settings.own.webSocket(endpoint, settings.limits))
                 return { client in
                     var core = core
                     core.isPeerLocal = client.isLocal
@@ -48,8 +49,24 @@ extension TransportDescriptor {
         descriptor.isComposed = true
         descriptor.encryptedName = security == nil ? "mqtt+wss" : nil
         descriptor.routeByTopic()
-        let list = MQTTServerSettings.webSocketList
-        descriptor.broker = BrokerSettings.reader(descriptor, list, isOverWebSocket: true, security)
+        descriptor.broker = .mqtt(
+            BrokerSettings.reader(
+                descriptor,
+                MQTTServerSettings.webSocketList,
+                security,
+                prepare: { $0.configuration.routesSignals = true },
+                makeCore: { (endpoint, settings) throws(TransportError) in
+                    let inner = try MQTTServerCore(settings.own.configuration)
+                    let core = try WebSocketCarrier(inner, over: settings.own.webSocket(endpoint, settings.limits))
+                    return { client in
+                        var core = core
+                        core.inner.peer = client.address?.description
+                        core.isPeerLocal = client.isLocal
+                        return core
+                    }
+                }
+            )
+        )
         descriptor.annotate = { reader in
             annotateWebSocketFrame(&reader)
             annotatePublish(&reader)

@@ -13,6 +13,8 @@ package final class CoreConnection: LocalConnection {
     package let encryption: TLSDescription?
     package let driver: LoopBound<ConnectionDriver>
     package let peerNetwork: UInt64?
+    /// The protocol of its subscriptions; `nil` if it has none.
+    let subscriptions: SubscriptionProtocol?
 
     /// Creates the connection of `driver`, which must be open.
     init(_ driver: ConnectionDriver, capabilities: Capabilities) {
@@ -21,6 +23,7 @@ package final class CoreConnection: LocalConnection {
         encryption = driver.channel.encryption
         identity = driver.core.identity ?? driver.certificateIdentity
         peerNetwork = driver.channel.peer?.network.number
+        subscriptions = capabilities.routesByTopic ? driver.subscribingCore?.facts.spoken : nil
     }
 
     deinit {

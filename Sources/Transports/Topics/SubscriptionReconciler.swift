@@ -11,7 +11,7 @@ protocol TopicSubscription: Hashable, Sendable {
 }
 
 /// Compares the subscriptions that an app wants with those in the session at each broker, and returns the packets for
-/// the difference. It only decides, and its owner, such as ``MQTTSubscriber``, sends the packets.
+/// the difference. It only decides, and its owner, ``TopicSubscriber``, sends the packets.
 ///
 /// One packet is in flight at a time, with as many filters as fit. So a new connection requests a thousand filters in a
 /// few packets, and no faster than the broker answers.
@@ -205,6 +205,23 @@ struct SubscriptionReconciler<Item: TopicSubscription> {
         let held = current?.session.filters[key]
         guard let request = wanted[key] else { return held == nil ? nil : false }
         return held == request.number ? nil : true
+    }
+
+    /// Handles the refusal of one filter of the packet in flight by a broker that answers nothing else and ends the
+    /// connection. Returns `nil` if the filter is not in it.
+    mutating func refused(_ filter: String) -> Outcome? {
+        let key = FilterKey(filter)
+        guard let packet = inFlight, packet.isSubscribing, packet.filters.contains(key) else { return nil }
+        // The other filters have no answer and are requested again over the next connection.
+        inFlight = nil
+        suspects[key] = nil
+        var outcome = Outcome(filter: key.text, verdict: .refused, through: packet.through, isOver: false)
+        if let request = wanted[key], request.number <= packet.through {
+            outcome.isOver = true
+            wanted[key] = nil
+            current?.session.filters[key] = nil
+        }
+        return outcome
     }
 
     /// Handles the answer to the packet in flight. `granted` has what the broker grants for each filter, or `nil` if it

@@ -4,7 +4,7 @@ import TransportAPI
 
 /// Passes each message to the listeners whose filters match. Lives on the loop of the connections that bring the
 /// messages.
-final class SubscriptionRouter<Syntax: TopicSyntax> {
+final class SubscriptionRouter {
     typealias Element = Result<Payload, TransportError>
 
     /// The listeners of one filter.
@@ -26,6 +26,10 @@ final class SubscriptionRouter<Syntax: TopicSyntax> {
 
     private let runtime: any SupervisorRuntime
     private let limit: Int
+    /// Whether a message of a topic goes to a filter, if the message names no subscription.
+    private let matching: @Sendable (_ filter: String, _ topic: String) -> Bool
+    /// The filters by the numbers of their subscriptions, for messages that name theirs.
+    private var filters: [UInt32: FilterKey] = [:]
     private var routes: [FilterKey: Route] = [:]
     private var room: UnsafeContinuation<Void, Never>?
     /// The messages that wait for a filter.
@@ -47,13 +51,24 @@ final class SubscriptionRouter<Syntax: TopicSyntax> {
     var onSettled: ((UInt64) -> Void)?
     private var isFinished = false
 
-    init(limit: Int, on runtime: any SupervisorRuntime) {
+    init(
+        limit: Int,
+        on runtime: any SupervisorRuntime,
+        matching: @escaping @Sendable (_ filter: String, _ topic: String) -> Bool
+    ) {
         self.limit = limit
+        self.matching = matching
         self.runtime = runtime
         unclaimed = MulticastBuffer(limit: limit, .pause, keepsBacklog: false)
     }
 
     // MARK: Filters
+
+    /// Notes the filter of a subscription's number.
+    func name(_ filter: String, _ number: UInt32) { filters[number] = FilterKey(filter) }
+
+    /// Forgets a number. Messages that name it go nowhere.
+    func forget(_ number: UInt32) { filters[number] = nil }
 
     func has(_ filter: String) -> Bool { routes[FilterKey(filter)] != nil }
 
@@ -124,8 +139,18 @@ final class SubscriptionRouter<Syntax: TopicSyntax> {
     }
 
     private func matching(_ payload: Payload) -> [FilterKey] {
+        guard payload.subscription == 0 else {
+            guard let key = filters[payload.subscription], routes[key] != nil else { return [] }
+            return [key]
+        }
         let topic = payload.topic ?? ""
-        return routes.keys.filter { Syntax.matches(filter: $0.text, topic: topic) }
+        return routes.keys.filter { matching($0.text, topic) }
+    }
+
+    /// Whether a message goes to a filter.
+    private func isFor(_ filter: String, _ payload: Payload) -> Bool {
+        guard payload.subscription == 0 else { return filters[payload.subscription] == FilterKey(filter) }
+        return matching(filter, payload.topic ?? "")
     }
 
     // MARK: Messages that match no filter
@@ -181,7 +206,7 @@ final class SubscriptionRouter<Syntax: TopicSyntax> {
     /// the next connection shows whether it comes again.
     private func claim(_ filter: String, _ listener: (Payload) -> Void) {
         let claimed = waiting.take { message in
-            Syntax.matches(filter: filter, topic: message.payload.topic ?? "") && !message.mayComeAgain
+            isFor(filter, message.payload) && !message.mayComeAgain
         }
         for message in claimed {
             listener(message.payload)

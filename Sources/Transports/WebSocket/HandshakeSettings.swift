@@ -49,6 +49,21 @@ struct HandshakeSettings: Sendable {
         return query.map { "\(path)?\($0)" } ?? path
     }
 
+    /// Returns the configuration of a client's WebSocket below another protocol, which has the credentials of the URL.
+    func webSocket(_ endpoint: Endpoint, defaultPort: UInt16, _ limits: ConnectionLimits) -> WebSocketConfiguration {
+        var webSocket = WebSocketConfiguration()
+        webSocket.path = path(for: endpoint)
+        webSocket.hostHeader = WebSocketConfiguration.hostHeader(
+            host: endpoint.host,
+            port: endpoint.port,
+            defaultPort: defaultPort
+        )
+        webSocket.origin = origin
+        webSocket.headers = allHeaders
+        webSocket.closeTimeout = limits.closeTimeout
+        return webSocket
+    }
+
     /// Takes over the query of a redirect's target. Another origin does not get the headers, which may be secrets.
     mutating func follow(_ target: RedirectTarget) {
         query = target.query

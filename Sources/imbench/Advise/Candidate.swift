@@ -26,7 +26,8 @@ struct Candidate: Sendable {
     /// All candidates on this machine. A datagram transport has a second one, in its reliable mode.
     static func all(_ answers: Answers) throws(TransportError) -> [Candidate] {
         var candidates: [Candidate] = []
-        for descriptor in TransportRegistry.available.transports where descriptor.defaultPort != nil {
+        for descriptor in TransportRegistry.available.transports
+        where descriptor.defaultPort != nil && !descriptor.isOnRequest {
             candidates.append(try Candidate(descriptor, scheme: descriptor.name))
             guard descriptor.isDatagram else { continue }
             let mode = Endpoint.Option(name: "reliable", value: answers.isOrdered ? "ordered" : "unordered")

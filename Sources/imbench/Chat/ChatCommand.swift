@@ -14,7 +14,7 @@ import TrialCertificates
 struct ChatCommand: RunnableCommand {
     static let command = Command(
         name: "chat",
-        summary: "chat through a chat server ('imbench serve --chat') or an MQTT broker",
+        summary: "chat through a chat server ('imbench serve --chat') or a broker",
         argument: "URL",
         examples: [
             .init("imbench chat ws://127.0.0.1:8080 --name ann", "after 'imbench serve --chat'"),
@@ -52,7 +52,7 @@ struct ChatCommand: RunnableCommand {
                     "format of the messages"
                 ),
                 Setting("name", word.called("NAME"), \.name, "your name in the chat; required"),
-                Setting("room", word.called("ROOM"), \.room, "the room; over MQTT the topic imbench/chat/ROOM"),
+                Setting("room", word.called("ROOM"), \.room, "the room; at a broker the topic imbench/chat/ROOM"),
                 .config(\.config),
             ]
         )
@@ -273,14 +273,15 @@ struct ChatSetup: Sendable {
         return configuration
     }()
 
-    /// A broker has no rooms. A room is a topic there, unless the URL names topics. At QoS 1 the broker acknowledges.
+    /// A broker has no rooms. A room is a topic there, unless the URL names topics. At QoS 1, or with receipts, the broker acknowledges.
     private mutating func joinRoom(_ registry: TransportRegistry) throws(TransportError) {
         for index in configuration.endpoints.indices {
             let endpoint = configuration.endpoints[index]
             guard try registry.transport(for: endpoint).capabilities.routesByTopic else { continue }
+            let known = try registry.transport(named: endpoint.scheme).clientSettings.map(\.name)
             let topic = "imbench/chat/\(room)"
-            for (name, value) in [("publish", topic), ("subscribe", topic), ("qos", "1")]
-            where !endpoint.options.contains(where: { $0.name == name }) {
+            for (name, value) in [("publish", topic), ("subscribe", topic), ("qos", "1"), ("receipt", "on")]
+            where known.contains(name) && !endpoint.options.contains(where: { $0.name == name }) {
                 configuration.endpoints[index].options.append(.init(name: name, value: value))
             }
         }

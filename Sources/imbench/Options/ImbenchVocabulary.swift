@@ -54,9 +54,9 @@ extension Vocabulary {
                 ),
             ],
             transports: transports.map(\.name),
-            // Transports without a port, modes, and one transport over another are measured only on request.
+            // Transports without a port, modes, one transport over another, and STOMP are measured only on request.
             defaultTransports: TransportRegistry.available.transports
-                .filter { $0.defaultPort != nil && !$0.isComposed && !$0.isEncrypted }
+                .filter { $0.defaultPort != nil && !$0.isComposed && !$0.isOnRequest && !$0.isEncrypted }
                 .map(\.name),
             codecs: WireFormat.allCases.map(\.name),
             local: transports.filter { $0.defaultPort == nil }.map(\.name),

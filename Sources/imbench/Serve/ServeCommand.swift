@@ -59,7 +59,7 @@ struct ServeCommand: RunnableCommand {
                     each: ServedUser.format,
                     atMost: 64,
                     \.users,
-                    "a user of the MQTT broker, which then rejects all others; may be repeated"
+                    "a user of the broker, which then rejects all others; may be repeated"
                 ),
                 Setting(
                     "origins",
@@ -94,7 +94,7 @@ struct ServeCommand: RunnableCommand {
 
     func check(_ line: TypedLine, _: Vocabulary) throws(UsageError) {
         if !users.isEmpty, !listen.isEmpty, !listen.contains(where: { TransportRegistry.hasBroker($0.scheme) }) {
-            throw UsageError("--user is for a broker, and no --listen has the scheme mqtt or mqtt+ws")
+            throw UsageError("--user is for a broker, and no --listen has a scheme of MQTT or STOMP")
         }
         try refusePlain(listen + [proxy.target].compactMap { $0 }, usesTLS: usesTLS)
         if config != nil, line.has("proxy") { throw .exclusion("config", "proxy") }
@@ -159,7 +159,7 @@ private func serve(_ options: ServeCommand) throws -> Int32 {
     let authority = try writeAuthority(of: urls)
     defer { if let authority { try? FileManager.default.removeItem(atPath: authority.folder) } }
     let others = options.isChat ? "share one chat room" : "send each message back"
-    remark("serving until interrupted; MQTT is a broker, all others \(others)", isQuiet: options.general.isQuiet)
+    remark("serving until interrupted; MQTT and STOMP: brokers, all others \(others)", isQuiet: options.general.isQuiet)
     runBlocking(on: .shared) {
         await untilInterrupted()
         for server in servers { await server.stop() }

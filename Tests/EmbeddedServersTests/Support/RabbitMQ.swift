@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TransportAPI
 
-/// A RabbitMQ on free ports: MQTT, MQTT over WebSocket, and STOMP over WebSocket. It needs some 15 seconds to start. It
+/// A RabbitMQ on free ports: MQTT and STOMP, and both over WebSocket. It needs some 15 seconds to start. It
 /// can be killed, and started again with its stored messages.
 final class RabbitMQ: Sendable {
     private let reserved: [ReservedPort]
@@ -14,7 +14,7 @@ final class RabbitMQ: Sendable {
 
     /// - Parameter plugins: The plugins to start. With fewer of them the broker starts faster.
     init(_ plugins: String = "rabbitmq_mqtt,rabbitmq_web_mqtt,rabbitmq_web_stomp") throws {
-        reserved = try (0..<5).map { _ in try ReservedPort(isDatagram: false) }
+        reserved = try (0..<6).map { _ in try ReservedPort(isDatagram: false) }
         folder = try ScratchFolder()
         let plugins = try folder.write("plugins", "[\(plugins)].\n")
         _ = try folder.write(
@@ -25,7 +25,7 @@ final class RabbitMQ: Sendable {
             mqtt.allow_anonymous = true
             web_mqtt.tcp.ip = 127.0.0.1
             web_mqtt.tcp.port = \(reserved[1].port)
-            stomp.listeners.tcp = none
+            stomp.listeners.tcp.1 = 127.0.0.1:\(reserved[5].port)
             web_stomp.tcp.ip = 127.0.0.1
             web_stomp.tcp.port = \(reserved[4].port)
             log.console = true
@@ -76,6 +76,13 @@ final class RabbitMQ: Sendable {
         try Endpoint("\(scheme)://127.0.0.1:\(reserved[scheme == "mqtt" ? 0 : 1].port)/ws")
     }
 
-    /// The endpoint for STOMP over WebSocket. The user is guest, with the password guest.
+    /// The URL for STOMP, over WebSocket if the scheme says so, as the user guest of the virtual host `/`.
+    func stomp(_ scheme: String) -> String {
+        scheme == "stomp"
+            ? "stomp://guest:guest@127.0.0.1:\(reserved[5].port)/?host=/"
+            : "\(scheme)://guest:guest@127.0.0.1:\(reserved[4].port)/ws?host=/"
+    }
+
+    /// The endpoint of a WebSocket for STOMP. The user is guest, with the password guest.
     func stomp() throws -> Endpoint { try Endpoint("ws://127.0.0.1:\(reserved[4].port)/ws?subprotocol=v12.stomp") }
 }

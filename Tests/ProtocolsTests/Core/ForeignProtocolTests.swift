@@ -19,6 +19,9 @@ struct ForeignProtocolTests {
         (Array("GET / HTTP/1.1\r\n".utf8), .httpRequest), (Array("PRI * HTTP/2.0\r\n\r\n".utf8), .httpRequest),
         (Array("GETTING".utf8), .unknown(Array("GETT".utf8))),
         (Array("HTTP/1.1 400 Bad\u{1b}[31m\r\nX: y\r\n".utf8), .httpResponse("HTTP/1.1 400 Bad?[31m")),
+        (Array("CONNECT\naccept-version:1.2".utf8), .stomp), (Array("STOMP\r\n".utf8), .stomp),
+        (Array("ERROR\nmessage:no".utf8), .stomp), (Array("CONNECTED\n".utf8), .stomp),
+        (Array("CONNECTS\n".utf8), .unknown(Array("CONN".utf8))), (Array("ERROR".utf8), .unknown(Array("ERRO".utf8))),
         (connect, .mqtt), ([0x20, 2, 0, 5], .mqtt), ([0x20, 2, 0, 9], .unknown([0x20, 2, 0, 9])),
         ([0x80, 0, 0, 9, 1], .framedTCP(isCertain: true)), ([0, 0, 0, 5, 104], .framedTCP(isCertain: false)),
         ([0x80, 1, 0, 9], .unknown([0x80, 1, 0, 9])), (Array("SSH-2.0-x".utf8), .unknown(Array("SSH-".utf8))),
@@ -35,7 +38,7 @@ struct ForeignProtocolTests {
         let line = String(decoding: long.prefix(ForeignProtocol.longestPrefix), as: UTF8.self)
         #expect(recognized(long) == .httpResponse(line))
         for (bytes, _) in Self.table + [(long, .tls)] {
-            for expected in [ForeignProtocol.Expected.framedTCP, .webSocket, .mqtt, .mqttWebSocket] {
+            for expected in [ForeignProtocol.Expected.framedTCP, .webSocket, .mqtt, .mqttWebSocket, .stomp] {
                 let isEncrypted = expected != .framedTCP
                 for role in [CoreRole.client, .server] {
                     let sentence = recognized(bytes).sentence(expected: expected, by: role, isEncrypted: isEncrypted)

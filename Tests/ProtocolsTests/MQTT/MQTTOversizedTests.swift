@@ -200,9 +200,9 @@ struct MQTTOversizedTests {
     func overWebSocket(slice: Int) throws {
         let session = MQTTSession()
         let size = 1 << 20
-        func open() throws -> CoreHarness<MQTTWebSocketCore<MQTTClientCore>> {
+        func open() throws -> CoreHarness<WebSocketCarrier<MQTTClientCore>> {
             let inner = try MQTTClientCore(configuration(), session: session)
-            var client = CoreHarness(try MQTTWebSocketCore(inner, over: WebSocketConfiguration()))
+            var client = CoreHarness(try WebSocketCarrier(inner, over: WebSocketConfiguration()))
             client.start()
             _ = client.takeOutput()
             client.feed(response(key: client.core.outer.key, with: ["Sec-WebSocket-Protocol: mqtt"]))

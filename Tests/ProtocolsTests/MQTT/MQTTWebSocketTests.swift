@@ -7,22 +7,22 @@ import TransportAPI
 /// MQTT over WebSocket (MQTT 3.1.1, section 6).
 @Suite("MQTT over WebSocket")
 struct MQTTWebSocketTests {
-    private typealias Client = CoreHarness<MQTTWebSocketCore<MQTTClientCore>>
-    private typealias Server = CoreHarness<MQTTWebSocketCore<MQTTServerCore>>
+    private typealias Client = CoreHarness<WebSocketCarrier<MQTTClientCore>>
+    private typealias Server = CoreHarness<WebSocketCarrier<MQTTServerCore>>
 
     private func client(_ change: (inout MQTTConfiguration) -> Void = { _ in }) throws -> Client {
         var configuration = MQTTConfiguration()
         configuration.clientID = "ann"
         change(&configuration)
         let inner = try MQTTClientCore(configuration)
-        return Client(try MQTTWebSocketCore(inner, over: WebSocketConfiguration()))
+        return Client(try WebSocketCarrier(inner, over: WebSocketConfiguration()))
     }
 
     private func server(_ change: (inout MQTTServerConfiguration) -> Void = { _ in }) throws -> Server {
         var configuration = MQTTServerConfiguration()
         change(&configuration)
         let inner = try MQTTServerCore(configuration)
-        return Server(try MQTTWebSocketCore(inner, over: WebSocketConfiguration()), seed: 2)
+        return Server(try WebSocketCarrier(inner, over: WebSocketConfiguration()), seed: 2)
     }
 
     /// A server whose WebSocket is open, and whose client has sent no packet yet.
@@ -140,7 +140,7 @@ struct MQTTWebSocketTests {
     }
 
     private func checkTextMessage(
-        to side: consuming CoreHarness<MQTTWebSocketCore<some MQTTCore>>,
+        to side: consuming CoreHarness<WebSocketCarrier<some MQTTCore>>,
         _ role: CoreRole
     ) {
         var side = side

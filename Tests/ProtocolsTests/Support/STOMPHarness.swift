@@ -43,8 +43,15 @@ extension STOMPHarness {
         events.compactMap { if case .refused(let id, let error) = $0 { (id, error) } else { nil } }
     }
 
-    var signals: [STOMPSignal] {
-        events.compactMap { if case .signal(let signal) = $0 { signal.stomp } else { nil } }
+    mutating func subscribe(
+        _ requests: [SubscriptionRequest],
+        id: UInt64
+    ) throws(TransportError) -> SubscriptionSignal? {
+        try core.subscribe(requests, id: id, &context)
+    }
+
+    mutating func unsubscribe(_ filters: [String], id: UInt64) throws(TransportError) -> SubscriptionSignal? {
+        try core.unsubscribe(filters, id: id, &context)
     }
 
     var discarded: [DiscardedMessage] {

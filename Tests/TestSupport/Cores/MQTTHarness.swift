@@ -51,6 +51,13 @@ package func connect(_ client: inout MQTTClientHarness, _ server: inout MQTTServ
     exchange(&client, &server, slice: slice)
 }
 
+extension CoreHarness where Core: SubscribingCore {
+    /// The answers to requests about subscriptions.
+    package var answers: [SubscriptionSignal] {
+        events.compactMap { if case .signal(let signal) = $0 { signal.subscription } else { nil } }
+    }
+}
+
 extension CoreHarness where Core: MQTTCore {
     package var signals: [MQTTSignal] {
         events.compactMap { if case .signal(let signal) = $0 { signal.mqtt } else { nil } }

@@ -24,10 +24,10 @@ struct SettingReferenceTests {
             ("every connection", connections), ("clients over TCP", proxies), ("servers over TCP", servers),
             ("clients over TLS", tls), ("servers over TLS", serverTLS),
         ]
-        // `keepalive-interval` of MQTT is its own.
+        // `keepalive-interval` of MQTT and of STOMP is their own.
         let limits = connections.filter { $0.name != "keepalive-interval" }
-        for scheme in ["tcp", "ws", "http", "mqtt", "udp", "memory"] {
-            let shared = scheme == "mqtt" ? limits : connections
+        for scheme in ["tcp", "ws", "http", "mqtt", "stomp", "udp", "memory"] {
+            let shared = scheme == "mqtt" || scheme == "stomp" ? limits : connections
             tables.append(("\(scheme), client", rows(scheme, server: false, without: shared, proxies)))
             let streams = scheme == "udp" ? [] : servers
             tables.append(("\(scheme), server", rows(scheme, server: true, without: connections, streams)))
@@ -35,6 +35,9 @@ struct SettingReferenceTests {
         for (name, isServer) in [("client", false), ("server", true)] {
             tables.append(
                 ("mqtt+ws, \(name)", rows("mqtt+ws", server: isServer, without: rows("mqtt", server: isServer)))
+            )
+            tables.append(
+                ("stomp+ws, \(name)", rows("stomp+ws", server: isServer, without: rows("stomp", server: isServer)))
             )
         }
         let datagrams = rows("udp", server: true)

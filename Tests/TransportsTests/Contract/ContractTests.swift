@@ -27,6 +27,8 @@ struct ContractTests {
         var subjects = TransportRegistry.available.transports.map { ContractSubject($0) }
         subjects.append(ContractSubject(.udp, options: [.init(name: "reliable", value: "ordered")]))
         subjects.append(ContractSubject(.mqtt, options: [.init(name: "early-publish", value: "on")]))
+        let acknowledged = [("receipt", "on"), ("ack", "client-individual")]
+        subjects.append(ContractSubject(.stomp, options: acknowledged.map { .init(name: $0.0, value: $0.1) }))
         for mode in ["long-poll", "poll"] {
             let interval = Endpoint.Option(name: "interval", value: "20ms")
             subjects.append(ContractSubject(.http, options: [.init(name: "mode", value: mode), interval]))
@@ -106,7 +108,9 @@ struct ContractTests {
 
     @Test("The default keepalive intervals are shorter than the idle timeouts on typical paths")
     func keepaliveDefaults() throws {
-        let expected = ["udp": 25, "dtls": 25, "ws": 30, "mqtt+ws": 30, "tcp": 60, "mqtt": 60]
+        let expected = [
+            "udp": 25, "dtls": 25, "ws": 30, "mqtt+ws": 30, "stomp+ws": 30, "tcp": 60, "mqtt": 60, "stomp": 60,
+        ]
         for (name, seconds) in expected {
             #expect(try registry.transport(named: name).keepaliveInterval == .seconds(seconds))
         }
@@ -146,10 +150,12 @@ struct ContractTests {
 
     @Test(
         "Messages that wait for their acknowledgement and for the window keep their order",
-        arguments: ["mqtt", "mqtt+ws"]
+        arguments: [
+            ("mqtt", "qos", "1"), ("mqtt+ws", "qos", "1"), ("stomp", "receipt", "on"), ("stomp+ws", "receipt", "on"),
+        ]
     )
-    func window(name: String) async throws {
-        let options = [("qos", "1"), ("in-flight", "20")].map { Endpoint.Option(name: $0.0, value: $0.1) }
+    func window(name: String, option: String, value: String) async throws {
+        let options = [(option, value), ("in-flight", "20")].map { Endpoint.Option(name: $0.0, value: $0.1) }
         let pair = try await Pair(name, options: options)
         let count = 1000
         let sending = Task {

@@ -11,7 +11,7 @@ import TrialCertificates
 /// Every transport's client at the port of every other transport's server, and at servers of TLS.
 @Suite("Clients at the port of another protocol", .timeLimit(.minutes(5)), .ownThread)
 struct WrongPortTests {
-    private static let names = ["tcp", "ws", "mqtt", "mqtt+ws", "udp", "memory"]
+    private static let names = ["tcp", "ws", "mqtt", "mqtt+ws", "stomp", "stomp+ws", "udp", "memory"]
 
     /// The server, and where others try to reach it. The port is one that no server of the other kind of socket has.
     private struct Served {
@@ -48,11 +48,15 @@ struct WrongPortTests {
         case ("memory", _): ("connection refused: no listener at memory://", true)
         case ("udp", _): ("nothing listens on this UDP port", true)
         case (_, "udp"), (_, "memory"): ("connection refused at 127.0.0.1:", true)
+        case ("stomp", _): ("use \(server)://", false)
         case ("tcp", "mqtt"): ("this port speaks MQTT: use mqtt://", false)
-        case ("tcp", _), ("mqtt", "ws"), ("mqtt", "mqtt+ws"): ("the server speaks HTTP", false)
+        case ("mqtt", "stomp"): ("the server speaks STOMP", false)
+        case (_, "stomp"): ("this port speaks STOMP: use stomp://", false)
+        case ("tcp", _), ("mqtt", "ws"), ("mqtt", "mqtt+ws"), ("mqtt", "stomp+ws"): ("the server speaks HTTP", false)
         case ("mqtt", _): ("the server speaks framed TCP", false)
-        case ("ws", "mqtt+ws"): ("the server requires the subprotocol 'mqtt': use mqtt+ws://", false)
-        case ("mqtt+ws", "ws"): ("the scheme is ws://", false)
+        case (_, "mqtt+ws"): ("the server requires the subprotocol 'mqtt': use mqtt+ws://", false)
+        case (_, "stomp+ws"): ("the server requires the subprotocol 'v12.stomp': use stomp+ws://", false)
+        case ("mqtt+ws", "ws"), ("stomp+ws", "ws"): ("the scheme is ws://", false)
         case (_, "tcp"): ("this port speaks framed TCP: use tcp://", false)
         default: ("this port speaks MQTT: use mqtt://", false)
         }
@@ -92,7 +96,7 @@ struct WrongPortTests {
         for (server, answer) in [("TLS", Self.alert), ("HTTP", badRequest)] {
             let raw = try AnsweringServer(answer)
             defer { raw.stop() }
-            for client in ["tcp", "ws", "mqtt", "mqtt+ws"] {
+            for client in ["tcp", "ws", "mqtt", "mqtt+ws", "stomp", "stomp+ws"] {
                 let isHTTP = client.hasSuffix("ws")
                 let expected =
                     switch server {
@@ -117,7 +121,8 @@ struct WrongPortTests {
     /// The streams, each with the scheme of the same protocol with the other encryption.
     private static let streams = [
         ("tcp", "tls"), ("ws", "wss"), ("mqtt", "mqtts"), ("mqtt+ws", "mqtt+wss"), ("tls", "tcp"), ("wss", "ws"),
-        ("mqtts", "mqtt"), ("mqtt+wss", "mqtt+ws"),
+        ("mqtts", "mqtt"), ("mqtt+wss", "mqtt+ws"), ("stomp", "stomp+tls"), ("stomp+ws", "stomp+wss"),
+        ("stomp+tls", "stomp"), ("stomp+wss", "stomp+ws"),
     ]
 
     @Test("After a reset, a client gets the same hint as after a close, and tries again", .enabled(if: hasOpenSSL))
@@ -160,8 +165,8 @@ struct WrongPortTests {
                 guard try isEncrypted || TransportRegistry.trial.transport(named: client).isEncrypted else { continue }
                 // A plain client learns that the server speaks TLS, but not which protocol is inside, and the reverse.
                 let isSameSide = try isEncrypted == TransportRegistry.trial.transport(named: client).isEncrypted
-                // HTTP can be a WebSocket server with or without MQTT.
-                let schemes = isSameSide ? [server, server == "mqtt+wss" ? "wss" : server] : [encrypted]
+                // HTTP can be a WebSocket server with or without another protocol inside.
+                let schemes = isSameSide ? [server, server.hasSuffix("wss") ? "wss" : server] : [encrypted]
                 rows.append(
                     MistakeRow(
                         client: "`\(client)`",
@@ -228,7 +233,7 @@ struct WrongPortTests {
 struct SilentPortTests {
     @Test(
         "A client gets an error that names the possible mistake, and tries again",
-        arguments: ["ws", "mqtt", "mqtt+ws"]
+        arguments: ["ws", "mqtt", "mqtt+ws", "stomp", "stomp+ws"]
     )
     func silent(name: String) async throws {
         let raw = try RawServer(.silent)
@@ -251,7 +256,7 @@ struct ForeignClientTests {
 
     @Test(
         "A server reports a client that speaks TLS, and answers with an alert",
-        arguments: ["tcp", "ws", "mqtt", "mqtt+ws"]
+        arguments: ["tcp", "ws", "mqtt", "mqtt+ws", "stomp", "stomp+ws"]
     )
     func tls(name: String) async throws {
         let events = ServerEvents()
@@ -267,7 +272,7 @@ struct ForeignClientTests {
         await server.stop()
     }
 
-    @Test("A server reports a client that speaks HTTP, and answers with HTTP", arguments: ["tcp", "mqtt"])
+    @Test("A server reports a client that speaks HTTP, and answers with HTTP", arguments: ["tcp", "mqtt", "stomp"])
     func http(name: String) async throws {
         let events = ServerEvents()
         let server = try await EmbeddedServer.start(

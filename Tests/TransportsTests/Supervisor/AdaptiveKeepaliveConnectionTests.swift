@@ -8,8 +8,11 @@ import TrialCertificates
 
 @Suite("Adaptive keepalive over real connections", .timeLimit(.minutes(5)), .ownThread)
 struct AdaptiveKeepaliveConnectionTests {
-    /// The transports that have a network below them, which could drop an idle connection.
-    static let names = TransportRegistry.available.transports.filter { $0.defaultPort != nil }.map(\.name)
+    /// The transports that have a network below them, which could drop an idle connection, and a ping.
+    static let names = TransportRegistry.available.transports.filter { transport in
+        let made = try? transport.make(Endpoint(scheme: transport.name, host: "h"), ConnectionContext())
+        return transport.defaultPort != nil && made?.capabilities.hasNativePing == true
+    }.map(\.name)
 
     private func configuration(_ endpoint: Endpoint) throws -> TransportConfiguration {
         var options = endpoint

@@ -7,7 +7,7 @@ import TransportAPI
 /// Tests the packets of a client's subscriptions. A broker of the test answers them.
 @Suite("Subscriptions of a client")
 struct SubscriptionReconcilerTests {
-    fileprivate typealias Reconciler = SubscriptionReconciler<MQTTSubscription>
+    fileprivate typealias Reconciler = SubscriptionReconciler<SubscriptionRequest>
 
     /// The subscriptions of a broker.
     private struct Broker {
@@ -94,9 +94,9 @@ struct SubscriptionReconcilerTests {
         var (reconciler, broker) = (Reconciler(), Broker())
         reconciler.linked(to: nil, as: "ann", session: 1)
         reconciler.want("a")
-        #expect(reconciler.next() == .subscribe([MQTTSubscription("a", qos: .atLeastOnce)]))
+        #expect(reconciler.next() == .subscribe([SubscriptionRequest("a", qos: .atLeastOnce)]))
         reconciler.linked(to: nil, as: "ann", session: 1)
-        #expect(reconciler.next() == .subscribe([MQTTSubscription("a", qos: .atLeastOnce)]))
+        #expect(reconciler.next() == .subscribe([SubscriptionRequest("a", qos: .atLeastOnce)]))
         _ = reconciler.answered([.atLeastOnce])
         _ = reconciler.drop("a")
         #expect(reconciler.next() == .unsubscribe(["a"]))
@@ -118,10 +118,10 @@ struct SubscriptionReconcilerTests {
         reconciler.want("b")
         let outcomes = reconciler.answered([nil, nil])
         #expect(outcomes.map(\.verdict) == [.refused, .refused] && outcomes.map(\.isOver) == [true, false])
-        #expect(reconciler.next() == .subscribe([MQTTSubscription("b", qos: .atLeastOnce)]))
+        #expect(reconciler.next() == .subscribe([SubscriptionRequest("b", qos: .atLeastOnce)]))
         #expect(reconciler.answered([.atMostOnce]).map(\.verdict) == [.granted(.atMostOnce)])
         reconciler.linked(to: nil, as: "ann", session: 2)
-        #expect(reconciler.next() == .subscribe([MQTTSubscription("b", qos: .atLeastOnce)]))
+        #expect(reconciler.next() == .subscribe([SubscriptionRequest("b", qos: .atLeastOnce)]))
     }
 
     @Test("Packets carry the filters in order, as many as fit, and each packet waits for the answer to the last one")
@@ -252,6 +252,24 @@ extension SubscriptionReconcilerTests {
         var acknowledges = false
     }
 
+    @Test("A filter that the broker refuses by name is given up, and the others are requested again, together")
+    func refusedByName() {
+        var reconciler = Reconciler()
+        for filter in ["a", "b", "c"] { reconciler.want(filter) }
+        reconciler.linked(to: nil, as: "", session: nil)
+        #expect(reconciler.next() != nil)
+        #expect(reconciler.refused("x") == nil)
+        let outcome = reconciler.refused("b")
+        #expect(outcome?.verdict == .refused && outcome?.isOver == true && !reconciler.wants("b"))
+        #expect(reconciler.unlinked(byPeer: true).isEmpty)
+        reconciler.linked(to: nil, as: "", session: nil)
+        guard case .subscribe(let requests)? = reconciler.next() else {
+            Issue.record("nothing is requested")
+            return
+        }
+        #expect(requests.map(\.filter) == ["a", "c"])
+    }
+
     @Test("The subscriptions of another protocol are requested with what belongs to them")
     func otherProtocol() {
         var reconciler = SubscriptionReconciler<Destination>()
@@ -267,8 +285,8 @@ extension SubscriptionReconcilerTests {
     }
 }
 
-extension SubscriptionReconciler<MQTTSubscription> {
+extension SubscriptionReconciler<SubscriptionRequest> {
     fileprivate mutating func want(_ filter: String, _ qos: MQTTQoS = .atLeastOnce) {
-        _ = want(MQTTSubscription(filter, qos: qos))
+        _ = want(SubscriptionRequest(filter, qos: qos))
     }
 }

@@ -9,11 +9,41 @@ import TransportAPI
 
 @Suite("Messages by filter", .timeLimit(.minutes(5)), .ownThread)
 struct SubscriptionRouterTests {
+    @Sendable
+    private static func matches(_ filter: String, _ topic: String) -> Bool {
+        MQTTTopic.matches(filter: filter, topic: topic)
+    }
+
+    @Test("A message that names its subscription goes to that alone, whatever its topic is")
+    func named() async throws {
+        let loop = try EventLoop(name: "routes")
+        try await Task(executorPreference: loop) { () async throws in
+            let router = SubscriptionRouter(limit: 4, on: loop) { _, _ in true }
+            let routes = RuntimeBound(router, to: loop)
+            let (all, one) = (routes.value.listen("/topic/rooms.*"), routes.value.listen("/topic/rooms.1"))
+            routes.value.name("/topic/rooms.*", 1)
+            routes.value.name("/topic/rooms.1", 2)
+            for number in 1...3 as ClosedRange<UInt32> {
+                var payload = Payload(text: "\(number)", topic: "/topic/rooms.1")
+                payload.subscription = number
+                await routes.value.deliver(payload, routes)
+            }
+            routes.value.complete()
+            #expect(routes.value.unclaimedCount == 1)
+            routes.value.finish()
+            for (messages, text) in [(all, "1"), (one, "2")] {
+                var texts: [String] = []
+                for await message in messages { texts.append(String(decoding: try message.get().bytes, as: UTF8.self)) }
+                #expect(texts == [text])
+            }
+        }.value
+    }
+
     @Test("A sequence may receive more messages than it holds before its SUBACK")
     func early() async throws {
         let loop = try EventLoop(name: "routes")
         let messages = await Task(executorPreference: loop) {
-            let routes = RuntimeBound(SubscriptionRouter<MQTTTopic>(limit: 1, on: loop), to: loop)
+            let routes = RuntimeBound(SubscriptionRouter(limit: 1, on: loop, matching: Self.matches), to: loop)
             let messages = routes.value.listen("t")
             routes.value.ask("t")
             for number in 0..<20 as Range<UInt8> { await routes.value.deliver(Payload([number], topic: "t"), routes) }
@@ -30,7 +60,7 @@ struct SubscriptionRouterTests {
     func filledWhileFull() async throws {
         let loop = try EventLoop(name: "routes")
         try await Task(executorPreference: loop) { () async throws in
-            let routes = RuntimeBound(SubscriptionRouter<MQTTTopic>(limit: 2, on: loop), to: loop)
+            let routes = RuntimeBound(SubscriptionRouter(limit: 2, on: loop, matching: Self.matches), to: loop)
             let first = routes.value.listen("a")
             for number in 0..<3 as Range<UInt8> { routes.value.hold(Payload([number], topic: "b"), .key(1)) }
             let delivering = Task(executorPreference: loop) {
@@ -53,7 +83,8 @@ struct SubscriptionRouterTests {
     func otherSyntax() async throws {
         let loop = try EventLoop(name: "routes")
         try await Task(executorPreference: loop) { () async throws in
-            let routes = RuntimeBound(SubscriptionRouter<Subjects>(limit: 4, on: loop), to: loop)
+            let router = SubscriptionRouter(limit: 4, on: loop) { Subjects.matches(filter: $0, topic: $1) }
+            let routes = RuntimeBound(router, to: loop)
             let rooms = routes.value.listen("rooms.*")
             for topic in ["rooms.1", "rooms.1.x", "rooms/2", "rooms.2"] {
                 await routes.value.deliver(Payload(text: topic, topic: topic), routes)

@@ -241,7 +241,7 @@ private func mistake(_ line: String) -> String? { mistake(words(line)) }
             ("serve --user ann:secret --proxy ws://a:1", "--user and --proxy exclude each other"),
             (
                 "serve --user ann:secret --listen ws://a:1",
-                "--user is for a broker, and no --listen has the scheme mqtt or mqtt+ws"
+                "--user is for a broker, and no --listen has a scheme of MQTT or STOMP"
             ),
             (
                 "serve --rate 5",

@@ -10,3 +10,15 @@ package protocol BrokeredCore: PackageCore {
     /// Answers UNSUBSCRIBE.
     mutating func confirmUnsubscribe(_ packetID: UInt16, _ context: inout CoreContext)
 }
+
+extension WebSocketCarrier: BrokeredCore where Inner: BrokeredCore {
+    package var live: MQTTSession? { inner.live }
+
+    package mutating func grant(_ packetID: UInt16, _ granted: [MQTTQoS?], _ context: inout CoreContext) {
+        inside(&context) { $0.grant(packetID, granted, &$1) }
+    }
+
+    package mutating func confirmUnsubscribe(_ packetID: UInt16, _ context: inout CoreContext) {
+        inside(&context) { $0.confirmUnsubscribe(packetID, &$1) }
+    }
+}

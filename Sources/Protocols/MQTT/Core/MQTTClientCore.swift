@@ -170,7 +170,8 @@ package struct MQTTClientCore: MQTTCore {
         case .pingresp: return try receivePong()
         case .connack(let sessionPresent, let code): return try receiveConnack(sessionPresent, code, &context)
         case .suback(let packetID, let granted): return try receiveSuback(packetID, granted, &context)
-        case .unsuback(let packetID): return .mqtt(.unsubscribeAnswered(try finish(.unsubscribe, packetID, "UNSUBACK")))
+        case .unsuback(let packetID):
+            return .subscription(.unsubscribed(try finish(.unsubscribe, packetID, "UNSUBACK")))
         default: throw violation("a server does not send this packet (section 2.2.1)")
         }
     }
@@ -277,7 +278,7 @@ extension MQTTClientCore {
                 "SUBACK grants QoS \(granted.rawValue) where \(asked.rawValue) was requested (MQTT-3.8.4-6)"
             )
         }
-        guard asked.isConfigured else { return .mqtt(.subscribeAnswered(id, granted)) }
+        guard asked.isConfigured else { return .subscription(.subscribed(id, granted)) }
         if let refused = granted.firstIndex(of: nil) {
             flow.write(.disconnect, &context)
             let filter = configuration.subscriptions[refused].filter

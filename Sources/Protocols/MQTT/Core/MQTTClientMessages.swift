@@ -209,14 +209,14 @@ extension MQTTClientCore {
 }
 
 extension MQTTClientCore: SubscribingCore {
-    package var facts: MQTTClientFacts {
-        MQTTClientFacts(
-            name: configuration.clientID ?? "",
-            hasSession: hasSession,
-            brokerSession: flow.session?.brokerSession,
-            filters: configuration.subscriptions.map(\.filter),
-            unclaimedWait: configuration.unclaimedWait
-        )
+    package var facts: SubscriberFacts {
+        var facts = SubscriberFacts(.mqtt)
+        facts.name = configuration.clientID ?? ""
+        facts.hasSession = hasSession
+        facts.brokerSession = flow.session?.brokerSession
+        facts.filters = configuration.subscriptions.map(\.filter)
+        facts.unclaimedWait = configuration.unclaimedWait
+        return facts
     }
 
     package mutating func holdMessages(alsoLater: Bool) {
@@ -234,6 +234,17 @@ extension MQTTClientCore: SubscribingCore {
         if case .unacknowledged = held, case .open = phase { flow.resendUnacknowledged(&context) }
     }
 
+    package mutating func subscribe(
+        _ requests: [SubscriptionRequest],
+        id: UInt64,
+        _ context: inout CoreContext
+    ) throws(TransportError) -> SubscriptionSignal? {
+        try subscribe(requests.map { MQTTSubscription($0.filter, qos: $0.qos) }, id: id, &context)
+        return nil
+    }
+
+    /// Sends SUBSCRIBE.
+    ///
     /// - Throws: `.invalidConfiguration` for a malformed filter, `.wouldBlock` while no packet identifier is free.
     package mutating func subscribe(
         _ subscriptions: [MQTTSubscription],
@@ -248,15 +259,17 @@ extension MQTTClientCore: SubscribingCore {
     }
 
     /// - Throws: `.invalidConfiguration` for a malformed filter, `.wouldBlock` while no packet identifier is free.
+    @discardableResult
     package mutating func unsubscribe(
         _ filters: [String],
         id: UInt64,
         _ context: inout CoreContext
-    ) throws(TransportError) {
+    ) throws(TransportError) -> SubscriptionSignal? {
         try MQTTCheck.subscriptions(filters.map { MQTTSubscription($0) })
         let packetID = try begin(.unsubscribe, filters.count, id, context.now)
         MQTTPacketWriter.unsubscribe(packetID, filters, into: &context.output)
         flow.countWritten(&context)
+        return nil
     }
 
     private mutating func begin(

@@ -5,14 +5,16 @@ import TransportAPI
 ///
 /// Both sides publish at QoS 0, 1 and 2. Nothing is sent twice over one connection, as the specification requires. Their
 /// ``MQTTFlow`` has everything that both do in the same way.
-package protocol MQTTCore: PackageCore {
-    /// The side.
-    static var role: CoreRole { get }
+package protocol MQTTCore: CarriedCore {
     /// The packets of the connection.
     var flow: MQTTFlow { get set }
 }
 
 extension MQTTCore {
+    package static var carriage: WebSocketCarriage { .mqtt }
+    package mutating func enterWebSocket() { flow.isInsideWebSocket = true }
+    package mutating func noteArrival(at now: Instant) { flow.times.lastReceived = now }
+    package mutating func noteWaiting(_ bytes: Int) { flow.waiting = bytes }
     package var expected: ForeignProtocol.Expected? { .mqtt }
     /// The session that outlives the connection; `nil` if there is none.
     package var session: MQTTSession? { flow.session }

@@ -15,7 +15,7 @@ import TransportAPI
 ///
 /// A broker can only refuse something by ERROR, which ends the connection. If that names the receipt of a message, this
 /// message is reported as refused.
-package struct STOMPClientCore: PackageCore {
+package struct STOMPClientCore: CarriedCore {
     enum Phase: Sendable {
         /// The core has not started.
         case idle
@@ -35,6 +35,9 @@ package struct STOMPClientCore: PackageCore {
         case closed
     }
 
+    package static let role = CoreRole.client
+    package static var carriage: WebSocketCarriage { .stomp }
+
     let configuration: STOMPConfiguration
     var phase = Phase.idle
     var reader: STOMPFrameReader
@@ -43,9 +46,15 @@ package struct STOMPClientCore: PackageCore {
     var times = PathTimes()
     /// Events that come before the next frame.
     var deferred = Deque<CoreEvent>()
-    /// The subscriptions, by their id on the wire.
-    var subscriptions: [UInt64: Subscription] = [:]
-    private var lastSubscription: UInt64 = 0
+    /// The subscriptions, by their id on the wire: the configured ones from 1 on, those of the app from
+    /// ``SubscriptionRequest/first``.
+    var subscriptions: [UInt32: Subscription] = [:]
+    /// The requests of the app that are not answered, by their ids.
+    private var requests: [UInt64: Request] = [:]
+    /// Whether no message may leave until the app has its subscriptions.
+    var isHeld = false
+    /// Whether the frames come over WebSocket.
+    private var isInsideWebSocket = false
     /// Messages that were received and are not confirmed, oldest first. There are at most as many as the inbox holds.
     var unconfirmed = Deque<Unconfirmed>()
     /// The bytes of their names in ACK.
@@ -64,6 +73,14 @@ package struct STOMPClientCore: PackageCore {
         var isEnding = false
     }
 
+    /// A request of the app about subscriptions, of which each has a frame of its own.
+    private struct Request: Sendable {
+        /// How many receipts are missing.
+        var missing: Int
+        /// How many destinations it subscribes to.
+        var count: Int
+    }
+
     private static let connecting = STOMPCommands(.connected, .error)
     private static let connected = STOMPCommands(.message, .receipt, .error)
 
@@ -78,7 +95,7 @@ package struct STOMPClientCore: PackageCore {
             window: configuration.maximumInFlight,
             timeout: configuration.receiptTimeout.wholeNanoseconds
         )
-        beats = STOMPHeartBeats(configuration)
+        beats = STOMPHeartBeats(margin: configuration.heartBeatMargin)
         headOfTexts = Self.sendHead(configuration, "text/plain;charset=utf-8")
         headOfOthers = Self.sendHead(configuration, "application/octet-stream")
     }
@@ -103,6 +120,10 @@ package struct STOMPClientCore: PackageCore {
 
     package var confirmsReceipt: Bool { configuration.ack != .auto }
     package var expected: ForeignProtocol.Expected? { .stomp }
+
+    package mutating func enterWebSocket() { isInsideWebSocket = true }
+    package mutating func noteArrival(at now: Instant) { times.lastReceived = now }
+    package mutating func noteWaiting(_: Int) {}
 
     package mutating func start(_ context: inout CoreContext) {
         guard case .idle = phase else { return }
@@ -164,7 +185,7 @@ package struct STOMPClientCore: PackageCore {
         _ input: borrowing ByteBuffer,
         _ context: inout CoreContext
     ) -> TransportError {
-        guard case .connecting = phase, reader.isBetweenFrames else { return error }
+        guard case .connecting = phase, reader.isBetweenFrames, !isInsideWebSocket else { return error }
         let other = input.withUnsafeReadableBytes { ForeignProtocol($0) }
         return other.error(insteadOf: error, expected: .stomp, by: .client, isEncrypted: context.isEncrypted)
     }
@@ -187,6 +208,7 @@ package struct STOMPClientCore: PackageCore {
     package mutating func connectionEnded() {
         reader = STOMPFrameReader(configuration.limits, accepted: STOMPCommands())
         subscriptions = [:]
+        requests = [:]
         unconfirmed = Deque()
         unconfirmedBytes = 0
     }
@@ -213,8 +235,8 @@ extension STOMPClientCore {
         reader.accepted = Self.connected
         guard !configuration.subscriptions.isEmpty else { return opened() }
         phase = .subscribing(until: until, missing: configuration.subscriptions.count)
-        for destination in configuration.subscriptions {
-            subscribe(destination, .configured(destination), &context)
+        for (index, destination) in configuration.subscriptions.enumerated() {
+            subscribe(destination, UInt32(index + 1), .configured(destination), &context)
         }
         return nil
     }
@@ -224,11 +246,15 @@ extension STOMPClientCore {
         return TransportError(.handshakeFailed, .handshake, sentence)
     }
 
-    private mutating func subscribe(_ destination: String, _ kind: STOMPReceipts.Kind, _ context: inout CoreContext) {
-        lastSubscription += 1
-        subscriptions[lastSubscription] = Subscription(destination: destination)
+    private mutating func subscribe(
+        _ destination: String,
+        _ number: UInt32,
+        _ kind: STOMPReceipts.Kind,
+        _ context: inout CoreContext
+    ) {
+        subscriptions[number] = Subscription(destination: destination)
         let headers = [
-            STOMPHeader("id", "\(lastSubscription)"),
+            STOMPHeader("id", "\(number)"),
             STOMPHeader("destination", destination),
             STOMPHeader("ack", configuration.ack.rawValue),
             STOMPHeader("receipt", "\(receipts.begin(kind, now: context.now))"),
@@ -258,10 +284,11 @@ extension STOMPClientCore {
                 return nil
             }
             return opened()
-        case .subscribe(let id, _): return .stomp(.subscribed(id))
+        case .subscribe(let id, _): return isAnswered(id).map { .subscription(.subscribed(id, granted($0.count))) }
         case .unsubscribe(let id, let subscription):
-            subscriptions[subscription] = nil
-            return .stomp(.unsubscribed(id))
+            // The destination may be subscribed to again under the same number.
+            if subscriptions[subscription]?.isEnding == true { subscriptions[subscription] = nil }
+            return isAnswered(id).map { _ in .subscription(.unsubscribed(id)) }
         case .disconnect:
             guard case .closing(let reason, _) = phase else { return nil }
             phase = .closed
@@ -269,43 +296,79 @@ extension STOMPClientCore {
         }
     }
 
-    /// Subscribes to a destination. ``STOMPSignal/subscribed(_:)`` reports the receipt under `id`. A refusal ends the
-    /// connection.
+    /// A receipt of a request has come. Returns the request if that was the last one.
+    private mutating func isAnswered(_ id: UInt64) -> Request? {
+        guard var request = requests[id] else { return nil }
+        request.missing -= 1
+        requests[id] = request.missing > 0 ? request : nil
+        return request.missing > 0 ? nil : request
+    }
+
+    /// The guarantee of so many subscriptions, by how their messages are acknowledged.
+    private func granted(_ count: Int) -> [Payload.QoS?] {
+        Array(repeating: confirmsReceipt ? .atLeastOnce : .atMostOnce, count: count)
+    }
+}
+
+extension STOMPClientCore: SubscribingCore {
+    package var facts: SubscriberFacts {
+        var facts = SubscriberFacts(.stomp)
+        facts.filters = configuration.subscriptions
+        facts.unclaimedWait = configuration.unclaimedWait
+        return facts
+    }
+
+    package mutating func holdMessages(alsoLater _: Bool) {
+        if case .open = phase { isHeld = true }
+    }
+
+    package mutating func releaseMessages(_: inout CoreContext) {
+        isHeld = false
+    }
+
+    /// Subscribes to destinations under the numbers of the requests. One that is subscribed to already, by the app or the
+    /// configuration, needs no second SUBSCRIBE: its messages would come twice.
     ///
     /// - Throws: `.invalidConfiguration` for a destination that cannot be written, `.wouldBlock` while there are 1,024
     ///   subscriptions.
     package mutating func subscribe(
-        _ destination: String,
+        _ requests: [SubscriptionRequest],
         id: UInt64,
         _ context: inout CoreContext
-    ) throws(TransportError) {
-        try STOMPCheck.destination(destination, "subscribe")
+    ) throws(TransportError) -> SubscriptionSignal? {
+        for request in requests { try STOMPCheck.destination(request.filter, "subscribe") }
         try checkOpen()
-        guard subscriptions.count < STOMPCheck.maximumSubscriptions else {
+        let known = Set(subscriptions.values.lazy.filter { !$0.isEnding }.map { FilterKey($0.destination) })
+        let missing = requests.filter { !known.contains(FilterKey($0.filter)) }
+        guard !missing.isEmpty else { return .subscribed(id, granted(requests.count)) }
+        guard subscriptions.count + missing.count <= STOMPCheck.maximumSubscriptions else {
             throw TransportError(.wouldBlock, .open, "there are \(subscriptions.count) subscriptions already")
         }
-        subscribe(destination, .subscribe(id, destination), &context)
+        self.requests[id] = Request(missing: missing.count, count: requests.count)
+        for request in missing { subscribe(request.filter, request.number, .subscribe(id, request.filter), &context) }
+        return nil
     }
 
-    /// Ends the oldest subscription to a destination. ``STOMPSignal/unsubscribed(_:)`` reports the receipt under `id`.
-    ///
-    /// - Throws: `.notFound` if there is none.
+    /// Ends the subscriptions to destinations. One to which there is none needs no UNSUBSCRIBE.
     package mutating func unsubscribe(
-        _ destination: String,
+        _ filters: [String],
         id: UInt64,
         _ context: inout CoreContext
-    ) throws(TransportError) {
+    ) throws(TransportError) -> SubscriptionSignal? {
         try checkOpen()
-        let active = subscriptions.filter {
-            !$0.value.isEnding && $0.value.destination.utf8.elementsEqual(destination.utf8)
+        let ended = Set(filters.map(FilterKey.init))
+        let numbers = subscriptions.filter {
+            !$0.value.isEnding && ended.contains(FilterKey($0.value.destination))
+        }.keys.sorted()
+        guard !numbers.isEmpty else { return .unsubscribed(id) }
+        requests[id] = Request(missing: numbers.count, count: 0)
+        for number in numbers {
+            subscriptions[number]?.isEnding = true
+            let receipt = receipts.begin(.unsubscribe(id, subscription: number), now: context.now)
+            let headers = [STOMPHeader("id", "\(number)"), STOMPHeader("receipt", "\(receipt)")]
+            write(STOMPFrame(.unsubscribe, headers), &context)
         }
-        guard let subscription = active.keys.min() else {
-            throw TransportError(.notFound, .open, "there is no subscription to '\(destination)'")
-        }
-        subscriptions[subscription]?.isEnding = true
-        let receipt = receipts.begin(.unsubscribe(id, subscription: subscription), now: context.now)
-        let headers = [STOMPHeader("id", "\(subscription)"), STOMPHeader("receipt", "\(receipt)")]
-        write(STOMPFrame(.unsubscribe, headers), &context)
+        return nil
     }
 }
 
@@ -326,8 +389,13 @@ extension STOMPClientCore {
         case .send(let id):
             phase = .failed(refusal.ofConnection(.open))
             return .refused(id, refusal.ofMessage)
-        case .configured(let destination), .subscribe(_, let destination):
-            throw refusal.ofSubscription(to: destination, reader.phase)
+        case .configured(let destination): throw refusal.ofSubscription(to: destination, reader.phase)
+        case .subscribe(let id, let destination):
+            // The connection fails like any other that the broker ends, so that a supervisor opens the next one without
+            // this subscription.
+            phase = .failed(refusal.ofConnection(.open))
+            let error = refusal.ofSubscription(to: destination, .open)
+            return .subscription(.refused(id, filter: destination, error))
         case .unsubscribe, .disconnect, nil:
             if case .subscribing = phase { throw refusal.ofConnect(configuration) }
             throw refusal.ofConnection(.open)

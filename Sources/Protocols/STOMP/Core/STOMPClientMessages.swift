@@ -18,7 +18,7 @@ extension STOMPClientCore {
     ) throws(TransportError) -> CoreEvent? {
         guard let destination = frame["destination"] else { throw violation("MESSAGE has no destination") }
         guard frame["message-id"] != nil else { throw violation("MESSAGE has no message-id") }
-        try checkSubscription(of: frame)
+        let subscription = try subscription(of: frame)
         // A connection that this side has closed before it was open reports no message.
         if case .closing = phase, reader.phase != .open { return nil }
         if confirmsReceipt {
@@ -30,7 +30,7 @@ extension STOMPClientCore {
         }
         let event: CoreEvent
         if frame.isWhole {
-            event = .message(payload(frame, destination))
+            event = .message(payload(frame, destination, subscription))
         } else {
             confirmDiscarded(&context)
             event = .discarded(DiscardedMessage(topic: destination, size: frame.bodySize))
@@ -40,35 +40,27 @@ extension STOMPClientCore {
         return opened()
     }
 
-    private func checkSubscription(of frame: STOMPFrame) throws(TransportError) {
+    private func subscription(of frame: STOMPFrame) throws(TransportError) -> UInt32 {
         guard let name = frame["subscription"] else { throw violation("MESSAGE has no subscription") }
         // Only the digits that the client wrote are its id.
-        guard let id = UInt64(name), subscriptions[id] != nil, "\(id)".utf8.elementsEqual(name.utf8) else {
+        guard let id = UInt32(name), subscriptions[id] != nil, "\(id)".utf8.elementsEqual(name.utf8) else {
             let seen = String(excerptOf: name.utf8)
             throw violation("MESSAGE is for subscription '\(seen)', but there is no such subscription")
         }
+        return id
     }
 
-    private func payload(_ frame: STOMPFrame, _ destination: String) -> Payload {
-        Payload(
+    private func payload(_ frame: STOMPFrame, _ destination: String, _ subscription: UInt32) -> Payload {
+        var payload = Payload(
             frame.body,
-            kind: Self.isText(frame) ? .text : .binary,
+            kind: frame.isText ? .text : .binary,
             topic: destination,
             qos: confirmsReceipt ? .atLeastOnce : .atMostOnce,
             // The specification has no such header, but RabbitMQ and ActiveMQ agree on one.
             isDuplicate: frame["redelivered"] == "true"
         )
-    }
-
-    /// Whether the content-type is that of a text in UTF-8, and the body is one (section "Header content-type").
-    private static func isText(_ frame: STOMPFrame) -> Bool {
-        guard let type = frame["content-type"]?.lowercased(), type.hasPrefix("text/") else { return false }
-        let charset = type.split(separator: ";").dropFirst()
-            .first { $0.drop { $0 == " " }.hasPrefix("charset=") }?
-            .drop { $0 != "=" }.dropFirst()
-            .filter { $0 != "\"" && $0 != " " }
-        guard charset == nil || charset == "utf-8" || charset == "us-ascii" else { return false }
-        return frame.body.withUnsafeBufferPointer { firstInvalidUTF8($0) == nil }
+        payload.subscription = subscription
+        return payload
     }
 
     // MARK: Confirmation
@@ -115,7 +107,7 @@ extension STOMPClientCore {
         if payload.topic != nil { try STOMPCheck.destination(destination, "topic") }
         try checkOpen()
         guard payload.bytes.count <= configuration.limits.body else { throw tooLarge(payload.bytes.count) }
-        guard !wantsReceipt || receipts.hasRoom else { return .blocked }
+        guard !isHeld, !wantsReceipt || receipts.hasRoom else { return .blocked }
         context.output.reserve(payload.bytes.count.addingSaturated(256))
         STOMPFrameWriter.begin(.send, into: &context.output)
         STOMPFrameWriter.write("destination", destination, into: &context.output)

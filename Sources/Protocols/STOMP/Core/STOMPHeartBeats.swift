@@ -1,16 +1,16 @@
 import TransportAPI
 
-/// The heart-beats in both directions on which a client and its broker have agreed (section "Heart-beating").
+/// The heart-beats in both directions on which the two sides have agreed (section "Heart-beating").
 struct STOMPHeartBeats: Sendable {
-    /// The time within which the client must send something, in nanoseconds; 0 if there is no limit.
+    /// The time within which this side must send something, in nanoseconds; 0 if there is no limit.
     private(set) var outgoing: Int64 = 0
-    /// The time within which the broker must send something, in nanoseconds; 0 if there is no limit.
+    /// The time within which the peer must send something, in nanoseconds; 0 if there is no limit.
     private(set) var incoming: Int64 = 0
     private let margin: Int64
 
     /// Creates the heart-beats before an agreement: none.
-    init(_ configuration: STOMPConfiguration) {
-        margin = configuration.heartBeatMargin.wholeNanoseconds
+    init(margin: Duration) {
+        self.margin = margin.wholeNanoseconds
     }
 
     /// The two numbers of the header that a client sends, in milliseconds.
@@ -37,9 +37,9 @@ struct STOMPHeartBeats: Sendable {
 
     /// Sets the intervals from the offers of both sides. In each direction the longer interval counts, and 0 on either
     /// side means that there are no heart-beats.
-    mutating func agree(_ client: (outgoing: Int64, incoming: Int64), _ broker: (outgoing: Int64, incoming: Int64)) {
-        outgoing = Self.interval(client.outgoing, broker.incoming)
-        incoming = Self.interval(broker.outgoing, client.incoming)
+    mutating func agree(_ own: (outgoing: Int64, incoming: Int64), _ peer: (outgoing: Int64, incoming: Int64)) {
+        outgoing = Self.interval(own.outgoing, peer.incoming)
+        incoming = Self.interval(peer.outgoing, own.incoming)
     }
 
     private static func interval(_ can: Int64, _ wanted: Int64) -> Int64 {
@@ -48,13 +48,13 @@ struct STOMPHeartBeats: Sendable {
     }
 
     /// When the next heart-beat is due: a quarter of the interval early, because it has a way to go. While output is
-    /// leaving, the broker receives that.
+    /// leaving, the peer receives that.
     func due(_ times: PathTimes) -> Instant? {
         guard outgoing > 0 else { return nil }
         return max(times.lastSent, times.outputMoved).advanced(byNanoseconds: outgoing - outgoing / 4)
     }
 
-    /// When the silence of the broker is too long.
+    /// When the silence of the peer is too long.
     func silenceDue(_ times: PathTimes) -> Instant? {
         guard incoming > 0 else { return nil }
         let tolerated = min(margin, max(incoming, 1_000_000_000))

@@ -13,7 +13,7 @@ struct STOMPReceipts: Sendable {
         /// The SUBSCRIBE of a destination, with the id of its request.
         case subscribe(UInt64, String)
         /// The UNSUBSCRIBE of a destination, with the id of its request and that of the subscription.
-        case unsubscribe(UInt64, subscription: UInt64)
+        case unsubscribe(UInt64, subscription: UInt32)
         case disconnect
     }
 

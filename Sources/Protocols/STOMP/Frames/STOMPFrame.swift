@@ -108,4 +108,15 @@ package struct STOMPFrame: Sendable, Hashable {
 
     /// Whether the whole body was kept.
     var isWhole: Bool { bodySize == body.count }
+
+    /// Whether the content-type is that of a text in UTF-8, and the body is one (section "Header content-type").
+    var isText: Bool {
+        guard let type = self["content-type"]?.lowercased(), type.hasPrefix("text/") else { return false }
+        let charset = type.split(separator: ";").dropFirst()
+            .first { $0.drop { $0 == " " }.hasPrefix("charset=") }?
+            .drop { $0 != "=" }.dropFirst()
+            .filter { $0 != "\"" && $0 != " " }
+        guard charset == nil || charset == "utf-8" || charset == "us-ascii" else { return false }
+        return body.withUnsafeBufferPointer { firstInvalidUTF8($0) == nil }
+    }
 }

@@ -115,8 +115,8 @@ package enum ClientHandshake {
     private static func hint(_ status: Int, _ head: HTTPHead, isEncrypted: Bool) -> String? {
         guard status == 400 else { return nil }
         if let required = head.headers.values("Sec-WebSocket-Protocol").first {
-            let scheme = ForeignProtocol.Expected.mqttWebSocket.scheme(isEncrypted: isEncrypted)
-            let advice = required == WebSocketConfiguration.mqttSubprotocol ? ": use \(scheme)" : ""
+            let spoken = WebSocketCarriage.named(required)?.expected
+            let advice = spoken.map { ": use \($0.scheme(isEncrypted: isEncrypted))" } ?? ""
             return "; the server requires the subprotocol '\(excerpt(required))'\(advice)"
         }
         let phrase = head.startLine.utf8.split(separator: UInt8(ascii: " "), maxSplits: 2).dropFirst(2).first

@@ -1,6 +1,4 @@
-import Primitives
 import Protocols
-import SocketIO
 import TransportAPI
 
 /// Subscribes to topic filters, and has a sequence of messages for each filter, for example for each room of a chat.
@@ -14,18 +12,8 @@ import TransportAPI
 /// subscribes to each filter again. If the broker has resumed the session, the client sends only what has changed. Over
 /// a single connection, the subscriptions end with the connection. All members can be called from any task.
 public final class MQTTClient: Sendable {
-    private enum Carrier: Sendable {
-        case connection(CoreConnection)
-        case supervisor(Supervisor)
-    }
-
-    private let carrier: Carrier
-    private let runtime: any SupervisorRuntime
-    private let subscriber: RuntimeBound<MQTTSubscriber>
+    private let client: TopicClient
     private let answers: RuntimeBound<MulticastBuffer<MQTTGrant>>
-    private let unmatched: RuntimeBound<MulticastBuffer<Payload>>
-    /// The tasks that pass on messages and wait for the end.
-    private let tasks: [Task<Void, Never>]
 
     /// Creates a client that takes the messages of a connection of `mqtt://` or `mqtt+ws://`. Only this client receives
     /// from the connection.
@@ -37,30 +25,9 @@ public final class MQTTClient: Sendable {
     ///     further messages.
     /// - Throws: `.unsupported` for a connection of another transport.
     public init(_ connection: any Connection, buffer: Int = 256) throws(TransportError) {
-        guard connection.capabilities.routesByTopic, let core = connection as? CoreConnection else {
-            throw TransportError(.unsupported, .configure, "this transport has no topics")
-        }
-        let loop = core.driver.loop
-        let (subscriber, answers, unmatched) = Self.make(buffer, isSupervised: false, on: loop) { _ in }
-        (carrier, runtime, self.subscriber) = (.connection(core), loop, subscriber)
-        (self.answers, self.unmatched) = (answers, unmatched)
-        Self.run(on: loop) { subscriber.value.linked(core, to: nil) }
-        let reading = Task(executorPreference: loop) {
-            do throws(TransportError) {
-                while let payload = try await core.receive() {
-                    if subscriber.value.takes(payload) {
-                        await Self.deliver(payload, subscriber)
-                    } else {
-                        await subscriber.value.routes.waitForRoom(Self.routes(of: subscriber))
-                    }
-                }
-                subscriber.value.routes.finish()
-            } catch {
-                subscriber.value.routes.finish(error)
-            }
-        }
-        let ending = Task(executorPreference: loop) { subscriber.value.end(await core.closed().asError) }
-        tasks = [reading, ending]
+        let answers = Self.answers
+        client = try TopicClient(.mqtt, connection, buffer: buffer) { Self.report($0, to: answers) }
+        self.answers = RuntimeBound(answers, to: client.runtime)
     }
 
     /// Creates a client that takes the messages of a supervisor. Create it before
@@ -72,69 +39,18 @@ public final class MQTTClient: Sendable {
     ///   - buffer: The maximum number of messages in the buffer of a sequence. Default 256. If a buffer is full, the
     ///     supervisor's own buffer fills, and then the connection is not read.
     public init(_ supervisor: Supervisor, buffer: Int = 256) {
-        let runtime = supervisor.runtime
-        let (subscriber, answers, unmatched) = Self.make(buffer, isSupervised: true, on: runtime) { [weak supervisor] in
-            supervisor?.report(.unclaimed($0))
-        }
-        (carrier, self.runtime, self.subscriber) = (.supervisor(supervisor), runtime, subscriber)
-        (self.answers, self.unmatched) = (answers, unmatched)
-        supervisor.onConnection { connection, endpoint in subscriber.value.linked(connection, to: endpoint) }
-        supervisor.intercept { subscriber.value.intercepts($0, appGetsAll: $1) }
-        let messages = supervisor.messages
-        let reading = Task(executorPreference: runtime.taskExecutor) {
-            for await payload in messages { await Self.deliver(payload, subscriber) }
-            guard case .closed(let reason) = await supervisor.state() else { return }
-            if case .failure(let error) = reason.receiveResult {
-                subscriber.value.routes.finish(error)
-            } else {
-                subscriber.value.routes.finish()
-            }
-        }
-        let ending = Task(executorPreference: runtime.taskExecutor) {
-            await supervisor.closed()
-            if case .closed(let reason) = await supervisor.state() { subscriber.value.end(reason.asError) }
-        }
-        tasks = [reading, ending]
+        let answers = Self.answers
+        client = TopicClient(.mqtt, supervisor, buffer: buffer) { Self.report($0, to: answers) }
+        self.answers = RuntimeBound(answers, to: client.runtime)
     }
 
-    deinit {
-        // No caller can listen any more.
-        runtime.execute { [carrier, subscriber, tasks] in
-            guard case .supervisor(let supervisor) = carrier else {
-                if case .connection(let core) = carrier { core.driver.value.beginClose(.user) }
-                return
-            }
-            for task in tasks { task.cancel() }
-            supervisor.intercept { _, _ in true }
-            for message in subscriber.value.takeWaiting() {
-                if case .receipt(let received, _) = message.acknowledgement {
-                    supervisor.giveBack(message.payload, received)
-                } else {
-                    supervisor.giveBack(message.payload, nil)
-                }
-            }
-            subscriber.value.end(.cancelled(.open))
-            subscriber.value.routes.finish()
-        }
+    private static var answers: MulticastBuffer<MQTTGrant> {
+        MulticastBuffer(limit: 1024, .dropOldest, keepsBacklog: false)
     }
 
-    private static func make(
-        _ buffer: Int,
-        isSupervised: Bool,
-        on runtime: any SupervisorRuntime,
-        report: @escaping @Sendable (DiscardedMessage) -> Void
-    ) -> (
-        RuntimeBound<MQTTSubscriber>, RuntimeBound<MulticastBuffer<MQTTGrant>>, RuntimeBound<MulticastBuffer<Payload>>
-    ) {
-        let subscriber = MQTTSubscriber(
-            limit: max(1, buffer),
-            isSupervised: isSupervised,
-            on: runtime,
-            report: report
-        )
-        let answers = RuntimeBound(subscriber.grants, to: runtime)
-        let unmatched = RuntimeBound(subscriber.routes.unclaimed, to: runtime)
-        return (RuntimeBound(subscriber, to: runtime), answers, unmatched)
+    private static func report(_ subscriber: TopicSubscriber, to answers: MulticastBuffer<MQTTGrant>) {
+        subscriber.onGrant = { answers.send(MQTTGrant(filter: $0, qos: $1)) }
+        subscriber.onEnd = { answers.finish() }
     }
 
     // MARK: Filters
@@ -145,10 +61,7 @@ public final class MQTTClient: Sendable {
     /// - Throws: `.invalidConfiguration` for a malformed filter.
     public nonisolated(nonsending) func listen(to filter: String) async throws(TransportError) -> MQTTMessages {
         try MQTTCheck.subscriptions([MQTTSubscription(filter)])
-        return MQTTMessages(
-            client: self,
-            elements: await subscriber.run(with: filter) { $0.routes.listen($1) }
-        )
+        return await client.listen(to: filter)
     }
 
     /// Subscribes to a filter, and returns its messages until it is unsubscribed or the client ends. Waits for the
@@ -172,12 +85,7 @@ public final class MQTTClient: Sendable {
         qos: Payload.QoS = .atLeastOnce
     ) async throws(TransportError) -> MQTTMessages {
         try MQTTCheck.subscriptions([MQTTSubscription(filter)])
-        // Retained messages can arrive before SUBACK.
-        let (isNew, elements) = await subscriber.run(with: filter) {
-            (!$0.routes.has($1), $0.routes.listen($1))
-        }
-        try await ask(filter, qos, isNew: isNew)
-        return MQTTMessages(client: self, elements: elements)
+        return try await client.subscribe(filter, qos: qos)
     }
 
     /// Subscribes like ``subscribe(_:qos:)``, with a callback instead of a sequence. The callback is called on the
@@ -188,12 +96,7 @@ public final class MQTTClient: Sendable {
         onMessage: @escaping @Sendable (Payload) -> Void
     ) async throws(TransportError) {
         try MQTTCheck.subscriptions([MQTTSubscription(filter)])
-        let isNew = await subscriber.run(with: (filter, onMessage)) {
-            let isNew = !$0.routes.has($1.0)
-            $0.routes.call($1.0, $1.1)
-            return isNew
-        }
-        try await ask(filter, qos, isNew: isNew)
+        try await client.subscribe(filter, qos: qos, onMessage: onMessage)
     }
 
     /// Unsubscribes, and ends the filter's sequences and callbacks. Over a supervisor without a connection it returns
@@ -202,7 +105,7 @@ public final class MQTTClient: Sendable {
     /// - Throws: The same errors as ``subscribe(_:qos:)``, except `.forbidden`, because a broker can't refuse.
     public nonisolated(nonsending) func unsubscribe(_ filter: String) async throws(TransportError) {
         try MQTTCheck.subscriptions([MQTTSubscription(filter)])
-        try await ask(filter, nil, isNew: false)
+        try await client.unsubscribe(filter)
     }
 
     /// The brokers' answers to subscriptions from now on, including subscriptions that a new connection has repeated. A
@@ -211,10 +114,7 @@ public final class MQTTClient: Sendable {
 
     /// Publishes a message, like ``/TransportAPI/Connection/send(_:)`` or ``/TransportAPI/Supervisor/send(_:)``.
     public nonisolated(nonsending) func publish(_ payload: Payload) async -> SendOutcome {
-        switch carrier {
-        case .connection(let core): await core.send(payload)
-        case .supervisor(let supervisor): await supervisor.send(payload)
-        }
+        await client.send(payload)
     }
 
     /// Closes the connection or the supervisor, and ends all sequences. Returns when the connection is closed, as
@@ -223,10 +123,7 @@ public final class MQTTClient: Sendable {
     /// - Returns: The number of accepted bytes that are not known to have reached the broker; 0 if all did.
     @discardableResult
     public nonisolated(nonsending) func close() async -> Int {
-        switch carrier {
-        case .connection(let core): await core.close()
-        case .supervisor(let supervisor): await supervisor.close()
-        }
+        await client.close()
     }
 
     // MARK: Messages that match no filter
@@ -241,7 +138,7 @@ public final class MQTTClient: Sendable {
     /// meanwhile. If they fill the supervisor's buffer, or that of a client of a single connection, the connection is
     /// not read until then, so no message is lost.
     public nonisolated(nonsending) func filtersAreComplete() async {
-        await subscriber.run(with: ()) { subscriber, _ in subscriber.routes.complete() }
+        await client.filtersAreComplete()
     }
 
     /// The messages that have waited for a filter and were matched by none, from now on. They are acknowledged. The
@@ -249,45 +146,11 @@ public final class MQTTClient: Sendable {
     /// is dropped, a supervisor's observer receives ``/TransportAPI/SupervisorEvent/unclaimed(_:)``, and in a session
     /// that the broker has continued, the client unsubscribes from the message's topic and from the filters with
     /// wildcards that match it, because an earlier process may have subscribed to one of them.
-    public var unclaimed: Subscription<Payload> { Subscription(unmatched) }
+    public var unclaimed: Subscription<Payload> { client.unclaimed }
 
     /// Returns the number of received messages that matched no filter, without those that wait for one.
     public nonisolated(nonsending) func unclaimedCount() async -> UInt64 {
-        await subscriber.run(with: ()) { subscriber, _ in subscriber.routes.unclaimedCount }
-    }
-
-    // MARK: On the loop
-
-    private static func run(on loop: EventLoop, _ work: @escaping @Sendable () -> Void) {
-        if loop.isCurrent { work() } else { loop.execute(work) }
-    }
-
-    /// Passes on a message, and waits until there is room for the next.
-    private static func deliver(_ payload: Payload, _ subscriber: RuntimeBound<MQTTSubscriber>) async {
-        await subscriber.value.routes.deliver(payload, routes(of: subscriber))
-    }
-
-    private static func routes(
-        of subscriber: RuntimeBound<MQTTSubscriber>
-    ) -> RuntimeBound<SubscriptionRouter<MQTTTopic>> {
-        RuntimeBound(subscriber.value.routes, to: subscriber.runtime)
-    }
-
-    /// Requests a subscription, or its end if `qos` is `nil`, and waits for the answer.
-    private nonisolated(nonsending) func ask(
-        _ filter: String,
-        _ qos: Payload.QoS?,
-        isNew: Bool
-    ) async throws(TransportError) {
-        let answer = await subscriber.suspend(
-            with: (id: WaitID.next(), filter: filter, qos: qos, isNew: isNew),
-            #isolation
-        ) {
-            $0.request($1.filter, $1.qos, isNew: $1.isNew, $1.id, $2)
-        } onCancel: {
-            $0.cancel($1.id, for: $1.filter)
-        }
-        try answer.get()
+        await client.unclaimedCount()
     }
 }
 

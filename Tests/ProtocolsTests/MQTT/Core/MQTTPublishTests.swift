@@ -255,7 +255,7 @@ struct MQTTPublishTests {
         try client.core.subscribe(filters, id: 7, &client.context)
         try client.core.unsubscribe(["a"], id: 8, &client.context)
         exchange(&client, &server)
-        #expect(client.signals == [.subscribeAnswered(7, [.atLeastOnce, nil]), .unsubscribeAnswered(8)])
+        #expect(client.answers == [.subscribed(7, [.atLeastOnce, nil]), .unsubscribed(8)])
         #expect(client.failure == nil)
         for bad in [[], [MQTTSubscription("a#")]] as [[MQTTSubscription]] {
             #expect(
@@ -296,7 +296,7 @@ struct MQTTPublishTests {
         #expect(client.signals.isEmpty)
         server.core.confirmUnsubscribe(3, &server.context)
         exchange(&client, &server)
-        #expect(client.signals == [.unsubscribeAnswered(2)])
+        #expect(client.answers == [.unsubscribed(2)])
         #expect(client.acknowledged == [1])
         #expect(server.messages.isEmpty)
 

@@ -272,43 +272,87 @@ struct STOMPMessageTests {
 
     // MARK: Subscriptions on the open connection
 
-    @Test("A subscription begins and ends by request")
+    private func request(_ destination: String, _ number: UInt32) -> SubscriptionRequest {
+        SubscriptionRequest(destination, qos: .atLeastOnce, number: number)
+    }
+
+    @Test("Subscriptions begin and end by request, and a request is answered with its last receipt")
     func subscribes() throws {
         var client = try openSTOMPClient { $0.subscriptions = ["/queue/a"] }
-        try client.core.subscribe("/queue/b", id: 40, &client.context)
-        try client.core.subscribe("/queue/b", id: 41, &client.context)
+        let requests = [request("/queue/b", 70_000), request("/queue/c", 70_001)]
+        #expect(try client.subscribe(requests, id: 40) == nil)
         let frames = client.takeFrames()
-        #expect(frames.map { $0["id"] } == ["2", "3"] && frames.map { $0["destination"] } == ["/queue/b", "/queue/b"])
-        client.feed(text: "RECEIPT\nreceipt-id:3\n\n^@RECEIPT\nreceipt-id:2\n\n^@")
-        #expect(client.signals == [.subscribed(41), .subscribed(40)])
-        try client.core.unsubscribe("/queue/a", id: 42, &client.context)
+        #expect(frames.map { $0["id"] } == ["70000", "70001"])
+        #expect(frames.map { $0["destination"] } == ["/queue/b", "/queue/c"])
+        client.feed(text: "RECEIPT\nreceipt-id:3\n\n^@")
+        #expect(client.answers.isEmpty)
+        client.feed(text: "RECEIPT\nreceipt-id:2\n\n^@")
+        #expect(client.answers == [.subscribed(40, [.atMostOnce, .atMostOnce])])
+        #expect(try client.unsubscribe(["/queue/a"], id: 42) == nil)
         #expect(client.takeText() == "UNSUBSCRIBE\nid:1\nreceipt:4\n\n^@")
         client.feed(text: messageText(1) + "RECEIPT\nreceipt-id:4\n\n^@")
-        #expect(client.messages.count == 1 && client.signals.last == .unsubscribed(42))
-        #expect(
-            codeOf { () throws(TransportError) in try client.core.unsubscribe("/queue/a", id: 43, &client.context) }
-                == .notFound
-        )
+        #expect(client.messages.count == 1 && client.messages[0].subscription == 1)
+        #expect(client.answers.last == .unsubscribed(42))
         client.feed(text: messageText(2))
         #expect(client.failure?.code == .protocolViolation)
+    }
+
+    @Test("No frame is written for a destination that has a subscription, and for one that has none to end")
+    func answeredAtOnce() throws {
+        var client = try openSTOMPClient {
+            $0.subscriptions = ["/queue/a"]
+            $0.ack = .client
+        }
+        let again = try client.subscribe([request("/queue/a", 70_000)], id: 40)
+        #expect(again == .subscribed(40, [.atLeastOnce]))
+        #expect(try client.unsubscribe(["/queue/b"], id: 41) == .unsubscribed(41))
+        let text = client.takeText()
+        #expect(text == "")
+    }
+
+    @Test("A destination that is wanted again before its UNSUBSCRIBE is answered gets a new SUBSCRIBE")
+    func wantedAgain() throws {
+        var client = try openSTOMPClient()
+        _ = try client.subscribe([request("/queue/a", 70_000)], id: 1)
+        _ = try client.unsubscribe(["/queue/a"], id: 2)
+        #expect(try client.subscribe([request("/queue/a", 70_000)], id: 3) == nil)
+        client.feed(text: (1...3).map { "RECEIPT\nreceipt-id:\($0)\n\n^@" }.joined())
+        #expect(client.answers == [.subscribed(1, [.atMostOnce]), .unsubscribed(2), .subscribed(3, [.atMostOnce])])
+        client.feed(text: "MESSAGE\ndestination:/queue/a\nmessage-id:1\nsubscription:70000\n\n^@")
+        #expect(client.messages.map(\.subscription) == [70_000])
     }
 
     @Test("The number of subscriptions is limited")
     func manySubscriptions() throws {
         var client = try openSTOMPClient()
-        for id in 1...1024 as ClosedRange<UInt64> { try client.core.subscribe("a", id: id, &client.context) }
+        let most = (0..<1024 as Range<UInt32>).map { request("/queue/\($0)", 70_000 + $0) }
+        #expect(try client.subscribe(most, id: 1) == nil)
         #expect(
-            codeOf { () throws(TransportError) in try client.core.subscribe("a", id: 1025, &client.context) }
-                == .wouldBlock
+            codeOf { () throws(TransportError) in
+                _ = try client.subscribe([request("a", 80_000)], id: 2)
+            } == .wouldBlock
         )
     }
 
-    @Test("A subscription that the broker refuses later ends the connection and names its destination")
+    @Test("A subscription that the broker refuses later is reported, and the connection ends as by any ERROR")
     func refusedLater() throws {
         var client = try openSTOMPClient()
-        try client.core.subscribe("/queue/b", id: 40, &client.context)
+        _ = try client.subscribe([request("/queue/b", 70_000)], id: 40)
         client.feed(text: "ERROR\nreceipt-id:1\nmessage:no\n\n^@")
-        let sentence = "the broker refuses the subscription to '/queue/b': no"
-        #expect(client.failure == TransportError(.forbidden, .open, sentence))
+        var error = TransportError(.forbidden, .open, "the broker refuses the subscription to '/queue/b': no")
+        error.origin = .peer
+        #expect(client.answers == [.refused(40, filter: "/queue/b", error)])
+        #expect(client.failure?.code == .closedByPeer && client.failure?.reason.hasSuffix("by ERROR: no") == true)
+    }
+
+    @Test("No message leaves before the subscriptions of the app")
+    func held() throws {
+        var client = try openSTOMPClient { $0.destination = "/queue/a" }
+        client.core.holdMessages(alsoLater: true)
+        #expect(try client.send(Payload([65]), id: 1) == .blocked)
+        _ = try client.subscribe([request("/queue/a", 70_000)], id: 1)
+        client.core.releaseMessages(&client.context)
+        #expect(try client.send(Payload([65]), id: 1) == .written)
+        #expect(client.takeFrames().map(\.command) == [.subscribe, .send])
     }
 }

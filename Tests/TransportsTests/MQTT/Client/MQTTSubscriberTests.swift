@@ -12,10 +12,10 @@ struct MQTTSubscriberTests {
     @Test("A request that is cancelled without a connection leaves nothing, and others for its filter go on waiting")
     func cancelled() throws {
         let subscriber = RuntimeBound(
-            MQTTSubscriber(limit: 10, isSupervised: true, on: runtime) { _ in },
+            TopicSubscriber(.mqtt, limit: 10, isSupervised: true, on: runtime) { _ in },
             to: runtime
         )
-        func subscribe(_ filter: String, _ id: UInt64, isNew: Bool = true) -> Pending<MQTTSubscriber.Answer> {
+        func subscribe(_ filter: String, _ id: UInt64, isNew: Bool = true) -> Pending<TopicSubscriber.Answer> {
             runtime.begin {
                 await subscriber.suspend(with: id, #isolation) {
                     $0.request(filter, .atLeastOnce, isNew: isNew, $1, $2)

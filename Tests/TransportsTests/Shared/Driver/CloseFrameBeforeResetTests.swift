@@ -22,9 +22,9 @@ struct CloseFrameBeforeResetTests {
                 connection.arrive(.bytes(response(key: (connection.driver.core as? WebSocketCore)?.key ?? "")))
                 return connection
             case .mqttOverWebSocket:
-                let core = try MQTTWebSocketCore(MQTTClientCore(MQTTConfiguration()), over: WebSocketConfiguration())
+                let core = try WebSocketCarrier(MQTTClientCore(MQTTConfiguration()), over: WebSocketConfiguration())
                 let connection = DrivenConnection(core, on: loop)
-                let key = (connection.driver.core as? MQTTWebSocketCore<MQTTClientCore>)?.outer.key ?? ""
+                let key = (connection.driver.core as? WebSocketCarrier<MQTTClientCore>)?.outer.key ?? ""
                 connection.arrive(.bytes(response(key: key, with: ["Sec-WebSocket-Protocol: mqtt"])))
                 connection.arrive(.bytes(frame(to: .client, 0x82, [0x20, 2, 0, 0])))
                 return connection

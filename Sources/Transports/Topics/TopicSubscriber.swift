@@ -5,7 +5,7 @@ import TransportAPI
 
 /// Keeps the app's subscriptions at the broker, over one connection after the other, and passes the answers to the
 /// waiting callers. Lives on the loop of the connections.
-final class MQTTSubscriber {
+final class TopicSubscriber {
     typealias Answer = Result<Void, TransportError>
 
     /// A caller that waits for the answer to a request.
@@ -19,12 +19,17 @@ final class MQTTSubscriber {
         let continuation: UnsafeContinuation<Answer, Never>
     }
 
-    let routes: SubscriptionRouter<MQTTTopic>
-    let grants = MulticastBuffer<MQTTGrant>(limit: 1024, .dropOldest, keepsBacklog: false)
+    let routes: SubscriptionRouter
+    /// The protocol of the connections. Others carry no subscriptions.
+    private let spoken: SubscriptionProtocol
+    /// Called with each answer of a broker to a filter, with the QoS granted, or `nil` if it is refused.
+    var onGrant: ((String, Payload.QoS?) -> Void)?
+    /// Called once, when there will be no answer any more.
+    var onEnd: (() -> Void)?
     private let runtime: any SupervisorRuntime
     /// Whether there is a next connection after this one.
     private let isSupervised: Bool
-    private typealias Reconciler = SubscriptionReconciler<MQTTSubscription>
+    private typealias Reconciler = SubscriptionReconciler<SubscriptionRequest>
     private var reconciler = Reconciler()
     /// The callers that wait, by filter. A filter without callers has no entry.
     private(set) var waiting: [FilterKey: [Waiter]] = [:]
@@ -38,6 +43,11 @@ final class MQTTSubscriber {
     private var confirming: ConnectionDriver?
     /// Its messages that are not acknowledged.
     private var unconfirmed = UnprocessedMessages()
+    /// The numbers of the filters that the app has had. One that is not used any more may be left.
+    private var numbers: [FilterKey: UInt32] = [:]
+    private var nextNumber = SubscriptionRequest.first
+    /// How many of them there are before those that are not used any more are removed.
+    private var mostNumbers = 1024
     /// The filters of the URL.
     private var configured: Set<FilterKey> = []
     /// The filters from which the client has unsubscribed only because an earlier process may have used them.
@@ -51,12 +61,14 @@ final class MQTTSubscriber {
     ///
     /// - Parameter limit: The maximum number of messages in the buffer of a sequence.
     init(
+        _ spoken: SubscriptionProtocol,
         limit: Int,
         isSupervised: Bool,
         on runtime: any SupervisorRuntime,
         report: @escaping (DiscardedMessage) -> Void
     ) {
-        routes = .init(limit: limit, on: runtime)
+        self.spoken = spoken
+        routes = .init(limit: limit, on: runtime, matching: spoken.matches)
         self.isSupervised = isSupervised
         self.runtime = runtime
         self.report = report
@@ -70,13 +82,14 @@ final class MQTTSubscriber {
     func linked(_ connection: any Connection, to broker: Endpoint?) {
         if let driver { unlinked(driver) }
         guard let connection = connection as? CoreConnection, let driver = connection.driver.here else { return }
-        guard driver.phase == .open, let client = driver.subscribingCore?.facts else { return }
+        guard driver.phase == .open, let client = driver.subscribingCore?.facts, client.spoken == spoken else { return }
         guard ending == nil else { return driver.releaseMessages() }
         self.driver = driver
         driver.onSignal = { [self] in take($0) }
         driver.holdMessages(alsoLater: isSupervised)
         routes.wait = client.unclaimedWait
         configured = Set(client.filters.map(FilterKey.init))
+        for (index, filter) in client.filters.enumerated() { routes.name(filter, UInt32(index + 1)) }
         if !isSupervised, driver.confirmsReceipt {
             driver.confirmByHand()
             confirming = driver
@@ -98,7 +111,7 @@ final class MQTTSubscriber {
         driver.onSignal = nil
         if isSupervised { routes.unlinked() }
         for outcome in reconciler.unlinked(byPeer: driver.reason?.isByPeer ?? false) {
-            grants.send(MQTTGrant(filter: outcome.filter, qos: nil))
+            onGrant?(outcome.filter, nil)
             let error = TransportError.closed(after: outcome.filter)
             if outcome.isOver { routes.remove(outcome.filter, error) }
             settle(outcome.filter, outcome.through, .failure(error))
@@ -113,7 +126,7 @@ final class MQTTSubscriber {
     /// Requests a filter, or its end if there is no QoS. Resumes `continuation` with the broker's answer.
     func request(
         _ filter: String,
-        _ qos: MQTTQoS?,
+        _ qos: Payload.QoS?,
         isNew: Bool,
         _ id: UInt64,
         _ continuation: UnsafeContinuation<Answer, Never>
@@ -121,7 +134,7 @@ final class MQTTSubscriber {
         let number: UInt64
         if let qos {
             if isNew { routes.ask(filter) }
-            number = reconciler.want(MQTTSubscription(filter, qos: qos))
+            number = reconciler.want(SubscriptionRequest(filter, qos: qos, number: self.number(of: filter)))
         } else {
             number = reconciler.drop(filter)
         }
@@ -130,6 +143,25 @@ final class MQTTSubscriber {
         if let ending { return settle(filter, .max, .failure(ending), .failure(ending)) }
         ask()
         if isSupervised, driver == nil, !waiter.isSubscribing { giveUp(filter) }
+    }
+
+    /// The number of a filter, which stays the same as long as the filter is wanted.
+    private func number(of filter: String) -> UInt32 {
+        let key = FilterKey(filter)
+        if let number = numbers[key] { return number }
+        if numbers.count >= mostNumbers {
+            let unused = numbers.filter { !reconciler.wants($0.key.text) && !routes.has($0.key.text) }
+            for (key, number) in unused {
+                numbers[key] = nil
+                routes.forget(number)
+            }
+            mostNumbers = max(1024, numbers.count * 2)
+        }
+        let number = nextNumber
+        nextNumber = nextNumber == .max ? SubscriptionRequest.first : nextNumber + 1
+        numbers[key] = number
+        routes.name(filter, number)
+        return number
     }
 
     func cancel(_ id: UInt64, for filter: String) {
@@ -155,7 +187,7 @@ final class MQTTSubscriber {
         driver?.releaseMessages()
         driver = nil
         for key in waiting.keys { settle(key.text, .max, .failure(error), .failure(error)) }
-        grants.finish()
+        onEnd?()
     }
 
     // MARK: Packets and answers
@@ -164,12 +196,14 @@ final class MQTTSubscriber {
         while let driver, let packet = reconciler.next() {
             lastID += 1
             do throws(TransportError) {
+                var answer: SubscriptionSignal?
                 try driver.withSubscribingCore { (core, context) throws(TransportError) in
                     switch packet {
-                    case .subscribe(let subscriptions): try core.subscribe(subscriptions, id: lastID, &context)
-                    case .unsubscribe(let filters): try core.unsubscribe(filters, id: lastID, &context)
+                    case .subscribe(let requests): answer = try core.subscribe(requests, id: lastID, &context)
+                    case .unsubscribe(let filters): answer = try core.unsubscribe(filters, id: lastID, &context)
                     }
                 }
+                if let answer { _ = isAnswered(answer) }
             } catch {
                 guard driver.phase == .open else { return unlinked(driver) }
                 answered([], error)
@@ -234,7 +268,7 @@ final class MQTTSubscriber {
         guard !filters.isEmpty else { return }
         // The answer means nothing, and without a connection the next message of the topic does not come either.
         try? driver.withSubscribingCore { (core, context) throws(TransportError) in
-            try core.unsubscribe(filters, id: 0, &context)
+            _ = try core.unsubscribe(filters, id: 0, &context)
         }
     }
 
@@ -244,26 +278,41 @@ final class MQTTSubscriber {
     }
 
     private func take(_ signal: any CoreSignal) {
-        switch signal.mqtt {
-        case .subscribeAnswered(lastID, let granted): answered(granted)
-        case .unsubscribeAnswered(lastID): answered([])
-        default: return
-        }
-        ask()
+        if let answer = signal.subscription, isAnswered(answer) { ask() }
     }
 
-    private func answered(_ granted: [MQTTQoS?], _ failure: TransportError? = nil) {
+    /// Handles an answer. Returns whether it was that to the last packet.
+    private func isAnswered(_ answer: SubscriptionSignal) -> Bool {
+        switch answer {
+        case .subscribed(lastID, let granted): answered(granted)
+        case .unsubscribed(lastID): answered([])
+        case .refused(lastID, let filter, let error):
+            if let outcome = reconciler.refused(filter) { refused(outcome, error) }
+        default: return false
+        }
+        return true
+    }
+
+    private func refused(_ outcome: Reconciler.Outcome, _ error: TransportError) {
+        onGrant?(outcome.filter, nil)
+        if outcome.isOver { routes.remove(outcome.filter, error) }
+        settle(outcome.filter, outcome.through, .failure(error))
+    }
+
+    private func answered(_ granted: [Payload.QoS?], _ failure: TransportError? = nil) {
         for outcome in reconciler.answered(granted, wasWritten: failure == nil) {
             let filter = outcome.filter
             switch outcome.verdict {
             case .granted(let qos):
-                grants.send(MQTTGrant(filter: filter, qos: qos))
+                onGrant?(filter, qos)
                 settle(filter, outcome.through, .success(()))
             case .refused:
-                let error = failure ?? .refused(filter)
-                if failure == nil { grants.send(MQTTGrant(filter: filter, qos: nil)) }
-                if outcome.isOver { routes.remove(filter, error) }
-                settle(filter, outcome.through, .failure(error))
+                guard let failure else {
+                    refused(outcome, .refused(filter))
+                    continue
+                }
+                if outcome.isOver { routes.remove(filter, failure) }
+                settle(filter, outcome.through, .failure(failure))
             case .unsubscribed:
                 if outcome.isOver { routes.remove(filter) }
                 settle(filter, outcome.through, .failure(.unsubscribed(filter)), failure.map { .failure($0) })
@@ -291,8 +340,18 @@ final class MQTTSubscriber {
     }
 }
 
-extension MQTTSubscription: TopicSubscription {
-    typealias Grant = MQTTQoS
+extension SubscriptionRequest: TopicSubscription {
+    typealias Grant = Payload.QoS
+}
+
+extension SubscriptionProtocol {
+    /// Whether a message that names no subscription goes to a filter. Messages of STOMP all name theirs.
+    var matches: @Sendable (_ filter: String, _ topic: String) -> Bool {
+        switch self {
+        case .mqtt: { MQTTTopic.matches(filter: $0, topic: $1) }
+        case .stomp: { _, _ in false }
+        }
+    }
 }
 
 extension TransportError {

@@ -1,12 +1,66 @@
+import Primitives
 import TransportAPI
 
-/// MQTT over WebSocket (MQTT 3.1.1, section 6): the MQTT core of either side inside a WebSocket core.
+/// How the byte stream of another protocol travels in the messages of a WebSocket.
+package struct WebSocketCarriage: Sendable {
+    /// The subprotocol, which both sides must name.
+    package var subprotocol: String
+    /// The protocol with this carriage.
+    package var expected: ForeignProtocol.Expected
+    /// The name of the protocol without it, for errors.
+    package var name: String
+    /// The rule that a missing subprotocol breaks, in parentheses and with a space before it; empty if it has no number.
+    package var rule = ""
+    /// Why a text message is an error; `nil` if the protocol may come in texts. Then an output that is UTF-8 leaves as a
+    /// text, because some servers read only those, and other output as a binary message.
+    package var refusalOfTexts: String?
+
+    /// Creates a carriage in texts and binary messages.
+    package init(_ subprotocol: String, _ expected: ForeignProtocol.Expected, name: String) {
+        (self.subprotocol, self.expected, self.name) = (subprotocol, expected, name)
+    }
+
+    /// All of this package, so that an error names the scheme for a subprotocol.
+    package static let all = [mqtt, stomp]
+
+    /// MQTT (MQTT 3.1.1, section 6).
+    package static let mqtt = {
+        var carriage = WebSocketCarriage("mqtt", .mqttWebSocket, name: "MQTT")
+        carriage.rule = " (MQTT-6.0.0-4)"
+        carriage.refusalOfTexts = "a text message is not MQTT (MQTT-6.0.0-1)"
+        return carriage
+    }()
+
+    /// STOMP 1.2. The specification says nothing about WebSocket; the name is in the registry of subprotocols.
+    package static let stomp = WebSocketCarriage("v12.stomp", .stompWebSocket, name: "STOMP")
+
+    /// The carriage with this subprotocol; `nil` if it is none of this package.
+    static func named(_ subprotocol: String) -> WebSocketCarriage? {
+        all.first { $0.subprotocol.utf8.elementsEqual(subprotocol.utf8) }
+    }
+}
+
+/// A core whose byte stream a WebSocket can carry.
+package protocol CarriedCore: PackageCore {
+    /// The side.
+    static var role: CoreRole { get }
+    /// How the WebSocket carries the protocol.
+    static var carriage: WebSocketCarriage { get }
+    /// Notes that the core is inside a WebSocket, whose handshake excludes other protocols.
+    mutating func enterWebSocket()
+    /// Notes that a part of a message has arrived, which is a sign of life of the peer.
+    mutating func noteArrival(at now: Instant)
+    /// Notes how many bytes of output wait to be written, in addition to the output of the next call.
+    mutating func noteWaiting(_ bytes: Int)
+}
+
+/// Another protocol over WebSocket, such as MQTT or STOMP: the core of either side inside a WebSocket core.
 ///
-/// The output of one call of the inner core becomes one binary message. The inner core reads the messages that arrive
-/// as one stream of bytes, part by part. So packets and messages need not end together, and only the limits of the
-/// inner core apply. The subprotocol must be "mqtt". The connection ends with DISCONNECT and a WebSocket close frame
-/// after it, whose answer is not awaited (MQTT-3.14.4-1).
-package struct MQTTWebSocketCore<Inner: MQTTCore>: PackageCore {
+/// The output of one call of the inner core becomes one message. The inner core reads the messages that arrive as one
+/// stream of bytes, part by part. So frames of the protocol and messages need not end together, and only the limits of
+/// the inner core apply. The connection ends with what the inner protocol ends with, and a WebSocket close frame after
+/// it, whose answer is not awaited (MQTT-3.14.4-1).
+package struct WebSocketCarrier<Inner: CarriedCore>: PackageCore {
     /// The bytes between the two cores. It is a class because a core can be copied but a buffer cannot. It is created
     /// when the connection starts, and the core is not copied after that.
     private final class Between: @unchecked Sendable {
@@ -16,8 +70,8 @@ package struct MQTTWebSocketCore<Inner: MQTTCore>: PackageCore {
     }
 
     private static var otherSubprotocol: String {
-        "the server did not choose the subprotocol 'mqtt' (MQTT-6.0.0-4): it may be a WebSocket server without MQTT, for "
-            + "which the scheme is "
+        "the server did not choose the subprotocol '\(Inner.carriage.subprotocol)'\(Inner.carriage.rule): it may be a "
+            + "WebSocket server without \(Inner.carriage.name), for which the scheme is "
     }
     private(set) var outer: WebSocketCore
     /// Whether the client of this server connects from the same machine. Set it before ``start(_:)``.
@@ -37,7 +91,7 @@ package struct MQTTWebSocketCore<Inner: MQTTCore>: PackageCore {
             inner.clientCertificate = newValue
         }
     }
-    /// The MQTT core.
+    /// The core of the other protocol.
     package var inner: Inner
     private var between: Between?
     /// Whether the WebSocket is open and the inner core has started.
@@ -52,29 +106,28 @@ package struct MQTTWebSocketCore<Inner: MQTTCore>: PackageCore {
     /// - Throws: `.invalidConfiguration` that names the key.
     package init(_ inner: Inner, over configuration: WebSocketConfiguration) throws(TransportError) {
         var configuration = configuration
-        configuration.subprotocols = [WebSocketConfiguration.mqttSubprotocol]
+        let subprotocol = Inner.carriage.subprotocol
+        configuration.subprotocols = [subprotocol]
         configuration.maximumMessageSize = WebSocketConfiguration.largestMessage
         if Inner.role == .server {
             let decide = configuration.decide
             configuration.decide = { request in
-                guard request.subprotocols.contains(WebSocketConfiguration.mqttSubprotocol) else {
-                    return .refuse(
-                        status: 400,
-                        headers: [HTTPHeader(parsed: "Sec-WebSocket-Protocol", WebSocketConfiguration.mqttSubprotocol)]
-                    )
+                guard request.subprotocols.contains(subprotocol) else {
+                    let required = HTTPHeader(parsed: "Sec-WebSocket-Protocol", subprotocol)
+                    return .refuse(status: 400, headers: [required])
                 }
                 return decide?(request) ?? .accept
             }
         }
         outer = try WebSocketCore(Inner.role, configuration, givesParts: true)
         self.inner = inner
-        self.inner.flow.isInsideWebSocket = true
+        self.inner.enterWebSocket()
     }
 
     package var capabilities: Capabilities { inner.capabilities }
     package var confirmsReceipt: Bool { inner.confirmsReceipt }
     package var identity: Identity? { outer.identity }
-    package var expected: ForeignProtocol.Expected? { .mqttWebSocket }
+    package var expected: ForeignProtocol.Expected? { Inner.carriage.expected }
     package var lateHandshake: String { isInside ? inner.lateHandshake : outer.lateHandshake }
     package var isAccepted: Bool { inner.isAccepted }
     package func acknowledges(_ payload: Payload) -> Bool { inner.acknowledges(payload) }
@@ -99,7 +152,7 @@ package struct MQTTWebSocketCore<Inner: MQTTCore>: PackageCore {
         -> CoreEvent?
     {
         // For a client, part of a long message is a sign of life.
-        if Inner.role == .client, input.count > unread { inner.flow.times.lastReceived = context.now }
+        if Inner.role == .client, input.count > unread { inner.noteArrival(at: context.now) }
         defer { unread = input.count }
         while !isOver {
             if isInside, let event = try nextInside(&context) { return event }
@@ -121,7 +174,7 @@ package struct MQTTWebSocketCore<Inner: MQTTCore>: PackageCore {
     }
 
     private mutating func open(_ context: inout CoreContext) throws(TransportError) {
-        guard outer.subprotocol == WebSocketConfiguration.mqttSubprotocol else {
+        guard outer.subprotocol == Inner.carriage.subprotocol else {
             let scheme = ForeignProtocol.Expected.webSocket.scheme(isEncrypted: context.isEncrypted)
             let error = ClientHandshake.failed(Self.otherSubprotocol + scheme)
             throw fail(error, CloseCode.protocolError, &context)
@@ -131,16 +184,16 @@ package struct MQTTWebSocketCore<Inner: MQTTCore>: PackageCore {
     }
 
     private mutating func take(_ message: Payload, _ context: inout CoreContext) throws(TransportError) {
-        guard message.kind == .binary else {
-            let error = TransportError(.protocolViolation, .open, "a text message is not MQTT (MQTT-6.0.0-1)")
+        if message.kind == .text, let refusal = Inner.carriage.refusalOfTexts {
+            let error = TransportError(.protocolViolation, .open, refusal)
             throw fail(error, CloseCode.unacceptableData, &context)
         }
-        // Any part of a message is a sign of life for a server too. Other frames are not, because they contain no MQTT
-        // (MQTT-3.1.2-24).
+        // Any part of a message is a sign of life for a server too. Other frames are not, because they contain nothing of the
+        // protocol (MQTT-3.1.2-24).
         if message.bytes.isEmpty {
             context.counters.controlWork &+= 1
         } else {
-            inner.flow.times.lastReceived = context.now
+            inner.noteArrival(at: context.now)
         }
         between?.input.append(contentsOf: message.bytes)
     }
@@ -238,12 +291,13 @@ package struct MQTTWebSocketCore<Inner: MQTTCore>: PackageCore {
         _ body: (inout Inner, inout CoreContext) throws(E) -> R
     ) throws(E) -> R {
         guard let between else { return try body(&inner, &context) }
-        inner.flow.waiting = context.output.count
+        inner.noteWaiting(context.output.count)
         swap(&context.output, &between.output)
         defer {
             swap(&context.output, &between.output)
             if !between.output.isEmpty {
-                between.output.withUnsafeReadableBytes { outer.writeBinary($0, &context) }
+                let maySendText = Inner.carriage.refusalOfTexts == nil
+                between.output.withUnsafeReadableBytes { outer.write($0, maySendText: maySendText, &context) }
                 between.output = ByteBuffer()
             }
         }
@@ -263,18 +317,24 @@ package struct MQTTWebSocketCore<Inner: MQTTCore>: PackageCore {
 }
 
 extension WebSocketCore {
-    /// Writes bytes as one uncompressed binary message, if the connection is open.
-    fileprivate mutating func writeBinary(_ bytes: UnsafeRawBufferPointer, _ context: inout CoreContext) {
+    /// Writes bytes as one uncompressed message, if the connection is open: as a text if that is allowed and they are
+    /// UTF-8, otherwise as a binary message.
+    fileprivate mutating func write(
+        _ bytes: UnsafeRawBufferPointer,
+        maySendText: Bool,
+        _ context: inout CoreContext
+    ) {
         guard phase == .open else { return }
+        let isText = maySendText && UTF8Validator.isValid(bytes)
         let key = role == .client ? UInt32(truncatingIfNeeded: context.random.next()) : nil
-        FrameWriter.write(.binary, bytes, maskKey: key, to: &context.output)
+        FrameWriter.write(isText ? .text : .binary, bytes, maskKey: key, to: &context.output)
     }
 }
 
 // The requirements of one side only.
 
-extension MQTTWebSocketCore: SubscribingCore where Inner: SubscribingCore {
-    package var facts: MQTTClientFacts { inner.facts }
+extension WebSocketCarrier: SubscribingCore where Inner: SubscribingCore {
+    package var facts: SubscriberFacts { inner.facts }
 
     package mutating func holdMessages(alsoLater: Bool) { inner.holdMessages(alsoLater: alsoLater) }
 
@@ -283,12 +343,12 @@ extension MQTTWebSocketCore: SubscribingCore where Inner: SubscribingCore {
     }
 
     package mutating func subscribe(
-        _ subscriptions: [MQTTSubscription],
+        _ requests: [SubscriptionRequest],
         id: UInt64,
         _ context: inout CoreContext
-    ) throws(TransportError) {
+    ) throws(TransportError) -> SubscriptionSignal? {
         try inside(&context) { (core, context) throws(TransportError) in
-            try core.subscribe(subscriptions, id: id, &context)
+            try core.subscribe(requests, id: id, &context)
         }
     }
 
@@ -296,26 +356,9 @@ extension MQTTWebSocketCore: SubscribingCore where Inner: SubscribingCore {
         _ filters: [String],
         id: UInt64,
         _ context: inout CoreContext
-    ) throws(TransportError) {
+    ) throws(TransportError) -> SubscriptionSignal? {
         try inside(&context) { (core, context) throws(TransportError) in
             try core.unsubscribe(filters, id: id, &context)
         }
     }
-}
-
-extension MQTTWebSocketCore: BrokeredCore where Inner: BrokeredCore {
-    package var live: MQTTSession? { inner.live }
-
-    package mutating func grant(_ packetID: UInt16, _ granted: [MQTTQoS?], _ context: inout CoreContext) {
-        inside(&context) { $0.grant(packetID, granted, &$1) }
-    }
-
-    package mutating func confirmUnsubscribe(_ packetID: UInt16, _ context: inout CoreContext) {
-        inside(&context) { $0.confirmUnsubscribe(packetID, &$1) }
-    }
-}
-
-extension WebSocketConfiguration {
-    /// The subprotocol of MQTT (MQTT-6.0.0-3).
-    static let mqttSubprotocol = "mqtt"
 }
