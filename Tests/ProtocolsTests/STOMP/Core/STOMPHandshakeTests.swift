@@ -205,7 +205,7 @@ struct STOMPHandshakeTests {
         )
         #expect(
             try reason(Array("HTTP/1.1 400 Bad Request\r\n".utf8))
-                .hasPrefix("the server speaks HTTP ('HTTP/1.1 400 Bad Request'); this client speaks STOMP: use ws://")
+                .hasPrefix("the server speaks HTTP ('HTTP/1.1 400 Bad Request'); this client speaks STOMP: use stomp")
         )
         #expect(try reason([0x20, 2, 0, 0]).contains("the server speaks MQTT; this client speaks STOMP"))
         #expect(try reason(Array("SSH-2.0".utf8)) == "a frame begins with 'SSH-', expected was a command of STOMP 1.2")

@@ -55,7 +55,7 @@ struct STOMPServerTests {
                 ("SUBSCRIBE\nid:1\ndestination:a\nack:no\n\n^@", "ack", nil),
                 ("SUBSCRIBE\nid:1\ndestination:a\n\n^@SUBSCRIBE\nid:1\ndestination:b\n\n^@", "another", nil),
                 ("UNSUBSCRIBE\nid:1\n\n^@", "no subscription", nil), ("ACK\n\n^@", "no id", nil),
-                ("MESSAGE\n\n^@", "out of place", nil), ("NONSENSE\n\n^@", "expected was a command", nil),
+                ("MESSAGE\n\n^@", "out of place", nil), ("NONSENSE\n\n^@", "NONSENSE", nil),
                 ("SEND\ndestination:a\ncontent-length:11\n\n12345678901^@", "10 are allowed", nil),
             ].map { ("OPEN" + $0.0, $0.1, $0.2) }
     )
@@ -78,7 +78,7 @@ struct STOMPServerTests {
         }
         server.feed(stomp("CONNECT\naccept-version:1.2\nhost:h\nlogin:ann\npasscode:guess\n\n^@"))
         #expect(server.failure?.code == .authenticationFailed)
-        #expect(text(&server) == "ERROR\nmessage:Bad login or passcode\n\n^@")
+        #expect(text(&server) == "ERROR\nmessage:Bad login or passcode\ncontent-length:0\n\n^@")
     }
 
     @Test("Messages, receipts and acknowledgements go both ways, however the stream is cut", arguments: [1, 7, .max])
