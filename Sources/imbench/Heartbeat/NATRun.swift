@@ -228,7 +228,9 @@ private final class NATServer: Sendable {
         let broker = try await EmbeddedServer.start(url, on: loop, registry: .measured)
         var publisher = broker.endpoint
         publisher.options.append(.init(name: "publish", value: topic))
-        if configuration.delivery.mode == .session { publisher.options.append(.init(name: "qos", value: "1")) }
+        if configuration.delivery.mode == .session {
+            publisher.options += TransportRegistry.acknowledging(publisher.scheme)
+        }
         let watch = OutageWatch()
         let whole = TransportConfiguration(endpoints: [publisher], supervisor: configuration)
         let supervisor = try Supervisor(whole, registry: .measured, on: loop) { $0.observer = watch }

@@ -152,9 +152,7 @@ struct OutageRun: Sendable {
     ) throws(TransportError) -> Supervisor {
         var endpoint = proxy.endpoint
         endpoint.options += transport.loopback("outage")
-        if try transport.make(endpoint, ConnectionContext(on: clientLoop)).capabilities.routesByTopic {
-            endpoint.options.append(.init(name: "qos", value: "1"))
-        }
+        endpoint.options += TransportRegistry.acknowledging(endpoint.scheme)
         var endpoints = [endpoint]
         if fault == .badName {
             // A label has at most 63 bytes (RFC 1035, section 2.3.4), so this name fails without a query.

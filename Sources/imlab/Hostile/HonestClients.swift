@@ -131,7 +131,7 @@ struct HonestMembers: HonestParty {
         var endpoint = endpoint
         if try TransportRegistry.trial.transport(for: endpoint, on: loop).capabilities.routesByTopic {
             endpoint.options += ["publish", "subscribe"].map { Endpoint.Option(name: $0, value: Self.topic) }
-            endpoint.options.append(Endpoint.Option(name: "qos", value: "1"))
+            endpoint.options += TransportRegistry.acknowledging(endpoint.scheme)
         }
         var supervisors: [Supervisor] = []
         for _ in 0..<HonestClients.count { supervisors.append(try await Self.enter(endpoint, on: loop)) }

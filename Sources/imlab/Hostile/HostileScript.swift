@@ -120,9 +120,13 @@ struct HostileScript: Sendable {
     static let withoutHandshake = [TransportDescriptor.tcp.name]
 
     /// The transports that have hostile clients.
-    static let transports = TransportRegistry.available.transports.map(\.name).filter { name in
-        byTransport[name] != nil || name == HostileDatagrams.transport || isEncrypted(name)
-    }
+    static let transports = {
+        let plain = TransportRegistry.available.transports.filter { byTransport[$0.name] != nil }
+        return TransportRegistry.available.transports.map(\.name).filter { name in
+            byTransport[name] != nil || name == HostileDatagrams.transport
+                || plain.contains { $0.encryptedName == name }
+        }
+    }()
 
     static func repeated(_ bytes: [UInt8]) -> [UInt8] {
         Array(repeatElement(bytes, count: max(1, batch / bytes.count)).joined())

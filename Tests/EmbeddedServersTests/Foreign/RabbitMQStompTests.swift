@@ -78,7 +78,7 @@ struct RabbitMQStompTests {
         #expect(connection.capabilities.keepsItselfAlive)
         let start = await connection.statistics()
         try await Task.yield(while: await connection.statistics().bytesReceived < start.bytesReceived + 4)
-        #expect(await connection.statistics().bytesSent >= start.bytesSent + 3)
+        try await Task.yield(while: await connection.statistics().bytesSent < start.bytesSent + 3)
         await connection.close()
         #expect(await connection.closed().error == nil)
     }
@@ -91,7 +91,7 @@ struct RabbitMQStompTests {
         let missing = await #expect(throws: TransportError.self) {
             try await client.subscribe("/amq/queue/that.does.not.exist")
         }
-        #expect(missing?.reason.contains("refuses") == true || missing?.reason.contains("ERROR") == true)
+        #expect(missing?.reason.contains("not_found") == true, "\(String(describing: missing))")
         await client.close()
     }
 }

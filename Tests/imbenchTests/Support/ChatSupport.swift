@@ -75,7 +75,7 @@ struct ChatPerson: Sendable {
         self.name = name
         var server = server
         // A session needs acknowledgements, and a configuration is checked before the chat adds its own options.
-        if TransportRegistry.hasBroker(server.scheme) { server.options.append(.init(name: "qos", value: "1")) }
+        server.options += TransportRegistry.acknowledging(server.scheme)
         let file = """
             {"endpoints": ["\(server)"], "codec": "\(codec.name)", "delivery": {"mode": "session"},
              "backoff": {"policy": "fixed", "delay": "20ms"}, "keepalive": {"interval": "2s", "timeout": "2s"}}
