@@ -29,7 +29,10 @@ final class STOMPBroker: ConnectionHandler {
     /// A message of a queue that a client has and has not acknowledged.
     private struct Unacknowledged {
         var number: UInt64
+        /// The subscription, which may have ended since.
         var subscription: UInt64
+        /// Whether ACK and NACK count for the earlier messages of the subscription too.
+        var isCumulative: Bool
         var queue: String
         var message: Stored
     }
@@ -152,8 +155,8 @@ final class STOMPBroker: ConnectionHandler {
             if let number = clients[key]?.subscriptions.removeValue(forKey: id) { remove(number) }
             confirm(receipt, to: driver)
             driver.noteMuchWork()
-        case .acknowledged(let name, let isProcessed, let receipt):
-            acknowledge(name, isProcessed: isProcessed, by: key)
+        case .acknowledged(let name, let verdict, let receipt):
+            acknowledge(name, verdict, by: key, driver)
             confirm(receipt, to: driver)
         }
     }
@@ -168,9 +171,13 @@ final class STOMPBroker: ConnectionHandler {
     func ended(_ driver: ConnectionDriver, _: CloseReason) {
         guard let client = clients.removeValue(forKey: ObjectIdentifier(driver)) else { return }
         for number in client.subscriptions.values { remove(number) }
-        // The queues get what the client has not acknowledged back, in the old order and before everything else.
+        giveBack(client.unacknowledged)
+    }
+
+    /// Returns messages to their queues, in the old order and before everything else.
+    private func giveBack(_ entries: Deque<Unacknowledged>) {
         var returned: [String: Deque<Stored>] = [:]
-        for entry in client.unacknowledged {
+        for entry in entries {
             var stored = entry.message
             stored.isRedelivered = true
             returned[entry.queue, default: Deque()].append(stored)
@@ -290,7 +297,7 @@ final class STOMPBroker: ConnectionHandler {
             number: number,
             subscription: subscriber.id,
             destination: message.destination,
-            isAcknowledged: subscriber.mode != .auto,
+            ack: subscriber.mode == .auto ? nil : "\(number)",
             isRedelivered ? message.headers + [STOMPHeader("redelivered", "true")] : message.headers,
             message.body,
             into: &encoded
@@ -343,7 +350,13 @@ final class STOMPBroker: ConnectionHandler {
                 // It stays in the count of all bytes until it is acknowledged.
                 queues[name]?.bytes -= stored.message.bufferedBytes
                 clients[subscriber.client]?.unacknowledged.append(
-                    Unacknowledged(number: lastMessage, subscription: number, queue: name, message: stored)
+                    Unacknowledged(
+                        number: lastMessage,
+                        subscription: number,
+                        isCumulative: subscriber.mode == .client,
+                        queue: name,
+                        message: stored
+                    )
                 )
             }
             send(stored.message, lastMessage, isRedelivered: stored.isRedelivered, to: subscriber, over: driver)
@@ -370,27 +383,43 @@ final class STOMPBroker: ConnectionHandler {
         return nil
     }
 
-    /// A client has acknowledged a message, or refuses it. A message that it refuses is dropped.
-    private func acknowledge(_ name: String, isProcessed: Bool, by key: ObjectIdentifier) {
+    /// Whether ACK or NACK may be for a message of a topic, which the broker does not keep.
+    private func isOfTopic(_ name: String, _ key: ObjectIdentifier) -> Bool {
+        guard let number = UInt64(name), number <= lastMessage, let client = clients[key] else { return false }
+        return client.subscriptions.values.contains {
+            subscribers[$0].map { $0.queue == nil && $0.mode != .auto } ?? false
+        }
+    }
+
+    /// A client has acknowledged a message, or refuses it.
+    private func acknowledge(
+        _ name: String,
+        _ verdict: STOMPSignal.Verdict,
+        by key: ObjectIdentifier,
+        _ driver: ConnectionDriver
+    ) {
+        // A message that comes again costs as much as a request for it.
+        if verdict == .giveBack { driver.charge(1) }
         guard let number = UInt64(name), var client = clients[key],
             let entry = client.unacknowledged.first(where: { $0.number == number })
-        else { return }
-        // In the mode `client`, the earlier messages of the same subscription are acknowledged too.
-        let isCumulative = subscribers[entry.subscription]?.mode == .client
-        var left = Deque<Unacknowledged>()
+        else {
+            return driver.charge(isOfTopic(name, key) ? 0 : 1)
+        }
+        var (left, meant) = (Deque<Unacknowledged>(), Deque<Unacknowledged>())
         while let other = client.unacknowledged.popFirst() {
-            let isOver =
+            let isMeant =
                 other.number == number
-                || isCumulative && other.number < number && other.subscription == entry.subscription
-            guard isOver else {
-                left.append(other)
-                continue
-            }
-            queuedBytes -= other.message.message.bufferedBytes
+                || entry.isCumulative && other.number < number && other.subscription == entry.subscription
+            if isMeant { meant.append(other) } else { left.append(other) }
         }
         client.unacknowledged = left
         clients[key] = client
-        if !isProcessed { dropped += 1 }
+        if verdict == .giveBack {
+            giveBack(meant)
+        } else {
+            for other in meant { queuedBytes -= other.message.message.bufferedBytes }
+            if verdict == .drop { dropped += UInt64(meant.count) }
+        }
         // The client has room again, for the messages of any of its queues.
         for queue in Set(client.subscriptions.values.compactMap { subscribers[$0]?.queue }) { deliver(queue) }
     }

@@ -2,46 +2,7 @@ import EmbeddedServers
 import TestSupport
 import Testing
 import TransportAPI
-
-@testable import Protocols
-@testable import Transports
-
-/// A core that passes bytes unchanged, for a peer of hand-written packets.
-private struct BytesCore: PackageCore {
-    private var isOpen = false
-
-    var capabilities: Capabilities { Capabilities(hasNativePing: false, maximumMessageSize: 1 << 20) }
-    var deadline: Instant? { nil }
-
-    mutating func start(_ context: inout CoreContext) {}
-
-    mutating func next(_ input: inout ByteBuffer, _ context: inout CoreContext) throws(TransportError) -> CoreEvent? {
-        guard isOpen else {
-            isOpen = true
-            return .opened
-        }
-        guard let bytes = input.bytes(at: 0, count: input.count), !bytes.isEmpty else { return nil }
-        input.removeAll()
-        return .message(Payload(bytes))
-    }
-
-    mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
-        .closed(CloseReason(.peer))
-    }
-
-    mutating func send(
-        _ payload: Payload,
-        id: UInt64,
-        _ context: inout CoreContext
-    ) throws(TransportError) -> SendStatus {
-        context.output.append(contentsOf: payload.bytes)
-        return .written
-    }
-
-    mutating func ping(_ context: inout CoreContext) throws(TransportError) -> UInt64 { 0 }
-    mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {}
-    mutating func deadlineReached(_ context: inout CoreContext) throws(TransportError) {}
-}
+import Transports
 
 /// Tests the embedded broker packet by packet.
 @Suite("The embedded broker's bytes", .timeLimit(.minutes(5)), .ownThread)
@@ -52,19 +13,7 @@ struct BrokerBytesTests {
         private var unread: [UInt8] = []
 
         init(_ server: EmbeddedServer, _ name: String, clean: Bool = true) async throws {
-            let transport = StreamTransport(
-                server.endpoint,
-                StreamDialer(
-                    host: server.endpoint.host,
-                    port: server.endpoint.port ?? 1883,
-                    loop: .shared,
-                    proxy: nil,
-                    tls: nil
-                ),
-                makeCore: { BytesCore() },
-                follow: { (redirection) throws(TransportError) in throw .httpStatus(redirection.status) }
-            )
-            connection = try await transport.connect(timeout: .seconds(10))
+            connection = try await server.connectByHand()
             let body =
                 [0, 4, 0x4d, 0x51, 0x54, 0x54, 4, clean ? 2 : 0, 0, 0, 0, UInt8(name.utf8.count)] + Array(name.utf8)
             try await send([0x10, UInt8(body.count)] + body)

@@ -12,7 +12,18 @@ package enum STOMPSignal: Sendable, Hashable {
     /// The client ends a subscription.
     case unsubscribed(id: String, receipt: String?)
     /// The client has processed the message that it calls by this name (ACK), or has not (NACK).
-    case acknowledged(name: String, isProcessed: Bool, receipt: String?)
+    case acknowledged(name: String, Verdict, receipt: String?)
+
+    /// What is to happen with a message that a client has received. The specification leaves to brokers what follows
+    /// NACK; this is what RabbitMQ does.
+    package enum Verdict: Sendable, Hashable {
+        /// It is done with (ACK).
+        case processed
+        /// It goes back to its queue (NACK).
+        case giveBack
+        /// It is dropped (NACK with `requeue:false`).
+        case drop
+    }
 }
 
 /// A message of a client to a broker.

@@ -24,16 +24,18 @@ package struct STOMPServerCore: CarriedCore {
 
     /// A subscription of the client.
     private struct Subscription: Sendable {
+        /// Counted from 1. Names of messages for ACK begin with it.
+        var number: UInt64
         var id: String
         /// Empty if a broker routes.
         var destination: String
         var mode: STOMPAckMode
     }
 
-    /// A message that waits for ACK, point to point.
+    /// A message whose sender waits for ACK, point to point.
     private struct Sent: Sendable {
         var number: UInt64
-        var subscription: String
+        var subscription: UInt64
         var mode: STOMPAckMode
         /// The id under which the driver knows it.
         var id: UInt64
@@ -51,6 +53,7 @@ package struct STOMPServerCore: CarriedCore {
     private var deferred = Deque<CoreEvent>()
     /// The subscriptions, oldest first.
     private var subscriptions: [Subscription] = []
+    private var lastSubscription: UInt64 = 0
     private var subscriptionBytes = 0
     private var sent = Deque<Sent>()
     private var lastMessage: UInt64 = 0
@@ -79,6 +82,14 @@ package struct STOMPServerCore: CarriedCore {
     /// - Throws: The errors of ``STOMPServerConfiguration/validate()``.
     package init(_ configuration: STOMPServerConfiguration) throws(TransportError) {
         try configuration.validate()
+        var configuration = configuration
+        // A message that is a little too large is read to its end, so that ERROR names its receipt. A client that sends far more
+        // is refused at once.
+        let (most, least) = (STOMPFrameReader.largestPassedOver, 1 << 20)
+        configuration.limits.passedOver = min(
+            most,
+            max(least, configuration.limits.body.addingSaturated(configuration.limits.body))
+        )
         self.configuration = configuration
         reader = STOMPFrameReader(configuration.limits, accepted: STOMPCommands())
         beats = STOMPHeartBeats(margin: configuration.heartBeatMargin)
@@ -291,7 +302,13 @@ extension STOMPServerCore {
             throw refuse(TransportError(.resourcesExhausted, .open, sentence), frame, &context)
         }
         let isRouted = configuration.routesSignals
-        let subscription = Subscription(id: id, destination: isRouted ? "" : destination, mode: mode)
+        lastSubscription += 1
+        let subscription = Subscription(
+            number: lastSubscription,
+            id: id,
+            destination: isRouted ? "" : destination,
+            mode: mode
+        )
         subscriptions.append(subscription)
         subscriptionBytes += Self.size(subscription)
         let receipt = frame["receipt"]
@@ -358,18 +375,21 @@ extension STOMPServerCore {
         let isProcessed = frame.command == .ack
         let receipt = frame["receipt"]
         guard !configuration.routesSignals else {
-            return .stomp(.acknowledged(name: name, isProcessed: isProcessed, receipt: receipt))
+            let verdict: STOMPSignal.Verdict =
+                isProcessed ? .processed : frame["requeue"] == "false" ? .drop : .giveBack
+            return .stomp(.acknowledged(name: name, verdict, receipt: receipt))
         }
         if let receipt { write(receipt: receipt, &context) }
-        guard let number = UInt64(name), let entry = sent.first(where: { $0.number == number }) else {
+        guard let (subscription, number) = Self.read(name), number <= lastMessage else {
             context.counters.unexpectedAcknowledgements += 1
+            context.counters.controlWork &+= 1
             return nil
         }
-        // In the mode `client`, the earlier messages of the same subscription are acknowledged too.
+        // In the mode `client`, the earlier messages of the same subscription are acknowledged too, also by a message
+        // for which no sender waits.
         let isOver: (Sent) -> Bool = { other in
-            other.number == number
-                || entry.mode == .client && other.number < number
-                    && other.subscription.utf8.elementsEqual(entry.subscription.utf8)
+            other.subscription == subscription
+                && (other.number == number || other.number < number && other.mode == .client)
         }
         var left = Deque<Sent>()
         while let other = sent.popFirst() {
@@ -387,8 +407,23 @@ extension STOMPServerCore {
         TransportError(.forbidden, .open, "the client has not processed the message (NACK)")
     }
 
+    /// What ACK calls a message: the numbers of its subscription and its own.
+    private static func name(_ subscription: UInt64, _ number: UInt64) -> String { "\(subscription)-\(number)" }
+
+    private static func read(_ name: String) -> (subscription: UInt64, number: UInt64)? {
+        let parts = name.split(separator: "-", omittingEmptySubsequences: false)
+        guard parts.count == 2, let subscription = UInt64(parts[0]), let number = UInt64(parts[1]) else { return nil }
+        return (subscription, number)
+    }
+
+    package func acknowledges(_ payload: Payload) -> Bool { payload.qos == .atLeastOnce }
+
     /// Sends a message to the client's subscription to the payload's topic. If it has none, to its oldest subscription.
     /// Only point to point.
+    ///
+    /// Only at ``Payload/QoS/atLeastOnce`` the outcome is that of ACK or NACK, if the subscription has either. A client
+    /// sends ACK when it requests the next message, and a server that waited for that with each message could not send
+    /// that next one.
     ///
     /// - Throws: `.notFound` if the client has no such subscription, `.unsupported` for a retained message and for one at
     ///   ``Payload/QoS/exactlyOnce``.
@@ -410,8 +445,8 @@ extension STOMPServerCore {
             let place = payload.topic.map { " to '\(String(excerptOf: $0.utf8))'" } ?? ""
             throw TransportError(.notFound, .open, "the client has no subscription\(place)")
         }
-        let isAcknowledged = subscription.mode != .auto
-        guard !isAcknowledged || sent.count < configuration.maximumInFlight else { return .blocked }
+        let isAwaited = subscription.mode != .auto && payload.qos == .atLeastOnce
+        guard !isAwaited || sent.count < configuration.maximumInFlight else { return .blocked }
         lastMessage += 1
         let type = STOMPHeader(
             "content-type",
@@ -421,14 +456,14 @@ extension STOMPServerCore {
             number: lastMessage,
             subscription: subscription.id,
             destination: subscription.destination,
-            isAcknowledged: isAcknowledged,
+            ack: subscription.mode == .auto ? nil : Self.name(subscription.number, lastMessage),
             [type],
             payload.bytes,
             into: &context.output
         )
         times.lastSent = context.now
-        guard isAcknowledged else { return .written }
-        sent.append(Sent(number: lastMessage, subscription: subscription.id, mode: subscription.mode, id: id))
+        guard isAwaited else { return .written }
+        sent.append(Sent(number: lastMessage, subscription: subscription.number, mode: subscription.mode, id: id))
         return .awaitingAcknowledgement
     }
 
@@ -455,13 +490,14 @@ extension STOMPServerCore {
     /// Appends a MESSAGE to `output`.
     ///
     /// - Parameters:
-    ///   - number: Its message-id. ACK calls it by the same number if it is to be acknowledged.
+    ///   - number: Its message-id.
+    ///   - ack: What ACK calls it; `nil` if it is not to be acknowledged.
     ///   - headers: Further headers, such as its content-type.
     package static func encode(
         number: UInt64,
         subscription: String,
         destination: String,
-        isAcknowledged: Bool,
+        ack: String?,
         _ headers: [STOMPHeader],
         _ body: [UInt8],
         into output: inout ByteBuffer
@@ -470,7 +506,7 @@ extension STOMPServerCore {
         STOMPFrameWriter.write("subscription", subscription, into: &output)
         STOMPFrameWriter.write("message-id", "\(number)", into: &output)
         STOMPFrameWriter.write("destination", destination, into: &output)
-        if isAcknowledged { STOMPFrameWriter.write("ack", "\(number)", into: &output) }
+        if let ack { STOMPFrameWriter.write("ack", ack, into: &output) }
         for header in headers { STOMPFrameWriter.write(header.name, header.value, into: &output) }
         STOMPFrameWriter.end(body, into: &output)
     }

@@ -18,6 +18,8 @@ package struct STOMPFrameReader: Sendable {
         /// The largest body that is kept; 16 MiB by default. One that is larger is passed over, see
         /// ``STOMPFrame/isWhole``.
         package var body = 16 << 20
+        /// The largest body that is passed over, in bytes; 256 MiB by default, as for the largest packet of MQTT.
+        package var passedOver = STOMPFrameReader.largestPassedOver
 
         /// Creates the default limits.
         package init() {}
@@ -25,8 +27,8 @@ package struct STOMPFrameReader: Sendable {
 
     /// How much of the body of an ERROR is kept, in bytes. The rest is not read, because the connection is over.
     static let errorBody = 1024
-    /// The largest body that is passed over, in bytes. It is that of the largest packet of MQTT.
-    static let largestPassedOver = 256 << 20
+    /// The most bytes of a body that any limit allows.
+    package static let largestPassedOver = 256 << 20
 
     private enum Step: Sendable, Hashable {
         /// Before the first byte of a command. Line ends are skipped: they are heart-beats.
@@ -338,8 +340,8 @@ extension STOMPFrameReader {
     }
 
     private func checkPassedOver() throws(TransportError) {
-        guard frame.bodySize <= Self.largestPassedOver else {
-            let most = Self.largestPassedOver
+        guard frame.bodySize <= limits.passedOver else {
+            let most = limits.passedOver
             throw tooLarge("\(frame.command.name) has a body of more than \(most) bytes, \(kept) are allowed")
         }
     }

@@ -94,11 +94,12 @@ struct STOMPServerTests {
         #expect(text(&server) == "RECEIPT\nreceipt-id:1\n\n^@")
         #expect(server.messages == [Payload(Array("hi".utf8), topic: "/topic/a", qos: .atMostOnce)])
         for id in 1...3 as ClosedRange<UInt64> {
-            #expect(try server.send(Payload([65]), id: id) == .awaitingAcknowledgement)
+            #expect(try server.send(Payload([65], qos: .atLeastOnce), id: id) == .awaitingAcknowledgement)
         }
         let frames = readFrames(server.takeOutput()).frames
-        #expect(frames.map { $0["ack"] } == ["1", "2", "3"] && frames.allSatisfy { $0["subscription"] == "s" })
-        server.feed(stomp("ACK\nid:2\n\n^@NACK\nid:3\n\n^@ACK\nid:7\n\n^@"), slice: slice)
+        #expect(frames.map { $0["ack"] } == ["1-1", "1-2", "1-3"] && frames.allSatisfy { $0["subscription"] == "s" })
+        let unexpected = ["1-7", "7", "1-2-3", "1-", "-1", "a-1"].map { "ACK\nid:\($0)\n\n^@" }.joined()
+        server.feed(stomp("ACK\nid:1-2\n\n^@NACK\nid:1-3\n\n^@" + unexpected), slice: slice)
         let outcomes = server.events.compactMap { event -> UInt64? in
             switch event {
             case .acknowledged(let id): id
@@ -106,7 +107,34 @@ struct STOMPServerTests {
             default: nil
             }
         }
-        #expect(outcomes == [1, 2, 103] && server.context.counters.unexpectedAcknowledgements == 1)
+        #expect(outcomes == [1, 2, 103] && server.context.counters.unexpectedAcknowledgements == 6)
+    }
+
+    @Test("Only a message at QoS 1 waits for ACK, so that a server can send one after the other")
+    func written() throws {
+        var server = try open { $0.maximumInFlight = 1 }
+        server.feed(
+            stomp(
+                "SUBSCRIBE\nid:a\ndestination:a\nack:client\n\n^@"
+                    + "SUBSCRIBE\nid:b\ndestination:b\nack:client-individual\n\n^@"
+            )
+        )
+        let acknowledged = Payload([65], qos: .atLeastOnce)
+        let (isAwaited, isUsual) = (server.core.acknowledges(acknowledged), server.core.acknowledges(Payload([65])))
+        #expect(isAwaited && !isUsual)
+        for (id, qos) in [(1, nil), (2, .atMostOnce), (3, nil)] as [(UInt64, Payload.QoS?)] {
+            #expect(try server.send(Payload([65], topic: "b", qos: qos), id: id) == .written)
+        }
+        #expect(try server.send(acknowledged, id: 4) == .awaitingAcknowledgement)
+        #expect(try server.send(Payload([65]), id: 5) == .written)
+        #expect(readFrames(server.takeOutput()).frames.map { $0["ack"] } == ["2-1", "2-2", "2-3", "1-4", "1-5"])
+        // The last one acknowledges those before it of its own subscription, but not those of the other one.
+        server.feed(stomp("ACK\nid:2-3\n\n^@"))
+        #expect(try server.send(acknowledged, id: 6) == .blocked)
+        server.feed(stomp("ACK\nid:1-5\n\n^@"))
+        #expect(server.events.contains { if case .acknowledged(4) = $0 { true } else { false } })
+        #expect(server.context.counters.unexpectedAcknowledgements == 0)
+        #expect(try server.send(acknowledged, id: 6) == .awaitingAcknowledgement)
     }
 
     @Test("Only so many messages wait for ACK, and a message goes to no other destination")
@@ -115,10 +143,10 @@ struct STOMPServerTests {
         let missing = codeOf { () throws(TransportError) in _ = try server.send(Payload([65]), id: 1) }
         #expect(missing == .notFound)
         server.feed(stomp("SUBSCRIBE\nid:s\ndestination:a\nack:client-individual\n\n^@"))
-        #expect(try server.send(Payload([65]), id: 1) == .awaitingAcknowledgement)
-        #expect(try server.send(Payload([65]), id: 2) == .blocked)
-        server.feed(stomp("ACK\nid:1\n\n^@"))
-        #expect(try server.send(Payload([65], topic: "a"), id: 2) == .awaitingAcknowledgement)
+        #expect(try server.send(Payload([65], qos: .atLeastOnce), id: 1) == .awaitingAcknowledgement)
+        #expect(try server.send(Payload([65], qos: .atLeastOnce), id: 2) == .blocked)
+        server.feed(stomp("ACK\nid:1-1\n\n^@"))
+        #expect(try server.send(Payload([65], topic: "a", qos: .atLeastOnce), id: 2) == .awaitingAcknowledgement)
         for payload in [
             Payload([65], topic: "b"), Payload([65], isRetained: true), Payload([65], qos: .exactlyOnce),
             Payload([UInt8](repeating: 0, count: 17 << 20)),
