@@ -4,6 +4,10 @@ import TransportAPI
 package protocol SubscribingCore: PackageCore {
     /// The facts about the connection that the owner of its subscriptions needs.
     var facts: SubscriberFacts { get }
+    /// Gives the configured filters, in their order, these numbers in place of those from 1 on. Messages that come later name
+    /// them (``/TransportAPI/Payload/subscription``). So a message says to which filter it belongs also when the next
+    /// connection has other filters. The default does nothing, for protocols that do not name the subscription.
+    mutating func number(configured numbers: [UInt32])
     /// Lets no message leave until ``releaseMessages(_:)``, so that the subscriptions leave first. A broker that has lost
     /// the session would not pass a message to a filter that comes after it. `send` returns `blocked` meanwhile.
     ///
@@ -23,6 +27,11 @@ package protocol SubscribingCore: PackageCore {
         -> SubscriptionSignal?
 }
 
+extension SubscribingCore {
+    /// The default does nothing.
+    package mutating func number(configured _: [UInt32]) {}
+}
+
 /// A subscription as the app of a client wants it.
 package struct SubscriptionRequest: Sendable, Hashable {
     /// The topic filter, or the destination.
@@ -33,7 +42,8 @@ package struct SubscriptionRequest: Sendable, Hashable {
     /// subscription of each message uses it (``/TransportAPI/Payload/subscription``).
     package var number: UInt32
 
-    /// The number of an app's first filter. Lower numbers belong to the filters of the configuration, counted from 1.
+    /// The number of an app's first filter. Lower numbers belong to the filters of the configuration, counted from 1, until
+    /// ``SubscribingCore/number(configured:)``.
     package static let first: UInt32 = 1 << 16
 
     /// Creates a request.

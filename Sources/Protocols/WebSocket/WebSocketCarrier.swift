@@ -336,6 +336,8 @@ extension WebSocketCore {
 extension WebSocketCarrier: SubscribingCore where Inner: SubscribingCore {
     package var facts: SubscriberFacts { inner.facts }
 
+    package mutating func number(configured numbers: [UInt32]) { inner.number(configured: numbers) }
+
     package mutating func holdMessages(alsoLater: Bool) { inner.holdMessages(alsoLater: alsoLater) }
 
     package mutating func releaseMessages(_ context: inout CoreContext) {

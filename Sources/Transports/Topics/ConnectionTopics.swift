@@ -23,6 +23,13 @@ extension ConnectionDriver {
         try body(&subscribing, &context)
     }
 
+    /// Gives the filters of the URL these numbers, in the messages that wait for the app and in later ones. Call it once.
+    func number(configured numbers: [UInt32]) {
+        receiving.inbox.number(subscriptions: numbers)
+        // A connection that has ended brings no further messages.
+        try? withSubscribingCore { (core, _) in core.number(configured: numbers) }
+    }
+
     /// Lets no message leave before the subscriptions, until ``releaseMessages()``.
     func holdMessages(alsoLater: Bool) {
         // A connection that has ended sends no messages.

@@ -82,14 +82,15 @@ final class TopicSubscriber {
     func linked(_ connection: any Connection, to broker: Endpoint?) {
         if let driver { unlinked(driver) }
         guard let connection = connection as? CoreConnection, let driver = connection.driver.here else { return }
-        guard driver.phase == .open, let client = driver.subscribingCore?.facts, client.spoken == spoken else { return }
+        guard let client = driver.subscribingCore?.facts, client.spoken == spoken else { return }
+        configured = Set(client.filters.map(FilterKey.init))
+        driver.number(configured: client.filters.map(number(of:)))
+        guard driver.phase == .open else { return }
         guard ending == nil else { return driver.releaseMessages() }
         self.driver = driver
         driver.onSignal = { [self] in take($0) }
         driver.holdMessages(alsoLater: isSupervised)
         routes.wait = client.unclaimedWait
-        configured = Set(client.filters.map(FilterKey.init))
-        for (index, filter) in client.filters.enumerated() { routes.name(filter, UInt32(index + 1)) }
         if !isSupervised, driver.confirmsReceipt {
             driver.confirmByHand()
             confirming = driver
@@ -145,12 +146,15 @@ final class TopicSubscriber {
         if isSupervised, driver == nil, !waiter.isSubscribing { giveUp(filter) }
     }
 
-    /// The number of a filter, which stays the same as long as the filter is wanted.
+    /// The number of a filter, which stays the same as long as the app or the URL of the connection has the filter.
+    /// Messages of an earlier connection may still wait for the app.
     private func number(of filter: String) -> UInt32 {
         let key = FilterKey(filter)
         if let number = numbers[key] { return number }
         if numbers.count >= mostNumbers {
-            let unused = numbers.filter { !reconciler.wants($0.key.text) && !routes.has($0.key.text) }
+            let unused = numbers.filter { key, _ in
+                !reconciler.wants(key.text) && !routes.has(key.text) && !configured.contains(key)
+            }
             for (key, number) in unused {
                 numbers[key] = nil
                 routes.forget(number)

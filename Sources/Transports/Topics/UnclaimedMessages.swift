@@ -27,10 +27,12 @@ struct UnclaimedMessages {
         var payload: Payload
         var acknowledgement: Acknowledgement
 
-        /// Whether the connection has ended over which the message could have been acknowledged. The next one may bring
-        /// the message again.
+        /// Whether the connection has ended over which the message could have been acknowledged, so that the next one of
+        /// its session may bring the message again. Without a session only a queue brings it again, and marks it as a
+        /// repetition; a topic does not, so this copy is kept.
         var mayComeAgain: Bool {
-            if case .receipt(let message, _) = acknowledgement { !message.awaitsAcknowledgement } else { false }
+            guard case .receipt(let message, let source) = acknowledgement, source.session != nil else { return false }
+            return !message.awaitsAcknowledgement
         }
     }
 

@@ -144,6 +144,47 @@ struct STOMPBrokerTests {
         await server.stop()
     }
 
+    @Test(
+        "A message that waits for its listener keeps its destination, also when the next endpoint has others",
+        arguments: ["auto", "client", "client-individual"]
+    )
+    func failsOver(mode: String) async throws {
+        let (first, second) = (try await start(), try await start())
+        let urls = try [url(first, "subscribe=/topic/a"), url(second, "subscribe=/topic/b&subscribe=/topic/c")]
+        let file = """
+            {
+              "endpoints": ["\(urls[0])&ack=\(mode)", "\(urls[1])&ack=\(mode)"],
+              "backoff": {"policy": "exponential", "initial": "20ms", "maximum": "200ms", "jitter": "equal"}
+            }
+            """
+        let supervisor = try Supervisor(TransportConfiguration(json: file.utf8))
+        let client = STOMPClient(supervisor)
+        var states = supervisor.states.makeAsyncIterator()
+        supervisor.connect()
+        while let state = await states.next(), !state.isOpen {}
+        var ready = try await client.subscribe("/topic/ready").makeAsyncIterator()
+        let sender = try await connect(first)
+        for topic in ["/topic/a", "/topic/ready"] {
+            #expect(await sender.send(Payload(text: "from \(topic)", topic: topic)) == .acknowledged)
+        }
+        // Both come over one connection, so the client has the first one by now.
+        #expect(text(try await ready.next()) == "from /topic/ready")
+        await first.stop()
+        while let state = await states.next(), !state.isOpen {}
+        var others: [TopicMessages.AsyncIterator] = []
+        for topic in ["/topic/b", "/topic/c"] {
+            others.append(try await client.listen(to: topic).makeAsyncIterator())
+            #expect(await supervisor.send(Payload(text: "to \(topic)", topic: topic)).isSuccess)
+        }
+        var former = try await client.listen(to: "/topic/a").makeAsyncIterator()
+        #expect(text(try await former.next()) == "from /topic/a")
+        #expect(text(try await others[0].next()) == "to /topic/b")
+        #expect(text(try await others[1].next()) == "to /topic/c")
+        #expect(await client.unclaimedCount() == 0)
+        await client.close()
+        await second.stop()
+    }
+
     @Test("A client that is not admitted is told so, and gives up")
     func authentication() async throws {
         let server = try await EmbeddedServer.startBroker("stomp://127.0.0.1:0") { credentials in

@@ -49,6 +49,8 @@ package struct STOMPClientCore: CarriedCore {
     /// The subscriptions, by their id on the wire: the configured ones from 1 on, those of the app from
     /// ``SubscriptionRequest/first``.
     var subscriptions: [UInt32: Subscription] = [:]
+    /// The numbers of the configured subscriptions in received messages, if their owner has given them some.
+    private var numbers: [UInt32] = []
     /// The requests of the app that are not answered, by their ids.
     private var requests: [UInt64: Request] = [:]
     /// Whether no message may leave until the app has its subscriptions.
@@ -318,6 +320,24 @@ extension STOMPClientCore: SubscribingCore {
         return facts
     }
 
+    package mutating func number(configured numbers: [UInt32]) {
+        self.numbers = numbers
+        for _ in 0..<deferred.count {
+            guard let event = deferred.popFirst() else { return }
+            guard case .message(var payload) = event else {
+                deferred.append(event)
+                continue
+            }
+            payload.subscription = number(of: payload.subscription)
+            deferred.append(.message(payload))
+        }
+    }
+
+    /// The number in received messages of the subscription with this id.
+    func number(of id: UInt32) -> UInt32 {
+        id > 0 && id <= numbers.count ? numbers[Int(id) - 1] : id
+    }
+
     package mutating func holdMessages(alsoLater _: Bool) {
         if case .open = phase { isHeld = true }
     }
@@ -381,8 +401,12 @@ extension STOMPClientCore {
         case .connecting: throw refusal.ofConnect(configuration)
         case .closing(var reason, _):
             reason.error = refusal.ofConnection(.closing)
-            phase = .closed
-            return .closed(reason)
+            guard case .send(let id)? = cause else {
+                phase = .closed
+                return .closed(reason)
+            }
+            phase = .ending(reason)
+            return .refused(id, refusal.ofMessage)
         case .idle, .subscribing, .open, .failed, .ending, .closed: break
         }
         switch cause {

@@ -59,7 +59,7 @@ extension STOMPClientCore {
             // The specification has no such header, but RabbitMQ and ActiveMQ agree on one.
             isDuplicate: frame["redelivered"] == "true"
         )
-        payload.subscription = subscription
+        payload.subscription = number(of: subscription)
         return payload
     }
 

@@ -40,6 +40,16 @@ struct Inbox: ~Copyable {
         messages.append(payload)
     }
 
+    /// Replaces the numbers from 1 on that messages name (``/TransportAPI/Payload/subscription``) by these.
+    mutating func number(subscriptions numbers: [UInt32]) {
+        for _ in 0..<messages.count {
+            guard var payload = messages.popFirst() else { return }
+            let number = Int(payload.subscription)
+            if number > 0, number <= numbers.count { payload.subscription = numbers[number - 1] }
+            messages.append(payload)
+        }
+    }
+
     mutating func popFirst() -> Payload? {
         guard let payload = messages.popFirst() else { return nil }
         bytes -= payload.bytes.count

@@ -213,6 +213,24 @@ struct STOMPLifeTests {
         #expect(client.closeReason?.error?.reason == "the broker ended the connection by ERROR: no")
     }
 
+    @Test(
+        "An ERROR after DISCONNECT that names the receipt of a message refuses it, and then is the error of the close"
+    )
+    func refusedWhileClosing() throws {
+        var client = try openSTOMPClient {
+            $0.destination = "/queue/a"
+            $0.requestsReceipts = true
+        }
+        _ = try client.send(Payload([65]), id: 1)
+        _ = try client.send(Payload([65]), id: 2)
+        client.core.close(.user, &client.context)
+        client.feed(text: "RECEIPT\nreceipt-id:1\n\n^@ERROR\nmessage:full\nreceipt-id:2\n\n^@")
+        #expect(client.acknowledged == [1])
+        #expect(client.refused.map(\.id) == [2])
+        #expect(client.refused.first?.error.reason.contains("full") == true)
+        #expect(client.closeReason?.initiator == .user && client.closeReason?.error != nil)
+    }
+
     @Test("A close before the connection is open waits for nothing that is not sent")
     func closesEarly() throws {
         var idle = try stompClient()
