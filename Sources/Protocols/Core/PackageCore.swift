@@ -30,6 +30,12 @@ package protocol PackageCore: ProtocolCore {
     /// Whether the connection carries requests of sessions and no messages of its own. Its end is not that of a client.
     var isCarrier: Bool { get }
 
+    // MARK: The end
+
+    /// A sentence about a likely mistake of this side's configuration that the messages have shown, for the reason of the
+    /// end; `nil` if there is none.
+    func likelyMistake(isEncrypted: Bool) -> String?
+
     // MARK: Messages of earlier connections
 
     /// Returns the state of a message that an earlier core of the same transport sent under this id, and that was not
@@ -72,6 +78,9 @@ extension PackageCore {
     package var receivedCookies: [SetCookie] { [] }
     /// By default, each connection is a client.
     package var isCarrier: Bool { false }
+
+    /// By default, messages show no mistake.
+    package func likelyMistake(isEncrypted _: Bool) -> String? { nil }
 
     /// By default, messages end with their connection.
     package mutating func completion(of _: UInt64, _: inout CoreContext) -> SendCompletion? { nil }

@@ -49,6 +49,9 @@ package struct WebSocketCore: PackageCore {
     /// Compresses messages, if that was negotiated.
     var deflation: Deflation?
 
+    /// Whether the server of this client seems to expect STOMP.
+    var stomp = STOMPSigns.none
+
     /// When the opening or closing handshake has taken too long.
     var phaseDeadline: Instant?
     /// Why the connection ended, once that is known.
@@ -211,6 +214,7 @@ extension WebSocketCore {
         guard isOpen else { return nil }
         phase = .open
         phaseDeadline = nil
+        if role == .client, subprotocol == nil { stomp = .undecided }
         return .opened
     }
 
@@ -261,6 +265,8 @@ extension WebSocketCore {
     }
 
     package var expected: ForeignProtocol.Expected? { spoken }
+
+    package func likelyMistake(isEncrypted: Bool) -> String? { stomp.mistake(isEncrypted: isEncrypted) }
 
     /// The protocol of the listener or of the client, for errors that name another one.
     private var spoken: ForeignProtocol.Expected {
@@ -360,7 +366,9 @@ extension WebSocketCore {
         context.counters.controlWork &+= reader.takeEmptyFrames()
         switch incoming {
         case nil: return nil
-        case .message(let payload): return .message(payload)
+        case .message(let payload):
+            if stomp.isWatching { stomp.received(payload.bytes) }
+            return .message(payload)
         case .part: return .progress
         case .control(let opcode, let payload):
             context.counters.controlFrames &+= 1
@@ -454,6 +462,7 @@ extension WebSocketCore {
     ) throws(TransportError) -> SendStatus {
         guard phase == .open else { throw notOpen }
         try admit(payload)
+        if stomp.isWatching { stomp.sent(payload.bytes) }
         let opcode: Opcode = payload.kind == .text ? .text : .binary
         if deflation != nil, let compressed = payload.bytes.withUnsafeBytes({ deflation?.compress($0) }) {
             compressed.withUnsafeBytes { write($0, opcode, FrameHeader.compressed, &context) }

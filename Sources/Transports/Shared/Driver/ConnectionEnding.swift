@@ -172,6 +172,7 @@ extension ConnectionDriver {
         if !hasHeard, let error = reason.error, let hint = unanswered.hint {
             reason = CloseReason(hint.added(to: error))
         }
+        if let mistake = core.likelyMistake(isEncrypted: context.isEncrypted) { reason.add(mistake) }
         if reason.error?.phase == .open, !core.isAccepted {
             reason.error?.phase = .handshake
         }
@@ -226,5 +227,13 @@ extension ConnectionDriver {
         reportBufferedBytes()
         waiting.closing.resumeAll(returning: closing.undelivered)
         owner.take()?.closed(self)
+    }
+}
+
+extension CloseReason {
+    /// Adds a sentence to the text and to that of the error.
+    fileprivate mutating func add(_ sentence: String) {
+        text += (text.isEmpty ? "" : "; ") + sentence
+        error?.reason += "; \(sentence)"
     }
 }

@@ -1,0 +1,54 @@
+import TransportAPI
+
+/// What a client of a WebSocket without a subprotocol has seen of a server that expects STOMP.
+///
+/// Such a server ignores what comes before CONNECT or has no NUL at its end, or answers it with ERROR. To an app that
+/// writes the frames of STOMP by hand, it just looks silent. So the reason for the end of the connection names the scheme
+/// that does the rest.
+enum STOMPSigns: Sendable, Hashable {
+    /// There are none: the handshake has named a protocol, or the server's first message was another one.
+    case none
+    /// Nothing has been received, and nothing that looks like STOMP was sent.
+    case undecided
+    /// A message of this client begins with the line of a command, and the server has sent no message.
+    case unanswered
+    /// The first message of the server was ERROR.
+    case refused
+
+    /// Whether the next message can change the signs.
+    @inline(__always)
+    var isWatching: Bool { self == .undecided || self == .unanswered }
+
+    /// Notes a message of this client, while ``isWatching``.
+    mutating func sent(_ bytes: [UInt8]) {
+        if self == .undecided, Self.command(of: bytes) != nil { self = .unanswered }
+    }
+
+    /// Notes a message of the server, while ``isWatching``.
+    mutating func received(_ bytes: [UInt8]) {
+        self = Self.command(of: bytes) == .error ? .refused : .none
+    }
+
+    /// The command in the first line; `nil` if the line is none of a frame.
+    private static func command(of bytes: [UInt8]) -> STOMPCommand? {
+        let line = bytes.prefix(STOMPCommand.longestName + 2).prefix { $0 != UInt8(ascii: "\n") }
+        guard line.count < bytes.count, bytes[line.count] == UInt8(ascii: "\n") else { return nil }
+        let name = line.last == UInt8(ascii: "\r") ? line.dropLast() : line
+        return name.withUnsafeBytes { STOMPCommand(name: $0) }
+    }
+
+    /// The likely mistake in a sentence; `nil` if there is none.
+    ///
+    /// - Parameter isEncrypted: Whether the connection has TLS.
+    func mistake(isEncrypted: Bool) -> String? {
+        let scheme = ForeignProtocol.Expected.stompWebSocket.scheme(isEncrypted: isEncrypted)
+        return switch self {
+        case .none, .undecided: nil
+        case .unanswered:
+            "the server has not answered a message that begins like a frame of STOMP; if it speaks STOMP, use \(scheme), "
+                + "which begins with CONNECT and ends each frame with a NUL"
+        case .refused:
+            "the server speaks STOMP, because its first message was ERROR; this client speaks plain WebSocket: use \(scheme)"
+        }
+    }
+}
