@@ -173,8 +173,9 @@ struct STOMPBrokerBytesTests {
     func refused(frame: String, words: String, receipt: String?) async throws {
         let server = try await start()
         let client = try await Client(server)
-        // The second frame completes a body that is longer than its NUL says.
-        try await client.send(frame, "SEND\ndestination:b\n\nnever")
+        // The second frame completes a body that is longer than its NUL says. It leaves with the first one, after which the
+        // broker closes.
+        try await client.send("\(frame)\0SEND\ndestination:b\n\nnever")
         let error = try await client.next()
         #expect(error.command == "ERROR" && error.headers["receipt-id"] == receipt)
         #expect(error.headers["message"]?.contains(words) == true, "\(error)")

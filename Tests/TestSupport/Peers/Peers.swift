@@ -26,6 +26,13 @@ package enum Peers {
     /// A Python whose `paho-mqtt` has the callbacks of version 2.
     package static let paho = probe("python3", "-c", "from paho.mqtt.client import CallbackAPIVersion")
     package static var pythonWithPaho: String? { paho.path }
+    package static let stompPy = probe("python3", "-c", "from stomp import Connection12")
+    package static let coilmq = probe("python3", "-c", "import coilmq.start")
+    /// The archive of the package for Debian, which a Java runs.
+    package static let activemqArchive = path("activemq.jar", in: ["/usr/share/activemq/bin"], R_OK)
+    /// The Java that runs ``activemqArchive``.
+    package static let activemq =
+        activemqArchive == nil ? Probe(path: nil, problem: "activemq is not installed") : probe("java", "-version")
     /// Ubuntu has a program of this name that only says how to install the browser.
     package static let browser = probe("chromium", "--version")
     package static var chromium: String? { browser.path }
@@ -47,8 +54,8 @@ package enum Peers {
         return path(name, in: folders + ["/usr/sbin"])
     }
 
-    private static func path(_ name: String, in folders: [String]) -> String? {
-        folders.map { "\($0)/\(name)" }.first { access($0, X_OK) == 0 }
+    private static func path(_ name: String, in folders: [String], _ mode: Int32 = X_OK) -> String? {
+        folders.map { "\($0)/\(name)" }.first { access($0, mode) == 0 }
     }
 
     private static func beside(_ name: String) -> String? {
