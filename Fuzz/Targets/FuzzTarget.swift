@@ -38,6 +38,7 @@ struct FuzzTarget: Sendable {
         FuzzTarget(name: "broker", run: fuzzBroker),
         FuzzTarget(name: "stomp-frames", run: fuzzSTOMPFrames),
         FuzzTarget(name: "stomp-client", run: fuzzSTOMPClient),
+        FuzzTarget(name: "stomp-server", run: fuzzSTOMPServer),
         FuzzTarget(name: "tcp", run: fuzzTCP),
         FuzzTarget(name: "udp-datagrams", run: fuzzUDPDatagrams),
         FuzzTarget(name: "udp-listener", run: fuzzUDPListener),

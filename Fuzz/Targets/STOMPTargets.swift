@@ -93,3 +93,28 @@ func fuzzSTOMPClient(_ bytes: [UInt8]) throws {
         if case .ping = step { _ = try? connection.core.unsubscribe(["c"], id: UInt64(index), &connection.context) }
     }
 }
+
+/// Runs a server, point to point or for a broker.
+func fuzzSTOMPServer(_ bytes: [UInt8]) throws {
+    var input = FuzzInput(bytes)
+    var configuration = STOMPServerConfiguration()
+    configuration.routesSignals = input.flag()
+    configuration.maximumSubscriptions = 4
+    configuration.maximumInFlight = input.choice(of: [100, 1])
+    configuration.limits.body = input.choice(of: [1000, 10])
+    configuration.limits.headers = 20
+    if input.flag() {
+        configuration.authentication = { connect, _, _ in
+            connect["login"] == "a" ? nil : STOMPRejection(.authenticationFailed, "no")
+        }
+    }
+    let slicing = input.choice()
+    let isOpen = input.flag()
+    let opening = "CONNECT\naccept-version:1.2\nhost:h\nlogin:a\nheart-beat:1000,1000\n\n\0"
+    let steps = (isOpen ? [.feed(Array(opening.utf8)[...])] : []) + input.steps(topic: "t")
+    let limit = configuration.limits.line + configuration.limits.body + 2
+    try runSliced({ try STOMPServerCore(configuration) }, steps, slicing, inputLimit: limit) { core in
+        // An input has some 4 KiB. Each subscription has its id, and point to point its destination.
+        try ensure(core.bufferedBytes <= 64 << 10, "\(core.bufferedBytes) bytes are buffered")
+    }
+}

@@ -15,4 +15,25 @@ extension TransportRegistry {
         case nil: []
         }
     }
+
+    /// A topic of this name whose messages a broker can keep for an absent client, with ``keeping(_:for:)``.
+    package static func keptTopic(_ scheme: String, _ name: String) -> String {
+        // A session of MQTT keeps those of any topic. STOMP has no sessions, but queues.
+        if case .stomp = standard.transports.first(where: { $0.name == scheme })?.broker {
+            "/queue/\(name)"
+        } else {
+            name
+        }
+    }
+
+    /// The options with which a broker keeps the messages of ``keptTopic(_:_:)`` while their only client is absent.
+    package static func keeping(_ scheme: String, for topic: String) -> [Endpoint.Option] {
+        let own: [Endpoint.Option] =
+            switch standard.transports.first(where: { $0.name == scheme })?.broker {
+            case .mqtt: [.init(name: "client-id", value: topic), .init(name: "clean-session", value: "off")]
+            case .stomp: [.init(name: "ack", value: "client-individual")]
+            case nil: []
+            }
+        return acknowledging(scheme) + own
+    }
 }

@@ -39,7 +39,7 @@ func measureBehindNAT(_ options: HeartbeatCommand, _ lab: NetworkLab, seed: UInt
                         transport: transport,
                         row: row,
                         isBroker: isBroker,
-                        topic: "nat-\(runs.count)",
+                        topic: TransportRegistry.keptTopic(transport.name, "nat-\(runs.count)"),
                         host: host,
                         clientLoop: clientLoop,
                         loop: serverLoop,
@@ -141,14 +141,8 @@ private struct NATRun: Sendable {
     private func client(of server: Endpoint, _ watch: NATWatch) throws(TransportError) -> Supervisor {
         var endpoint = server
         if isBroker {
-            endpoint.options += [
-                .init(name: "publish", value: topic), .init(name: "subscribe", value: topic),
-                .init(name: "client-id", value: topic),
-            ]
-            // A broker keeps the messages of an absent client only in a kept session.
-            if row.delivery == .session {
-                endpoint.options += [.init(name: "qos", value: "1"), .init(name: "clean-session", value: "off")]
-            }
+            endpoint.options += ["publish", "subscribe"].map { .init(name: $0, value: topic) }
+            if row.delivery == .session { endpoint.options += TransportRegistry.keeping(server.scheme, for: topic) }
         }
         let whole = TransportConfiguration(
             endpoints: [endpoint],

@@ -39,6 +39,12 @@ enum HostileKind: String, Sendable, Hashable, CaseIterable {
     case unreleasedFlood = "unreleased-flood"
     /// Releases messages that were never sent.
     case releaseFlood = "release-flood"
+    /// Sends a frame of STOMP whose headers have no end.
+    case endlessHeaders = "endless-headers"
+    /// Sends a frame of STOMP whose body has no NUL.
+    case endlessBody = "endless-body"
+    /// Sends frames of STOMP whose bodies are longer than their content-length.
+    case wrongLength = "wrong-length"
     case messageFlood = "message-flood"
     /// Floods a chat room with messages.
     case roomFlood = "room-flood"
@@ -208,6 +214,12 @@ struct AttackPlan: Sendable {
             expect("timedOut", "write-buffer=65536", "stall-timeout=1s")
             expected.append(Ending.dropped)
             heapEach = 1 << 20
+        case .endlessHeaders: expect("messageTooLarge")
+        case .endlessBody:
+            expect("messageTooLarge", "max-message=65536")
+            // The body up to its limit, and the block of one read.
+            heapEach = 256 << 10
+        case .wrongLength: expect("protocolViolation")
         case .takeoverFlood: expect("closedByPeer")
         case .unreleasedFlood: expect("tooManyRequests", "max-unreleased=1000")
         case .forgedCookie: expect("handshakeFailed")

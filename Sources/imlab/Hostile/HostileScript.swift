@@ -113,6 +113,8 @@ struct HostileScript: Sendable {
         },
         TransportDescriptor.mqtt.name: mqtt,
         TransportDescriptor.mqttWebSocket.name: mqttOverWebSocket,
+        TransportDescriptor.stomp.name: stomp,
+        TransportDescriptor.stompWebSocket.name: stompOverWebSocket,
         TransportDescriptor.http.name: http,
     ]
 
@@ -178,13 +180,26 @@ struct HostileScript: Sendable {
         case .halfOpen: mqtt(kind)
         // The attack over MQTT is the same.
         case .poisonedIdentity: []
-        default: mqtt(kind).map(inFrames)
+        default: mqtt(kind).map { inFrames($0, "mqtt") }
         }
     }
 
-    private static func inFrames(_ inner: HostileScript) -> HostileScript {
+    /// The scripts of STOMP in frames, and those of the time before the first frame.
+    private static func stompOverWebSocket(_ kind: HostileKind) -> [HostileScript] {
+        switch kind {
+        case .slowHeaders: [slowRequest]
+        case .halfOpen: stomp(kind)
+        default: stomp(kind).map { inFrames($0, "v12.stomp") }
+        }
+    }
+
+    private static func inFrames(_ inner: HostileScript, _ subprotocol: String) -> HostileScript {
         var script = inner
-        script.opening = request("Sec-WebSocket-Protocol: mqtt\r\n") + frame(0x82, inner.opening)
+        let hello = request("Sec-WebSocket-Protocol: \(subprotocol)\r\n")
+        script.opening = hello + frame(0x82, inner.opening)
+        if let fresh = inner.freshOpening {
+            script.freshOpening = { client, visit in hello + frame(0x82, fresh(client, visit)) }
+        }
         if !inner.load.isEmpty { script.load = frame(0x82, inner.load) }
         if let fresh = inner.freshLoad {
             script.freshLoad = { client, round in frame(0x82, fresh(client, round)) }
@@ -328,6 +343,67 @@ extension HostileScript {
     private static func string(_ text: String) -> [UInt8] { word(text.utf8.count) + Array(text.utf8) }
 
     private static func word(_ number: Int) -> [UInt8] { [UInt8(number >> 8 & 0xff), UInt8(number & 0xff)] }
+}
+
+// The output of hostile clients of a broker of STOMP 1.2.
+extension HostileScript {
+    /// The scripts of a kind over STOMP, between which its clients alternate; none if there is no such kind.
+    static func stomp(_ kind: HostileKind) -> [HostileScript] {
+        let hello = stompFrame("CONNECT\naccept-version:1.2\nhost:localhost\n\n")
+        let body = String(repeating: "A", count: 64)
+        func loading(_ load: String) -> HostileScript { HostileScript(opening: hello, load: Array(load.utf8)) }
+        switch kind {
+        case .halfOpen: return [HostileScript()]
+        case .slowHeaders: return [HostileScript(opening: Array("CONNECT\nx:".utf8), load: [65], pace: 100_000_000)]
+        case .neverReading:
+            var script = HostileScript(reads: false)
+            script.freshOpening = { client, _ in
+                hello + stompFrame("SUBSCRIBE\nid:0\ndestination:/topic/own.\(client)\n\n")
+            }
+            script.freshLoad = { client, _ in repeated(stompFrame("SEND\ndestination:/topic/own.\(client)\n\n\(body)"))
+            }
+            return [script]
+        case .giantLength: return [loading("SEND\ndestination:/topic/x\ncontent-length:99999999999\n\n")]
+        case .endlessHeaders:
+            return [HostileScript(opening: hello + Array("SEND\n".utf8), load: repeated(Array("a:b\n".utf8)))]
+        case .endlessBody:
+            let begun = Array("SEND\ndestination:/topic/x\n\n".utf8)
+            return [HostileScript(opening: hello + begun, load: repeated([65]))]
+        case .wrongLength:
+            let frame = stompFrame("SEND\ndestination:/topic/x\ncontent-length:3\n\nABCD")
+            return [HostileScript(opening: hello, load: repeated(frame))]
+        case .messageFlood:
+            return [HostileScript(opening: hello, load: repeated(stompFrame("SEND\ndestination:/topic/x\n\n\(body)")))]
+        case .releaseFlood: return [HostileScript(opening: hello, load: repeated(stompFrame("ACK\nid:999999\n\n")))]
+        case .subscriptionFlood:
+            var script = HostileScript(opening: hello)
+            script.freshLoad = { _, round in
+                (0..<100).flatMap { stompFrame("SUBSCRIBE\nid:\(round)-\($0)\ndestination:/topic/flood\n\n") }
+            }
+            return [script]
+        case .filterFlood:
+            return [HostileScript(opening: hello, freshLoad: { stompFilters.bytes($0, $1) })]
+        case .slowSubscriber:
+            let slow = HostileScript(
+                opening: hello + stompFrame("SUBSCRIBE\nid:0\ndestination:/topic/slow\n\n"),
+                reads: false
+            )
+            let sending = stompFrame("SEND\ndestination:/topic/slow\n\n\(body)")
+            return [slow, slow, HostileScript(opening: hello, load: repeated(sending))]
+        default: return []
+        }
+    }
+
+    private static func stompFrame(_ text: String) -> [UInt8] { Array(text.utf8) + [0] }
+
+    /// Destinations that differ, half of them with wildcards, so that each level is a node of the broker's tree.
+    private static let stompFilters = FilterLoad(
+        (0..<100).flatMap { number -> [UInt8] in
+            let own = FilterLoad.mark + "n\(number)"
+            let filter = number % 2 == 0 ? own + ".a.b.c.d.e.f.g.h.i.j.k.l.m" : "*.*.*." + own + ".#"
+            return stompFrame("SUBSCRIBE\nid:\(own)\ndestination:/topic/\(filter)\n\n")
+        }
+    )
 }
 
 // The output of hostile members of a chat room (Docs/reference/wire-formats.md, "The session envelope").

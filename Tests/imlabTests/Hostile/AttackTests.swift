@@ -154,13 +154,15 @@ struct AttackTests {
         #expect(!exists(.giantLength, "udp") && exists(.giantLength, "mqtt+ws"))
         #expect(exists(.helloFlood, "udp") && !exists(.helloFlood, "tcp"))
         #expect(exists(.requestSmuggling, "http") && !exists(.requestSmuggling, "ws"))
+        #expect(exists(.endlessBody, "stomp") && exists(.wrongLength, "stomp+ws") && !exists(.endlessBody, "mqtt"))
         for kind in HostileKind.allCases {
             guard !kind.isOfHandshakes else {
                 #expect(!exists(kind, "tcp") && exists(kind, "tls") == hasOpenSSL && exists(kind, "wss") == hasOpenSSL)
                 continue
             }
             #expect(
-                ["ws", "tcp", "mqtt", "mqtt+ws", "http", "udp"].contains { exists(kind, $0) } || ZLib.shared == nil
+                ["ws", "tcp", "mqtt", "mqtt+ws", "stomp", "http", "udp"].contains { exists(kind, $0) }
+                    || ZLib.shared == nil
             )
         }
     }

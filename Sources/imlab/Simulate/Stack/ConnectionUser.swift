@@ -156,7 +156,7 @@ final class ConnectionUser: @unchecked Sendable {
     /// to say that it closes the connection.
     private func checkNotice() {
         guard run.plan.carrier.isBroker, !isClosing, let encryption = connection.encryption,
-            run.plan.carrier != .mqttWebSocket, !run.tls.hasEnded(encryption)
+            !run.plan.carrier.isInsideWebSocket, !run.tls.hasEnded(encryption)
         else { return }
         run.checker.fail("\(name) ended without close_notify, and without an error")
     }
@@ -241,8 +241,7 @@ final class ConnectionUser: @unchecked Sendable {
                     payload.bytes,
                     at: name,
                     isOrdered: run.plan.carrier.isOrdered,
-                    isOnce: run.plan.carrier.isReliable && run.plan.carrier != .mqtt1
-                        && run.plan.carrier != .mqttWebSocket
+                    isOnce: run.plan.carrier.isOnce
                 )
             }
             await digest(payload, count)

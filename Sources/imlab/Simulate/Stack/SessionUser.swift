@@ -225,8 +225,9 @@ final class SessionUser: @unchecked Sendable {
         if isRefused, outcome == .acknowledged {
             run.checker.fail("\(name): message \(message.number) of \(size) bytes is too large, and was acknowledged")
         }
-        let mustComplete =
-            !isRefused && run.plan.style == .kept && !run.wasServerKilled && !process.isDead && !isClosing
+        // STOMP sends nothing again.
+        let isRepeated = run.plan.style == .kept && !run.plan.carrier.isSTOMP
+        let mustComplete = !isRefused && isRepeated && !run.wasServerKilled && !process.isDead && !isClosing
         if mustComplete, case .unknown(let error) = outcome, error.code != .cancelled {
             run.checker.fail(
                 "\(name): message \(message.number), which the session keeps, has no known outcome: \(error)"

@@ -11,6 +11,10 @@ struct StackPlan {
         case mqtt1 = "mqtt-qos1"
         case mqtt2 = "mqtt-qos2"
         case mqttWebSocket = "mqtt+ws-qos1"
+        case stomp
+        /// A queue, whose messages the client acknowledges one by one.
+        case stompQueue = "stomp-queue"
+        case stompWebSocket = "stomp+ws"
         case datagrams = "udp"
         case ordered = "udp-ordered"
         case unordered = "udp-unordered"
@@ -18,8 +22,8 @@ struct StackPlan {
         case longPoll = "http-long-poll"
         case poll = "http-poll"
 
-        /// The transports that are drawn first. Some of them are then replaced by one over HTTP.
-        static let common: [Carrier] = allCases.filter { !$0.isRequests }
+        /// The transports that are drawn first. Some of them are then replaced by one over HTTP, or by one of STOMP.
+        static let common: [Carrier] = allCases.filter { !$0.isRequests && !$0.isSTOMP }
 
         /// The scheme of the transport without encryption.
         var scheme: String {
@@ -28,6 +32,8 @@ struct StackPlan {
             case .webSocket: "ws"
             case .mqtt0, .mqtt1, .mqtt2: "mqtt"
             case .mqttWebSocket: "mqtt+ws"
+            case .stomp, .stompQueue: "stomp"
+            case .stompWebSocket: "stomp+ws"
             case .datagrams, .ordered, .unordered: "udp"
             case .eventStream, .longPoll, .poll: "http"
             }
@@ -40,6 +46,8 @@ struct StackPlan {
             case "ws": "wss"
             case "mqtt": "mqtts"
             case "mqtt+ws": "mqtt+wss"
+            case "stomp": "stomp+tls"
+            case "stomp+ws": "stomp+wss"
             case "udp": "dtls"
             case "http": "https"
             default: scheme
@@ -47,7 +55,18 @@ struct StackPlan {
         }
 
         var isDatagram: Bool { scheme == "udp" }
-        var isBroker: Bool { scheme.hasPrefix("mqtt") }
+        var isBroker: Bool { scheme.hasPrefix("mqtt") || isSTOMP }
+        var isSTOMP: Bool { scheme.hasPrefix("stomp") }
+        /// Whether the frames of the protocol are in those of a WebSocket.
+        var isInsideWebSocket: Bool { [.mqttWebSocket, .stompWebSocket].contains(self) }
+        /// Whether a broker keeps the messages of a client without a connection, if the client wants that.
+        var isKept: Bool { isAcknowledged && (!isSTOMP || self == .stompQueue) }
+        /// Whether a connection brings a message at most once.
+        var isOnce: Bool { isReliable && self != .mqtt1 && self != .mqttWebSocket }
+        /// The topic of this name, or the queue.
+        func destination(_ name: String) -> String {
+            isSTOMP ? (self == .stompQueue ? "/queue/" : "/topic/") + name : name
+        }
         /// Whether each connection is a session of HTTP requests.
         var isRequests: Bool { scheme == "http" }
         /// Whether a connection is a stream between two apps, which only its apps end.
@@ -56,7 +75,7 @@ struct StackPlan {
         var isReliable: Bool { self != .datagrams }
         var isOrdered: Bool { self != .datagrams && self != .unordered }
         /// Whether a broker acknowledges each message.
-        var isAcknowledged: Bool { [.mqtt1, .mqtt2, .mqttWebSocket].contains(self) }
+        var isAcknowledged: Bool { [.mqtt1, .mqtt2, .mqttWebSocket].contains(self) || isSTOMP }
 
         /// The client options of this mode.
         var options: [String] {
@@ -64,6 +83,8 @@ struct StackPlan {
             case .mqtt0: ["qos=0"]
             case .mqtt1, .mqttWebSocket: ["qos=1"]
             case .mqtt2: ["qos=2"]
+            case .stomp, .stompWebSocket: ["receipt=on"]
+            case .stompQueue: ["receipt=on", "ack=client-individual"]
             case .ordered: ["reliable=ordered"]
             case .unordered: ["reliable=unordered"]
             case .longPoll: ["mode=long-poll"]
@@ -228,6 +249,11 @@ struct StackPlan {
         if [.tcp, .webSocket].contains(carrier), requests.chance(40) {
             carrier = requests.one(of: [.eventStream, .eventStream, .longPoll, .poll])
         }
+        // Drawn on its own as well, in place of some brokers of MQTT.
+        var frames = SimulationRandom(seed: seed, stream: 21)
+        if carrier.isBroker, frames.chance(40) {
+            carrier = frames.one(of: [.stomp, .stompQueue, .stompQueue, .stompWebSocket])
+        }
         // Drawn on its own, so that all other parameters of a seed are those without encryption.
         var encryption = SimulationRandom(seed: seed, stream: 6)
         var datagrams = SimulationRandom(seed: seed, stream: 7)
@@ -256,7 +282,7 @@ struct StackPlan {
         if isEncrypted, carrier.isDatagram { drawLosses(&datagrams) }
         // Also drawn on its own.
         var subscriptions = SimulationRandom(seed: seed, stream: 9)
-        if style == .kept, subscriptions.chance(50) { drawSubscriptions(&subscriptions) }
+        if style == .kept, !carrier.isSTOMP, subscriptions.chance(50) { drawSubscriptions(&subscriptions) }
         var refusals = SimulationRandom(seed: seed, stream: 10)
         if style == .kept || style == .session, refusals.chance(30) { drawRefusals(&refusals) }
         var enduring = SimulationRandom(seed: seed, stream: 12)
@@ -323,8 +349,8 @@ struct StackPlan {
     private mutating func drawEndurance(_ random: inout SimulationRandom) {
         guard !carrier.isDatagram, random.chance(12) else { return }
         let isSlow = random.chance(50)
-        style = !carrier.isBroker ? .session : carrier.isAcknowledged && random.chance(50) ? .kept : .plain
-        options = carrier.options + (style == .kept ? ["clean-session=off"] : [])
+        style = !carrier.isBroker ? .session : carrier.isKept && random.chance(50) ? .kept : .plain
+        options = carrier.options + (style == .kept && !carrier.isSTOMP ? ["clean-session=off"] : [])
         (clients, connections, roomOutbox, maximumBuffered, bound) = (random.int(1...2), 1, 1000, 0, (0, 0))
         (exits, isShared, acknowledges, hasDoubter, hasBully, intruder) = (false, false, false, false, false, nil)
         (filters, forgets, serverLimit, decoy) = (0, false, .max, nil)
@@ -374,6 +400,10 @@ struct StackPlan {
         serverOptions = ["max-message=\(maximumMessage)"]
         if let endurance, carrier.isBroker {
             let asking = endurance.client
+            guard !carrier.isSTOMP else {
+                // The intervals of both sides are those of the client, so a client that is stopped needs long ones.
+                return options.append("keepalive-interval=\(isSlow ? asking.interval : 3600)s")
+            }
             // The broker ends a client after one and a half times its keep alive.
             let keepAlive = isSlow ? asking.interval * 2 : 3600
             options.append("keepalive-interval=\(asking.interval)s")
@@ -386,7 +416,7 @@ struct StackPlan {
         connections = random.one(of: [1, 1, 1, 2])
         guard random.chance(40) else { return }
         if carrier.isBroker {
-            style = carrier.isAcknowledged ? .kept : .plain
+            style = carrier.isKept ? .kept : .plain
         } else if carrier == .datagrams {
             style = datagrams.one(of: [.session, .session, .room])
             acknowledges = style == .session && datagrams.chance(50)
@@ -425,7 +455,7 @@ struct StackPlan {
         }
         if style != .plain { maximumMessage = max(maximumMessage, 1000) }
         options = carrier.options
-        if style == .kept { options.append("clean-session=off") }
+        if style == .kept, !carrier.isSTOMP { options.append("clean-session=off") }
         serverOptions = ["max-message=\(maximumMessage)"]
         // Without this, the limit is that of a record.
         if isEncrypted, carrier.isDatagram, maximumMessage > 16_000 { serverOptions += carrier.options }
@@ -472,6 +502,8 @@ struct StackPlan {
         exits = style == .plain && carrier.isStream && random.chance(50)
         hasBully = style == .plain && clients > 1 && random.chance(30)
         isShared = style == .plain && carrier.isAcknowledged && clients > 1 && !hasBully && random.chance(50)
+        // A message of a queue goes to one client.
+        if carrier == .stompQueue { isShared = false }
         if isShared { connections = 1 }
         if style == .session, carrier.isStream, random.chance(20) {
             intruder = random.chance(50) ? .hoarder : .squatter
@@ -532,7 +564,8 @@ struct StackPlan {
 
     /// The largest message that a client accepts and sends.
     func limit(ofClient number: Int) -> Int {
-        isShared && number > 0 ? max(64, maximumMessage / 2) : maximumMessage
+        // A client of STOMP skips what is too large, and then lacks it.
+        isShared && number > 0 && !carrier.isSTOMP ? max(64, maximumMessage / 2) : maximumMessage
     }
 
     /// The app of a client.

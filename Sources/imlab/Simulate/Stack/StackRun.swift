@@ -190,7 +190,9 @@ final class StackRun: @unchecked Sendable {
         if plan.carrier == .datagrams, plan.isLossy { return false }
         let apps = plan.carrier.isBroker ? [plan.client] : [plan.client, plan.server]
         // Over plain connections, two apps that answer may each wait until the other one reads. A broker always reads.
-        return apps.allSatisfy { $0.appetite != .never && ($0.appetite != .answering || plan.carrier.isAcknowledged) }
+        // A receipt of STOMP may come after more messages than an app that waits for it lets arrive.
+        let mayAnswer = plan.carrier.isAcknowledged && !plan.carrier.isSTOMP
+        return apps.allSatisfy { $0.appetite != .never && ($0.appetite != .answering || mayAnswer) }
     }
 
     private func runs(_ seconds: Int64, _ condition: () -> Bool) -> Bool {
@@ -620,12 +622,12 @@ final class StackRun: @unchecked Sendable {
         var options = plan.options
         options.append("max-message=\(limit)")
         if plan.carrier.isBroker {
-            let topic = plan.isShared ? "loop" : "loop/\(number)"
+            let topic = plan.carrier.destination(plan.isShared ? "loop" : "loop/\(number)")
             options.append("publish=\(topic)")
             // The app says when its filters are complete.
             options.append(plan.filters > 0 ? "unclaimed-wait=1h" : "subscribe=\(topic)")
         }
-        if plan.style == .kept { options.append("client-id=client\(number)") }
+        if plan.style == .kept, !plan.carrier.isSTOMP { options.append("client-id=client\(number)") }
         if plan.isDoubter(number) { options.append("ca=\(Self.otherAuthority)") }
         let url = "\(endpoint)?\(options.joined(separator: "&"))"
         do {
