@@ -54,9 +54,11 @@ package struct ClientsProcess {
 
     package typealias Pinged = (pings: Int, pongs: Int, p50: Int64?, p99: Int64?)
 
-    /// Pings each of `connections` connections once.
-    package func ping(_ connections: Int, over hold: Duration) throws(SystemFailure) -> Pinged {
+    /// Holds the connections for a time, and pings each of `connections` connections once meanwhile. Returns `nil` if their
+    /// protocol has no ping.
+    package func ping(_ connections: Int, over hold: Duration) throws(SystemFailure) -> Pinged? {
         let answer = try request(.ping(nanoseconds: hold.wholeNanoseconds), hold.wholeNanoseconds)
+        if case .held = answer { return nil }
         guard case .pinged(let pings, let pongs, let p50, let p99) = answer,
             pings == connections || pings < connections && Interruption.isRequested
         else { throw Self.unexpected(answer) }
@@ -183,6 +185,8 @@ package enum CrowdAnswer: Sendable, Equatable {
     case connected(connections: Int, nanoseconds: Int64, heap: Int?)
     /// The numbers of pings and pongs, and the percentiles of the round trips, if there are enough for one.
     case pinged(pings: Int, pongs: Int, p50: Int64?, p99: Int64?)
+    /// The connections were held and not pinged, because their protocol has no ping.
+    case held
     /// The bytes of heap of all connections a second after the transfer, if known.
     case transferred(heap: Int?)
     case closed
@@ -211,6 +215,7 @@ package enum CrowdAnswer: Sendable, Equatable {
         case ("transferred", 2):
             guard let heap = optional(words[1], in: heaps) else { throw invalidLine(line) }
             self = .transferred(heap: heap.map { Int($0) })
+        case ("held", 1): self = .held
         case ("closed", 1): self = .closed
         case ("failed", 2...): self = .failed(printable(line.dropFirst("failed ".count), Self.longestSentence))
         default: throw invalidLine(line)
@@ -224,6 +229,7 @@ package enum CrowdAnswer: Sendable, Equatable {
         case .pinged(let pings, let pongs, let p50, let p99):
             "pinged \(pings) \(pongs) \(p50.map { String($0) } ?? "-") \(p99.map { String($0) } ?? "-")"
         case .transferred(let heap): "transferred \(heap.map { String($0) } ?? "-")"
+        case .held: "held"
         case .closed: "closed"
         case .failed(let sentence): "failed " + printable(sentence[...], Self.longestSentence)
         }

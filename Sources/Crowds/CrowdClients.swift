@@ -131,9 +131,13 @@ package struct CrowdClients {
         }
     }
 
-    /// Pings every connection once, spread over the given time.
+    /// Pings every connection once, spread over the given time. Only waits for that time if the protocol has no ping.
     private func ping(over nanoseconds: Int64) async -> CrowdAnswer {
         let start = Clocks.monotonic()
+        guard connections.first?.capabilities.hasNativePing != false else {
+            await pause(on: loop, until: start + nanoseconds)
+            return .held
+        }
         let step = nanoseconds / Int64(max(1, connections.count))
         let workers = 64
         let (loop, connections) = (loop, connections)

@@ -50,7 +50,12 @@ struct CrowdCommand: RunnableCommand {
                     \.idle,
                     "idle clients that a second process holds"
                 ),
-                Setting("hold", .upToHour(from: .milliseconds(100)), \.hold, "how long they are held and pinged"),
+                Setting(
+                    "hold",
+                    .upToHour(from: .milliseconds(100)),
+                    \.hold,
+                    "how long they are held, and pinged where the protocol has a ping"
+                ),
                 Setting(
                     "transfer",
                     .bytes(0...CrowdLimits.mostTransferred),

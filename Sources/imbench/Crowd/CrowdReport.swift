@@ -34,7 +34,7 @@ struct CrowdRow: Sendable, AssertableRow {
         ),
         .number("slab B", "kernel_slab_bytes", "of it, small objects: the socket, its file, its entry in epoll"),
         .number("buffers B", "kernel_buffer_bytes", "of it, pages of the buffers of TCP; 0 once all bytes were read"),
-        .number("pings", "pings", "pings sent, one to each client"),
+        .number("pings", "pings", "pings sent, one to each client; none if the protocol has no ping, as with STOMP"),
         .number("pongs", "pongs", "answers to them"),
         .number("p50 µs", "ping_p50_us", "median round trip of a ping, in µs"),
         .number("p99 µs", "ping_p99_us", "99th percentile of the round trip of a ping, in µs"),

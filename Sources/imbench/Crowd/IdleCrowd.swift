@@ -64,11 +64,12 @@ struct IdleCrowd {
             ("server_used_bytes", each(growth(used))), ("client_used_bytes", each(usedClient)),
             ("server_kernel_bytes", eachEnd(kernel.map { $0.slab + $0.buffers })),
             ("kernel_slab_bytes", eachEnd(kernel?.slab)), ("kernel_buffer_bytes", eachEnd(kernel?.buffers)),
-            ("pings", Double(pinged.pings)), ("pongs", Double(pinged.pongs)),
-            ("ping_p50_us", microseconds(pinged.p50)), ("ping_p99_us", microseconds(pinged.p99)),
+            ("pings", pinged.map { Double($0.pings) }), ("pongs", pinged.map { Double($0.pongs) }),
+            ("ping_p50_us", microseconds(pinged?.p50)), ("ping_p99_us", microseconds(pinged?.p99)),
         ]
-        let lost = pinged.pings - pinged.pongs
-        if lost > 0 { row.failure = "\(lost) of \(pinged.pings) pings were not answered" }
+        if let pinged, pinged.pongs < pinged.pings {
+            row.failure = "\(pinged.pings - pinged.pongs) of \(pinged.pings) pings were not answered"
+        }
     }
 
     private func start() throws(SystemFailure) -> [EmbeddedServer] {

@@ -11,7 +11,7 @@ import Testing
 @Suite("imbench crowd: the two processes", .timeLimit(.minutes(5)), .ownThread)
 struct CrowdProcessTests {
     @Test(
-        "A crowd in its own process connects, is held, and answers every ping",
+        "A crowd in its own process connects, is held, and answers every ping that its protocol has",
         arguments: CrowdLimits.transports
     )
     func idle(transport: String) async throws {
@@ -24,8 +24,9 @@ struct CrowdProcessTests {
         }
         #expect(row.failure == nil)
         #expect(row.value(of: "connections") == 200)
-        #expect(row.value(of: "pings") == 200)
-        #expect(row.value(of: "pongs") == 200)
+        let pings: Double? = transport.hasPrefix("stomp") ? nil : 200
+        #expect(row.value(of: "pings") == pings)
+        #expect(row.value(of: "pongs") == pings)
         #expect(row.metrics.map(\.name) == CrowdRow.metricNames)
         #if os(Linux)
         #expect(row.value(of: "server_kernel_bytes") != nil)
@@ -142,7 +143,7 @@ struct CrowdProcessTests {
             .connected(connections: 0, nanoseconds: 0, heap: nil),
             .connected(connections: 1, nanoseconds: 1, heap: -16),
             .pinged(pings: 10, pongs: 9, p50: 1000, p99: nil), .pinged(pings: 0, pongs: 0, p50: nil, p99: nil),
-            .transferred(heap: 1), .transferred(heap: nil), .closed, .failed("the server hung up"),
+            .held, .transferred(heap: 1), .transferred(heap: nil), .closed, .failed("the server hung up"),
         ] {
             #expect(try CrowdAnswer(answer.line) == answer)
         }
