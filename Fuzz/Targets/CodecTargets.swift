@@ -26,6 +26,39 @@ func fuzzJSON(_ bytes: [UInt8]) throws {
     }
 }
 
+func fuzzXML(_ bytes: [UInt8]) throws {
+    var input = FuzzInput(bytes)
+    let limits = limits(&input)
+    let bytes = Array(input.rest)
+    try checkCodec(XMLCodec(limits: limits), bytes)
+    try checkForbidden(bytes)
+    if let chat = try? XMLCodec(limits: limits).decode(ChatMessage.self, from: bytes) {
+        let again = try XMLCodec().decode(ChatMessage.self, from: XMLCodec().encode(chat))
+        try ensure(again == chat, "\(chat) is read as \(again)")
+    }
+    // The bytes as a text and as a key, whatever characters they have.
+    var message = AllTypes()
+    message.string = String(decoding: bytes, as: UTF8.self)
+    message.byName = [String(message.string.unicodeScalars.prefix(60)): 1]
+    let document = try XMLCodec().encode(message)
+    try ensure(document.allSatisfy { $0 >= 0x20 || $0 == 0x09 || $0 == 0x0A }, "a control character is written")
+    let read = try XMLCodec().decode(AllTypes.self, from: document)
+    try ensure(read.string.utf8.elementsEqual(message.string.utf8), "a text has changed")
+    let keys = (read.byName.keys.first.map { Array($0.utf8) }, message.byName.keys.first.map { Array($0.utf8) })
+    try ensure(keys.0 == keys.1, "a key has changed")
+}
+
+/// Checks that the first forbidden character is the one that is found byte by byte.
+private func checkForbidden(_ bytes: [UInt8]) throws {
+    let expected = bytes.indices.first { index in
+        let byte = bytes[index]
+        if byte < 0x20 { return ![0x09, 0x0A, 0x0D].contains(byte) }
+        return [[0xEF, 0xBF, 0xBE], [0xEF, 0xBF, 0xBF]].contains(Array(bytes[index...].prefix(3)))
+    }
+    let found = bytes.withUnsafeBufferPointer { XMLCharacters.firstForbidden($0) }
+    try ensure(found == expected, "a forbidden character is found at \(found as Any), and is at \(expected as Any)")
+}
+
 func fuzzProtobuf(_ bytes: [UInt8]) throws {
     var input = FuzzInput(bytes)
     let limits = limits(&input)
@@ -65,7 +98,7 @@ private struct Copied: WireMessage {
     }
 }
 
-/// Checks that a decoded message is the same after it was written and read again, in both formats. Bytes are compared,
+/// Checks that a decoded message is the same after it was written and read again, in every format. Bytes are compared,
 /// because NaN differs from itself.
 private func checkCodec(_ codec: some MessageCodec, _ bytes: [UInt8]) throws {
     let message: AllTypes
@@ -83,8 +116,14 @@ private func checkCodec(_ codec: some MessageCodec, _ bytes: [UInt8]) throws {
         try ensure(error.code == .tooLong, "a message that was read is not written and read again: \(error)")
     }
     let wide = CodecLimits(maximumDepth: CodecLimits.greatestDepth)
-    let formats: [any MessageCodec] = [ProtobufCodec(limits: wide), JSONCodec(limits: wide)]
-    let json = try JSONCodec(limits: wide).encode(message)
+    let formats: [any MessageCodec] = [ProtobufCodec(limits: wide), JSONCodec(limits: wide), XMLCodec(limits: wide)]
+    let json: [UInt8]
+    do throws(CodecError) {
+        json = try JSONCodec(limits: wide).encode(message)
+    } catch {
+        // In JSON, a list of messages is a level too.
+        return try ensure(error.code == .tooDeep, "a message that was read is not written as JSON: \(error)")
+    }
     for format in formats {
         let written = try format.encode(message)
         let read = try format.decode(AllTypes.self, from: written)

@@ -51,6 +51,7 @@ struct FuzzTarget: Sendable {
         FuzzTarget(name: "served-session", run: fuzzServedSession),
         FuzzTarget(name: "json", run: fuzzJSON),
         FuzzTarget(name: "protobuf", run: fuzzProtobuf),
+        FuzzTarget(name: "xml", run: fuzzXML),
         FuzzTarget(name: "netlink", run: fuzzNetlink),
         FuzzTarget(name: "tls", run: fuzzTLS),
         FuzzTarget(name: "dtls", run: fuzzDTLS),

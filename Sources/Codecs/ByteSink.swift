@@ -1,7 +1,8 @@
 /// The output of a writer. It begins in memory of the caller, and moves to its own memory when that is full.
 ///
 /// It has no references to count, so writing a message counts none. Its creator must call ``release()`` at the end.
-/// Only ``withEncoded(_:by:_:)``, ``Swift/Array/appendMessage(_:by:)`` and ``JSONValue/json(limits:)`` create one.
+/// Only ``withEncoded(_:by:_:)``, ``Swift/Array/appendMessage(_:by:)``, ``JSONValue/json(limits:)`` and ``XMLReader`` create
+/// one.
 @usableFromInline
 struct ByteSink {
     @usableFromInline var base: UnsafeMutablePointer<UInt8>
@@ -75,6 +76,38 @@ struct ByteSink {
             rest &>>= 7
         }
         put(UInt8(truncatingIfNeeded: rest))
+    }
+}
+
+extension ByteSink {
+    /// Writes a number in decimal digits. It reserves the room itself.
+    @usableFromInline
+    mutating func put(decimal magnitude: UInt64, isNegative: Bool) {
+        // Room for a sign and three groups of eight digits.
+        reserve(25)
+        if isNegative { put(UInt8(ascii: "-")) }
+        let group: UInt64 = 100_000_000
+        guard magnitude >= group else { return putFirst(magnitude) }
+        let (upper, last) = magnitude.quotientAndRemainder(dividingBy: group)
+        if upper < group {
+            putFirst(upper)
+        } else {
+            let (first, middle) = upper.quotientAndRemainder(dividingBy: group)
+            putFirst(first)
+            put(littleEndian: JSONWord.digits(middle) | JSONWord.zeros)
+        }
+        put(littleEndian: JSONWord.digits(last) | JSONWord.zeros)
+    }
+
+    /// Writes `value`, which has at most eight digits, without leading zeros. There is room for eight.
+    @inline(__always)
+    private mutating func putFirst(_ value: UInt64) {
+        let digits = JSONWord.digits(value)
+        // The last digit is written even if it is zero.
+        let leading = (digits | 1 &<< 56).trailingZeroBitCount & ~7
+        let end = count &+ 8 &- leading / 8
+        put(littleEndian: (digits | JSONWord.zeros) &>> UInt64(leading))
+        count = end
     }
 }
 

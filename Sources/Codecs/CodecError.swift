@@ -44,7 +44,7 @@ extension CodecError {
         /// The declaration of a message type is wrong; see ``CodecError/schemaProblem``.
         case invalidSchema
 
-        // Both formats
+        // All formats
 
         /// The input ends in the middle of a value.
         case truncated
@@ -76,18 +76,13 @@ extension CodecError {
         /// The length of a packed field does not fit its elements.
         case lengthOutOfBounds
 
-        // JSON (RFC 8259)
+        // JSON and XML
 
         /// A character is not allowed in its place.
         case unexpectedCharacter
-        /// A number does not follow the grammar (section 6). In writing: a ``JSONValue`` has a number that is not finite.
+        /// A number does not follow the grammar (RFC 8259, section 6; XML Schema 1.1, part 2, section 3.3). In writing: a
+        /// ``JSONValue`` has a number that is not finite.
         case invalidNumber
-        /// A string contains a control character without an escape (section 7).
-        case controlCharacter
-        /// A string contains an unknown escape (section 7).
-        case invalidEscape
-        /// A string contains half of a surrogate pair (section 8.2).
-        case loneSurrogate
         /// A text for bytes is not base64 (RFC 4648).
         case invalidBase64
         /// The value has another type than its field.
@@ -96,6 +91,36 @@ extension CodecError {
         case repeatedOneof
         /// Something follows the message.
         case trailingBytes
+
+        // JSON (RFC 8259)
+
+        /// A string contains a control character without an escape (section 7).
+        case controlCharacter
+        /// A string contains an unknown escape (section 7).
+        case invalidEscape
+        /// A string contains half of a surrogate pair (section 8.2).
+        case loneSurrogate
+
+        // XML (XML 1.0, fifth edition)
+
+        /// A character, or a reference to one, that no document may contain (section 2.2).
+        case forbiddenCharacter
+        /// The root element is not `message`.
+        case wrongRoot
+        /// An end tag has another name than the start tag (section 3).
+        case mismatchedTag
+        /// There is a document type declaration (section 2.8), which this package does not read.
+        case documentType
+        /// A reference to an entity that XML does not predefine (section 4.6).
+        case unknownEntity
+        /// An element has two attributes with one name (section 3.1).
+        case repeatedAttribute
+        /// An element has more than 32 attributes.
+        case tooManyAttributes
+        /// An element of a map has no attribute `key`.
+        case missingKey
+        /// The declaration names another encoding than UTF-8, or a text another one than base64.
+        case unsupportedEncoding
 
         /// One sentence that describes the code.
         public var sentence: String {
@@ -113,12 +138,21 @@ extension CodecError {
             case .invalidWireType: "A wire type does not exist."
             case .unmatchedGroup: "The end of a group does not match a start."
             case .lengthOutOfBounds: "The length of a packed field does not fit its elements."
-            case .unexpectedCharacter: "A character is not allowed here in JSON."
-            case .invalidNumber: "A number does not follow the grammar of JSON."
+            case .unexpectedCharacter: "A character is not allowed in its place."
+            case .invalidNumber: "A number does not follow the grammar of its format."
             case .numberOutOfRange: "A number does not fit the type of its field."
             case .controlCharacter: "A string holds a control character that is not escaped."
             case .invalidEscape: "A string holds an escape that JSON does not know."
             case .loneSurrogate: "A string holds half of a surrogate pair."
+            case .forbiddenCharacter: "XML does not allow a character, however it is written."
+            case .wrongRoot: "The root element is not <message>."
+            case .mismatchedTag: "An end tag has another name than its start tag."
+            case .documentType: "A document type declaration is not allowed."
+            case .unknownEntity: "A reference names an entity that XML does not predefine."
+            case .repeatedAttribute: "An element has two attributes with one name."
+            case .tooManyAttributes: "An element has more than 32 attributes."
+            case .missingKey: "An element of a map has no attribute 'key'."
+            case .unsupportedEncoding: "The encoding of the document is not UTF-8, or that of a text not base64."
             case .invalidBase64: "The text is not base64."
             case .wrongType: "The value has another type than its field."
             case .repeatedOneof: "A oneof is set more than once."

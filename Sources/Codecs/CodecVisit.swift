@@ -15,6 +15,10 @@ public struct CodecVisit {
         case protobufWriter(UnsafeMutablePointer<ProtobufWriter>)
         /// Reads protobuf fields up to the end of the reader's range.
         case protobufReader(UnsafeMutablePointer<ProtobufReader>)
+        /// Writes the child elements of an XML element, without its tags.
+        case xmlWriter(UnsafeMutablePointer<XMLWriter>)
+        /// Reads the child elements of an XML element, and its end tag.
+        case xmlReader(UnsafeMutablePointer<XMLReader>)
     }
 
     @usableFromInline package let visitor: Visitor
@@ -32,6 +36,8 @@ extension WireMessage {
         case .jsonReader(let reader): try reader.pointee.readFields(of: &self)
         case .protobufWriter(let writer): try visitFields(&writer.pointee)
         case .protobufReader(let reader): try reader.pointee.readFields(of: &self)
+        case .xmlWriter(let writer): try visitFields(&writer.pointee)
+        case .xmlReader(let reader): try reader.pointee.readFields(of: &self)
         }
     }
 }
@@ -72,6 +78,26 @@ extension ProtobufReader {
     mutating func visit<M: WireMessage>(_ message: inout M) throws(CodecError) {
         try withUnsafeMutablePointer(to: &self) { reader throws(CodecError) in
             try message.perform(CodecVisit(.protobufReader(reader)))
+        }
+    }
+}
+
+extension XMLWriter {
+    /// Writes the child elements of an element, without its tags.
+    @inlinable @inline(__always)
+    mutating func visit<M: WireMessage>(_ message: inout M) throws(CodecError) {
+        try withUnsafeMutablePointer(to: &self) { writer throws(CodecError) in
+            try message.perform(CodecVisit(.xmlWriter(writer)))
+        }
+    }
+}
+
+extension XMLReader {
+    /// Reads the child elements of the current element, and its end tag.
+    @inlinable @inline(__always)
+    mutating func visit<M: WireMessage>(_ message: inout M) throws(CodecError) {
+        try withUnsafeMutablePointer(to: &self) { reader throws(CodecError) in
+            try message.perform(CodecVisit(.xmlReader(reader)))
         }
     }
 }

@@ -151,3 +151,68 @@ public struct JSONCodec: MessageCodec, SinkCodec {
         return message
     }
 }
+
+/// XML (XML 1.0, fifth edition), in UTF-8.
+///
+///     <message><title>no toner</title><dueDay>0</dueDay><labels>printer</labels><labels>floor 2</labels></message>
+///
+/// The root element is `message`. Each field is an element with the name that it has in JSON. Each value of a repeated field
+/// has an element of its own, and so has each entry of a map, whose attribute `key` is the key. A nested message is an element
+/// with its fields. An optional field whose value is empty is an empty element.
+///
+/// Numbers, truth values and base64 are those of XML Schema (XML Schema 1.1, part 2, section 3.3): `NaN`, `INF` and `-INF` for
+/// numbers that are not finite. Enums are their names, and numbers without a name their digits. A ``JSONValue`` is its JSON
+/// text. XML cannot represent U+0000 to U+001F, except for tab, line feed and carriage return, nor U+FFFE and U+FFFF. A text
+/// with such a character is base64 of its UTF-8, in an element with the attribute `encoding="base64"`. For a key that
+/// attribute is `keyEncoding`.
+///
+/// It writes neither a declaration nor white space. Equal messages have equal bytes: elements come in the order of their
+/// declaration, and entries of maps in the order of their keys. It reads strictly: what is not well-formed is an error, also
+/// in elements that are not declared. Those are skipped. A document type declaration is an error
+/// (``CodecError/Code/documentType``), so there are neither external nor recursive entities.
+///
+/// A field whose name is no name of XML, or has a colon, makes the type unusable for this codec
+/// (``CodecError/Code/invalidSchema``).
+public struct XMLCodec: MessageCodec, SinkCodec {
+    /// The limits on messages.
+    public var limits: CodecLimits
+
+    /// A codec with these limits.
+    @inlinable
+    public init(limits: CodecLimits = CodecLimits()) { self.limits = limits }
+
+    /// `.xml`.
+    @inlinable
+    public var format: WireFormat { .xml }
+
+    /// Appends the encoded message to `output`. On an error `output` is unchanged.
+    @inlinable
+    public func encode<M: WireMessage>(_ message: M, into output: inout [UInt8]) throws(CodecError) {
+        try output.appendMessage(message, by: self)
+    }
+
+    /// The encoded message, in an array of its size.
+    @inlinable
+    public func encode<M: WireMessage>(_ message: M) throws(CodecError) -> [UInt8] {
+        try withEncoded(message, by: self) { Array($0) }
+    }
+
+    @inlinable @inline(__always)
+    func write<M: WireMessage>(_ message: M, to sink: inout ByteSink) throws(CodecError) {
+        try SchemaCheck.requireXML(M.self)
+        var writer = XMLWriter(sink, limits: limits)
+        defer { sink = writer.sink }
+        try writer.write(root: message)
+    }
+
+    /// Reads the message that `bytes` contain. A byte order mark and an XML declaration may precede it, and white space,
+    /// comments and processing instructions may surround it.
+    @inlinable
+    public func decode<M: WireMessage>(_ type: M.Type, from bytes: UnsafeRawBufferPointer) throws(CodecError) -> M {
+        try SchemaCheck.requireXML(M.self)
+        guard let base = try checked(bytes) else { throw CodecError(.truncated, at: 0) }
+        var message = M()
+        try XMLReader.read(&message, base: base, count: bytes.count, limits: limits)
+        return message
+    }
+}

@@ -6,6 +6,8 @@ import Synchronization
 /// Field Numbers). JSON names must be unique. `init()` must leave each field at a value that is not written, because a
 /// reader leaves it there if the input lacks the field. The types of nested messages are checked too. A type that is
 /// correct is not checked again. A type that is not correct fails at every use.
+///
+/// XML has fewer names than JSON. A type with a name that XML does not have is correct, and fails at every use with XML.
 @usableFromInline
 enum SchemaCheck {
     /// Throws ``CodecError/Code/invalidSchema`` if the declaration of the type is wrong.
@@ -13,6 +15,13 @@ enum SchemaCheck {
     static func require<M: WireMessage>(_ type: M.Type) throws(CodecError) {
         guard !isKnown(ObjectIdentifier(type)) else { return }
         try check(type)
+    }
+
+    /// The same for a type that is used with XML: also if the name of a field cannot be the name of an element.
+    @inlinable @inline(__always)
+    static func requireXML<M: WireMessage>(_ type: M.Type) throws(CodecError) {
+        try require(type)
+        try checkNames(ObjectIdentifier(type))
     }
 
     // MARK: Types that have been checked
@@ -24,6 +33,11 @@ enum SchemaCheck {
     private static let slots = Atomic<UInt>(0)
     /// All correct types.
     private static let correct = Mutex<Set<ObjectIdentifier>>([])
+
+    /// Whether `withoutXML` has entries. Programs whose types all have names of XML take no lock.
+    private static let hasTypesWithoutXML = Atomic(false)
+    /// The correct types that cannot be used with XML, each with the reason.
+    private static let withoutXML = Mutex<[ObjectIdentifier: String]>([:])
 
     private typealias Slot = UnsafePointer<Atomic<UInt>>
 
@@ -49,13 +63,28 @@ enum SchemaCheck {
     static func check<M: WireMessage>(_ type: M.Type) throws(CodecError) {
         let identifier = ObjectIdentifier(type)
         if !correct.withLock({ $0.contains(identifier) }) {
-            try checkDeclarations(from: type)
+            if let problem = try checkDeclarations(from: type) {
+                withoutXML.withLock { $0[identifier] = problem }
+                hasTypesWithoutXML.store(true, ordering: .relaxed)
+            }
             correct.withLock { correct in
                 correct.insert(identifier)
                 if slots.load(ordering: .relaxed) == 0 { allocateSlots() }
             }
         }
-        slot(of: identifier)?.pointee.store(UInt(bitPattern: identifier), ordering: .relaxed)
+        // Whoever finds the type in its slot, and then passes the fence of `checkNames`, sees what is written above.
+        slot(of: identifier)?.pointee.store(UInt(bitPattern: identifier), ordering: .releasing)
+    }
+
+    /// Throws if the type, which is correct, cannot be used with XML.
+    @inline(never)
+    @usableFromInline
+    static func checkNames(_ type: ObjectIdentifier) throws(CodecError) {
+        atomicMemoryFence(ordering: .acquiring)
+        guard hasTypesWithoutXML.load(ordering: .relaxed), let problem = withoutXML.withLock({ $0[type] }) else {
+            return
+        }
+        throw CodecError(invalidSchema: problem)
     }
 
     /// Allocates the slots, which are never freed. The caller holds the lock.
@@ -68,24 +97,38 @@ enum SchemaCheck {
     // MARK: Declarations
 
     /// Checks the type, and all types of messages that it can contain.
-    private static func checkDeclarations<M: WireMessage>(from type: M.Type) throws(CodecError) {
+    ///
+    /// - Returns: the reason why the type cannot be used with XML; `nil` if it can.
+    private static func checkDeclarations<M: WireMessage>(from type: M.Type) throws(CodecError) -> String? {
+        var problem: String?
         var found: Set<ObjectIdentifier> = [ObjectIdentifier(type)]
         var pending: [any WireMessage.Type] = [type]
         while let next = pending.popLast() {
-            for nested in try nestedTypes(of: next) where found.insert(ObjectIdentifier(nested)).inserted {
+            for nested in try nestedTypes(of: next, &problem) where found.insert(ObjectIdentifier(nested)).inserted {
                 pending.append(nested)
             }
         }
+        return problem
     }
 
     /// Checks the type alone.
     ///
+    /// - Parameter problemOfXML: the reason why a type cannot be used with XML, which is set if there is none before.
     /// - Returns: the types of the messages that its fields contain.
-    private static func nestedTypes<M: WireMessage>(of type: M.Type) throws(CodecError) -> [any WireMessage.Type] {
+    private static func nestedTypes<M: WireMessage>(
+        of type: M.Type,
+        _ problemOfXML: inout String?
+    ) throws(CodecError) -> [any WireMessage.Type] {
         var visitor = SchemaVisitor()
         var message = M()
         try message.visitFields(&visitor)
         if let problem = visitor.problem { throw CodecError(invalidSchema: "\(type) \(problem)") }
+        if problemOfXML == nil, let name = visitor.nameWithoutXML {
+            problemOfXML = """
+                \(type) declares the field '\(name)', which is not the name of an XML element; \
+                use JSON or protobuf, or another name
+                """
+        }
         return visitor.nestedTypes
     }
 }
@@ -101,6 +144,8 @@ private struct SchemaVisitor: FieldVisitor {
     private var numbers: [UTF8Key: UInt32] = [:]
     /// The mistake in the first field that has one. The subject of the sentence is the message type.
     private(set) var problem: String?
+    /// The first name that XML does not have.
+    private(set) var nameWithoutXML: StaticString?
     private(set) var nestedTypes: [any WireMessage.Type] = []
 
     /// Notes a field.
@@ -112,6 +157,7 @@ private struct SchemaVisitor: FieldVisitor {
         } else if let container = type as? any MessageContainer.Type {
             nestedTypes.append(container.messageType)
         }
+        if nameWithoutXML == nil, !XMLCharacters.isElementName(name) { nameWithoutXML = name }
         let same = names.updateValue(name, forKey: number)
         let sameName = numbers.updateValue(number, forKey: UTF8Key("\(name)"))
         guard problem == nil else { return }

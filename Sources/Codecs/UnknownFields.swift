@@ -1,7 +1,7 @@
 /// The protobuf fields of a message that its type does not declare, groups included.
 ///
 /// A message with such a property keeps these fields and writes them again, after the declared ones. A program with
-/// an older schema therefore passes them on. JSON has no such fields and omits them.
+/// an older schema therefore passes them on. JSON and XML have no such fields and omit them.
 public struct UnknownFields: Sendable, Hashable {
     /// The fields with their tags, in the order in which they were read.
     public internal(set) var bytes: [UInt8] = []

@@ -4,13 +4,15 @@ public enum WireFormat: String, Sendable, Hashable, CaseIterable {
     case json
     /// Protobuf, proto3.
     case protobuf
+    /// XML 1.0 by the schema of ``XMLCodec``.
+    case xml
 
-    /// The name in configurations and reports: `json` or `protobuf`.
+    /// The name in configurations and reports: `json`, `protobuf` or `xml`.
     public var name: String { rawValue }
 
     /// Whether the output is UTF-8 text. WebSocket sends text in text frames.
     @inlinable
-    public var isText: Bool { self == .json }
+    public var isText: Bool { self != .protobuf }
 
     /// A codec of this format.
     ///
@@ -20,6 +22,7 @@ public enum WireFormat: String, Sendable, Hashable, CaseIterable {
         switch self {
         case .json: .json(JSONCodec(limits: limits))
         case .protobuf: .protobuf(ProtobufCodec(limits: limits))
+        case .xml: .xml(XMLCodec(limits: limits))
         }
     }
 }
@@ -30,6 +33,8 @@ public enum ConfiguredCodec: MessageCodec {
     case json(JSONCodec)
     /// Protobuf, proto3.
     case protobuf(ProtobufCodec)
+    /// XML 1.0 by the schema of ``XMLCodec``.
+    case xml(XMLCodec)
 
     /// The format that the codec reads and writes.
     @inlinable
@@ -37,6 +42,7 @@ public enum ConfiguredCodec: MessageCodec {
         switch self {
         case .json: .json
         case .protobuf: .protobuf
+        case .xml: .xml
         }
     }
 
@@ -46,6 +52,7 @@ public enum ConfiguredCodec: MessageCodec {
         switch self {
         case .json(let codec): codec.limits
         case .protobuf(let codec): codec.limits
+        case .xml(let codec): codec.limits
         }
     }
 
@@ -55,6 +62,7 @@ public enum ConfiguredCodec: MessageCodec {
         switch self {
         case .json(let codec): try codec.encode(message, into: &output)
         case .protobuf(let codec): try codec.encode(message, into: &output)
+        case .xml(let codec): try codec.encode(message, into: &output)
         }
     }
 
@@ -64,15 +72,16 @@ public enum ConfiguredCodec: MessageCodec {
         switch self {
         case .json(let codec): try codec.decode(type, from: bytes)
         case .protobuf(let codec): try codec.decode(type, from: bytes)
+        case .xml(let codec): try codec.decode(type, from: bytes)
         }
     }
 }
 
 /// The limits of a codec. Each is checked before memory is allocated for what it limits.
 public struct CodecLimits: Sendable, Hashable {
-    /// The deepest nesting of messages, groups, JSON objects and JSON arrays, in reading and in writing. The outermost
-    /// message is level 1. The default is 64, and a value beyond ``greatestDepth`` or below 1 is clamped, because both
-    /// formats recurse.
+    /// The deepest nesting of messages, groups, JSON objects, JSON arrays and XML elements that contain others, in reading and
+    /// in writing. The outermost message is level 1. The default is 64, and a value beyond ``greatestDepth`` or below 1 is
+    /// clamped, because all formats recurse.
     public var maximumDepth: Int {
         didSet { maximumDepth = Self.clamped(maximumDepth) }
     }

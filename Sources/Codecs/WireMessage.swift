@@ -12,7 +12,7 @@
 ///
 /// The declaration is a straight line of calls. Every visit passes the same fields in the order of their numbers. A
 /// writer only reads the values. A reader assigns the values that its input contains. The names are the lowerCamelCase
-/// names of the proto3 JSON mapping.
+/// names of the proto3 JSON mapping, also in XML.
 ///
 /// A nested message that is not optional is always written. Declare one that can be absent as optional, or as
 /// ``Indirect`` if it can contain a message of its own type.
@@ -71,11 +71,11 @@ public protocol FieldVisitor {
     ///     try visitor.oneof(2, "file", &source) { if case .file(let file) = $0 { file } else { nil } } set: { .file($0) }
     ///
     /// The member that is set is written even if it has its default. In protobuf the last member in the input counts.
-    /// In JSON a second member is an error (``CodecError/Code/repeatedOneof``).
+    /// In JSON and XML a second member is an error (``CodecError/Code/repeatedOneof``).
     ///
     /// - Parameters:
     ///   - number: The number of the member in protobuf.
-    ///   - name: The name of the member in JSON.
+    ///   - name: The name of the member in JSON and XML.
     ///   - choice: The enum, which is `nil` if no member is set.
     ///   - encoding: How protobuf encodes an integer.
     ///   - get: returns the value of this member, or `nil` if `choice` is another member.

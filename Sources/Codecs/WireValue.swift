@@ -28,7 +28,7 @@ public protocol WireValue: Sendable {
 }
 
 /// A value that can be the key of a map. It writes and reads itself as a string, an integer or a `Bool`. JSON writes
-/// each of them as the name of a member.
+/// each of them as the name of a member, and XML as an attribute.
 public protocol WireMapKey: WireValue, Hashable {
     /// Whether the value is written before `other`: numbers by value, strings by UTF-8, `false` before `true`.
     func precedes(_ other: Self) -> Bool
@@ -51,7 +51,7 @@ public protocol WireInteger: WireMapKey, FixedWidthInteger {
     associatedtype WireForm: FixedWidthInteger = Self
 }
 
-/// The encoding of an integer in protobuf. It has no effect in JSON or on values of other types.
+/// The encoding of an integer in protobuf. It has no effect in JSON, in XML or on values of other types.
 public enum IntegerEncoding: Sendable, Hashable, CaseIterable {
     /// `int32`, `int64`, `uint32`, `uint64`: short for small values, and ten bytes for negative ones.
     case varint
@@ -83,23 +83,23 @@ public enum WireType: UInt32, Sendable, Hashable {
 public protocol ValueWriter {
     /// Writes a `Bool`.
     mutating func write(_ value: Bool)
-    /// Writes an integer. In JSON an integer of 64 bits is a string of digits.
+    /// Writes an integer. In JSON an integer of 64 bits is a string of digits. In XML all are digits.
     mutating func write<I: WireInteger>(_ value: I, as encoding: IntegerEncoding)
-    /// Writes a 32-bit float. In JSON it has the shortest digits that read as the same value. NaN and infinities are
-    /// strings.
+    /// Writes a 32-bit float. In JSON and XML it has the shortest digits that read as the same value. NaN and infinities are
+    /// strings in JSON, and `NaN`, `INF` and `-INF` in XML.
     mutating func write(_ value: Float)
-    /// Writes a 64-bit float. In JSON it has the shortest digits that read as the same value. NaN and infinities are
-    /// strings.
+    /// Writes a 64-bit float. In JSON and XML it has the shortest digits that read as the same value. NaN and infinities are
+    /// strings in JSON, and `NaN`, `INF` and `-INF` in XML.
     mutating func write(_ value: Double)
     /// Writes a text.
     mutating func write(_ value: String)
-    /// Writes bytes. In JSON they are base64 with padding (RFC 4648, section 4).
+    /// Writes bytes. In JSON and XML they are base64 with padding (RFC 4648, section 4).
     mutating func write(_ value: [UInt8])
-    /// Writes an enum: its number in protobuf, its name in JSON. A value without a name is a number in JSON too.
+    /// Writes an enum: its number in protobuf, its name in JSON and XML. A value without a name is a number there too.
     mutating func write<E: WireEnum>(enum value: E)
     /// Writes a nested message. Throws `.tooDeep` beyond the limit.
     mutating func write<M: WireMessage>(message value: M) throws(CodecError)
-    /// Writes a JSON value: the value itself in JSON, a string with its text in protobuf. Throws `.tooDeep` beyond the
+    /// Writes a JSON value: the value itself in JSON, its text in protobuf and XML. Throws `.tooDeep` beyond the
     /// limit, and `.invalidNumber` for a number that is not finite.
     mutating func write(json value: JSONValue) throws(CodecError)
 }
@@ -110,7 +110,7 @@ public protocol ValueWriter {
 public protocol ValueReader {
     /// Reads a `Bool`.
     mutating func readBool() throws(CodecError) -> Bool
-    /// Reads an integer. In JSON it is a number or a string, and one that the type cannot represent is an error. In
+    /// Reads an integer. In JSON it is a number or a string. One that the type cannot represent is an error in JSON and XML. In
     /// protobuf a varint that is too large for 32 bits loses its upper bits, as the format specifies.
     mutating func readInteger<I: WireInteger>(as encoding: IntegerEncoding) throws(CodecError) -> I
     /// Reads a 32-bit float.
@@ -119,13 +119,13 @@ public protocol ValueReader {
     mutating func readDouble() throws(CodecError) -> Double
     /// Reads a text. Invalid UTF-8 is an error.
     mutating func readString() throws(CodecError) -> String
-    /// Reads bytes. In JSON they are base64, standard or URL-safe, with or without padding.
+    /// Reads bytes. In JSON and XML they are base64, standard or URL-safe, with or without padding.
     mutating func readBytes() throws(CodecError) -> [UInt8]
-    /// Reads an enum: a number in protobuf, a name or a number in JSON.
+    /// Reads an enum: a number in protobuf, a name or a number in JSON and XML.
     mutating func readEnum<E: WireEnum>() throws(CodecError) -> E
     /// Reads a nested message into `message`.
     mutating func read<M: WireMessage>(message: inout M) throws(CodecError)
-    /// Reads a JSON value: the value itself in JSON, a string with its text in protobuf.
+    /// Reads a JSON value: the value itself in JSON, its text in protobuf and XML.
     mutating func readJSON() throws(CodecError) -> JSONValue
 }
 
@@ -287,7 +287,7 @@ extension String {
     }
 }
 
-/// Bytes: `bytes` in protobuf, base64 in JSON.
+/// Bytes: `bytes` in protobuf, base64 in JSON and XML.
 extension Array: WireValue where Element == UInt8 {
     /// Whether there are no bytes.
     @inlinable
@@ -320,7 +320,7 @@ extension Array: WireValue where Element == UInt8 {
 public protocol WireEnum: WireValue, Hashable, RawRepresentable<Int32> {
     /// The value with this number, which may be unknown. Zero is the default.
     init(rawValue: Int32)
-    /// The known numbers with their names in JSON. The lookup is fastest if the numbers are 0, 1, 2 and so on.
+    /// The known numbers with their names in JSON and XML. The lookup is fastest if the numbers are 0, 1, 2 and so on.
     static var names: [(number: Int32, name: StaticString)] { get }
 }
 

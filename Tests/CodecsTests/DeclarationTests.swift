@@ -54,7 +54,7 @@ import Testing
         return picture
     }
 
-    @Test("A oneof keeps the member that is set, also one with its default value, in both formats")
+    @Test("A oneof keeps the member that is set, also one with its default value, in every format")
     func oneof() throws {
         let sources: [Picture.Source?] = [
             nil, .url("x"), .url(""), .size(-1), .size(0), .inner(Inner(number: 1, snakeCase: "s")), .colour(.red),

@@ -26,16 +26,20 @@ import Testing
         try format.codec().decode(type, from: bytes)
     }
 
-    /// A map of attributes with one entry for each key, in both formats.
+    /// A map of attributes with one entry for each key, in every format.
     private static func attributes(_ keys: [String]) -> [(WireFormat, [UInt8])] {
         let json = keys.map { "\"\($0)\":\"v\"" }.joined(separator: ",")
         let entries = keys.flatMap { key in
             protobuf(10, protobuf(1, Array(key.utf8)) + protobuf(2, Array("v".utf8)))
         }
-        return [(.json, Array("{\"attributes\":{\(json)}}".utf8)), (.protobuf, entries)]
+        let elements = keys.map { "<attributes key=\"\($0)\">v</attributes>" }.joined()
+        return [
+            (.json, Array("{\"attributes\":{\(json)}}".utf8)), (.protobuf, entries),
+            (.xml, Array("<message>\(elements)</message>".utf8)),
+        ]
     }
 
-    @Test("A key longer than the limit is rejected before it is hashed, in both formats")
+    @Test("A key longer than the limit is rejected before it is hashed, in every format")
     func longKey() {
         for (format, bytes) in Self.attributes([Self.marks(250_001)]) {
             let error = codecError { try Self.read(format, bytes, ChatMessage.self) }
@@ -67,7 +71,7 @@ import Testing
         }
     }
 
-    @Test("An identifier longer than the limit is rejected, in both formats")
+    @Test("An identifier longer than the limit is rejected, in every format")
     func longIdentifier() throws {
         let (long, longest) = (Self.marks(257), Self.marks(255))
         for (number, name) in [(1, "id"), (2, "conversation"), (3, "sender"), (7, "replyTo"), (8, "mentions")] {
@@ -76,6 +80,7 @@ import Testing
                 return [
                     (.json, Array("{\"\(name)\":\(value)}".utf8)),
                     (.protobuf, Self.protobuf(UInt8(number), Array(text.utf8))),
+                    (.xml, Array("<message><\(name)>b</\(name)><\(name)>\(text)</\(name)></message>".utf8)),
                 ]
             }
             for (format, bytes) in documents(long) {
@@ -87,7 +92,12 @@ import Testing
         // A text that is not an identifier may be as long as the message.
         for format in WireFormat.allCases {
             let text = Self.marks(10_001)
-            let bytes = format == .json ? Array("{\"text\":\"\(text)\"}".utf8) : Self.protobuf(6, Array(text.utf8))
+            let bytes =
+                switch format {
+                case .json: Array("{\"text\":\"\(text)\"}".utf8)
+                case .protobuf: Self.protobuf(6, Array(text.utf8))
+                case .xml: Array("<message><text>\(text)</text></message>".utf8)
+                }
             #expect(try Self.read(format, bytes, ChatMessage.self).text.utf8.elementsEqual(text.utf8))
         }
     }

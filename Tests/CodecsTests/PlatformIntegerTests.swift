@@ -51,7 +51,7 @@ import Testing
 
     private static let signed: [Int64] = [0, 1, -1, 63, -64, 300, 1 << 31, -1 << 31, 1 << 53 + 1, .max, .min]
 
-    @Test("Int and UInt have the bytes of int64 and uint64 in both formats", arguments: WireFormat.allCases)
+    @Test("Int and UInt have the bytes of int64 and uint64 in every format", arguments: WireFormat.allCases)
     func bytes(format: WireFormat) throws {
         let codec = format.codec()
         for value in Self.signed {

@@ -11,7 +11,7 @@ import Testing
             for count in 0..<bytes.count {
                 let prefix = Array(bytes[..<count])
                 guard let message = try? codec.decode(AllTypes.self, from: prefix) else { continue }
-                #expect(format == .protobuf, "a prefix of a JSON object is not an object")
+                #expect(format == .protobuf, "a prefix of a JSON object or an XML document is neither")
                 #expect(try codec.decode(AllTypes.self, from: try codec.encode(message)) == message)
             }
         }
@@ -56,12 +56,16 @@ import Testing
     func noise(format: WireFormat) {
         var random = SeededGenerator(state: 6)
         let codec = format.codec()
-        let tokens = Array(#"{}[]:,"\u0"-1.5e+ntrue"snakeCase""inner""#.utf8)
+        let (beginning, tokens): (String, String) =
+            switch format {
+            case .json: ("{", #"{}[]:,"\u0"-1.5e+ntrue"snakeCase""inner""#)
+            case .xml: ("<message>", #"<<<>>>//&;&#x1amp;='"!--?]]>[CDATA key encoding inner string"#)
+            case .protobuf: ("", "")
+            }
+        let letters = Array(tokens.utf8)
         for _ in 0..<20_000 {
-            let bytes: [UInt8] =
-                format == .json
-                ? [UInt8(ascii: "{")] + random.bytes().map { tokens[Int($0) % tokens.count] } : random.bytes()
-            _ = try? codec.decode(AllTypes.self, from: bytes)
+            let bytes = random.bytes().map { letters.isEmpty ? $0 : letters[Int($0) % letters.count] }
+            _ = try? codec.decode(AllTypes.self, from: Array(beginning.utf8) + bytes)
         }
     }
 
@@ -77,6 +81,7 @@ import Testing
                     switch codec {
                     case .json(let codec): #expect(try appended == Self.own(message, codec))
                     case .protobuf(let codec): #expect(try appended == Self.own(message, codec))
+                    case .xml(let codec): #expect(try appended == Self.own(message, codec))
                     }
                     #expect(try appended == Self.own(message, codec))
                 }

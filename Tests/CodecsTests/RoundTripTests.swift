@@ -2,7 +2,7 @@ import Codecs
 import Testing
 
 @Suite struct RoundTripTests {
-    @Test("Every type of field survives a round trip in both formats", arguments: WireFormat.allCases)
+    @Test("Every type of field survives a round trip in every format", arguments: WireFormat.allCases)
     func everyType(format: WireFormat) throws {
         var random = SeededGenerator(state: 1)
         let codec = format.codec()
@@ -15,7 +15,7 @@ import Testing
         }
     }
 
-    @Test("Chat messages survive a round trip in both formats", arguments: WireFormat.allCases)
+    @Test("Chat messages survive a round trip in every format", arguments: WireFormat.allCases)
     func chat(format: WireFormat) throws {
         var random = SeededGenerator(state: 2)
         let codec = format.codec()
@@ -97,8 +97,9 @@ import Testing
     func names() {
         #expect(WireFormat(rawValue: "json")?.codec().format == .json)
         #expect(WireFormat(rawValue: "protobuf")?.codec().format == .protobuf)
-        #expect(WireFormat(rawValue: "xml") == nil)
-        #expect(WireFormat.json.isText && !WireFormat.protobuf.isText)
+        #expect(WireFormat(rawValue: "xml")?.codec().format == .xml)
+        #expect(WireFormat(rawValue: "yaml") == nil)
+        #expect(WireFormat.json.isText && WireFormat.xml.isText && !WireFormat.protobuf.isText)
     }
 
     @Test(
@@ -199,7 +200,7 @@ import Testing
         #expect(try format.codec().decode(AllTypes.self, from: format.codec().encode(message)) == message)
         message.children.append(list)
         let bytes = try format.codec(limits: CodecLimits(maximumElements: .max)).encode(message)
-        #expect(bytes.count < 1 << 20)
+        #expect(bytes.count < (format == .xml ? 3 << 20 : 1 << 20))
         #expect(codecError { try format.codec().decode(AllTypes.self, from: bytes) }?.code == .tooManyElements)
     }
 }

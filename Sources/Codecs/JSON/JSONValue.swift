@@ -7,7 +7,7 @@
 /// ```
 ///
 /// As a field of a ``WireMessage`` it is the JSON value itself in JSON. Protobuf has no such type, so there it is a `string`
-/// field with the JSON text. The default value is `null`: a field without presence is left out when it is `null`, and a
+/// field with the JSON text, and in XML it is an element with that text. The default value is `null`: a field without presence is left out when it is `null`, and a
 /// JSON member that is `null` reads as the default. A field of type `JSONValue?` that is `null` therefore reads as `nil`.
 ///
 /// Members of objects keep their order, and a name may occur twice. Two values are equal if they are the same JSON value: the
@@ -493,6 +493,49 @@ extension ProtobufReader {
             return try reader.readDocument()
         } catch {
             throw CodecError(error.code, at: position - bytes.count + error.offset)
+        }
+    }
+}
+
+extension XMLWriter {
+    /// Writes the JSON text.
+    @usableFromInline
+    package mutating func write(json value: JSONValue) throws(CodecError) {
+        let start = sink.count
+        begin(0)
+        try writeText(of: value)
+        let text = UnsafeBufferPointer(start: sink.base + start + 1, count: sink.count - start - 1)
+        let hasMarkup = text.contains {
+            $0 == UInt8(ascii: "<") || $0 == UInt8(ascii: ">") || $0 == UInt8(ascii: "&")
+        }
+        guard hasMarkup || XMLCharacters.firstForbidden(text) != nil else { return }
+        let copy = Array(text)
+        sink.count = start
+        copy.withUnsafeBufferPointer { write(utf8: $0) }
+    }
+
+    private mutating func writeText(of value: JSONValue) throws(CodecError) {
+        var writer = JSONWriter(sink, budget: budget)
+        // The caller releases the sink, also after an error.
+        defer { (sink, budget) = (writer.sink, writer.budget) }
+        try writer.write(json: value)
+    }
+}
+
+extension XMLReader {
+    /// Reads a JSON text. An element without text, which is the default of a string, is `null`.
+    @usableFromInline
+    package mutating func readJSON() throws(CodecError) -> JSONValue {
+        guard let text = try readWord(), let base = text.baseAddress else { return JSONValue() }
+        var reader = JSONReader(base: base, count: text.count, budget: budget)
+        defer {
+            budget = reader.budget
+            reader.release()
+        }
+        do throws(CodecError) {
+            return try reader.readDocument()
+        } catch {
+            throw CodecError(error.code, at: offset(of: error.offset, in: text))
         }
     }
 }

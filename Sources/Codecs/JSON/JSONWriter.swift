@@ -254,36 +254,7 @@ extension JSONWriter {
 
     @inlinable @inline(__always)
     mutating func writeDigits<I: WireInteger>(_ value: I) {
-        writeDigits(UInt64(value.magnitude), isNegative: value < 0)
-    }
-
-    @usableFromInline
-    mutating func writeDigits(_ magnitude: UInt64, isNegative: Bool) {
-        // Room for a sign and three groups of eight digits.
-        sink.reserve(25)
-        if isNegative { sink.put(UInt8(ascii: "-")) }
-        let group: UInt64 = 100_000_000
-        guard magnitude >= group else { return putFirst(magnitude) }
-        let (upper, last) = magnitude.quotientAndRemainder(dividingBy: group)
-        if upper < group {
-            putFirst(upper)
-        } else {
-            let (first, middle) = upper.quotientAndRemainder(dividingBy: group)
-            putFirst(first)
-            sink.put(littleEndian: JSONWord.digits(middle) | JSONWord.zeros)
-        }
-        sink.put(littleEndian: JSONWord.digits(last) | JSONWord.zeros)
-    }
-
-    /// Writes `value`, which has at most eight digits, without leading zeros. There is room for eight.
-    @inline(__always)
-    private mutating func putFirst(_ value: UInt64) {
-        let digits = JSONWord.digits(value)
-        // The last digit is written even if it is zero.
-        let leading = (digits | 1 &<< 56).trailingZeroBitCount & ~7
-        let end = sink.count &+ 8 &- leading / 8
-        sink.put(littleEndian: (digits | JSONWord.zeros) &>> UInt64(leading))
-        sink.count = end
+        sink.put(decimal: UInt64(value.magnitude), isNegative: value < 0)
     }
 
     /// Writes the shortest digits that read as the same value.

@@ -122,6 +122,7 @@ extension JSONDocument {
         case .tooDeep: return "objects and arrays are nested deeper than \(maximumDepth) levels"
         case .tooManyElements: return "an object or array has too many elements"
         case .numberOutOfRange: return "the number is too large"
+        case .invalidNumber: return "the number does not follow the grammar of JSON"
         case .trailingBytes: return "there is more text after the outermost value"
         case .wrongType: return "only a name in double quotes is allowed here"
         case .unexpectedCharacter: return unexpected(at: error.offset, in: bytes)

@@ -11,13 +11,14 @@ public struct UndecodableMessage: Error, Sendable, Hashable {
     /// The error of the codec.
     public let error: CodecError
 
-    /// The most likely format of the bytes, judged by their beginning. `nil` if neither format fits, as for text that is not
-    /// JSON.
+    /// The most likely format of the bytes, judged by their beginning. `nil` if no format fits, as for text that is neither JSON
+    /// nor a message in XML.
     public var likelyFormat: WireFormat? {
         let bytes = payload.bytes
-        if let first = bytes.first(where: { ![0x20, 0x09, 0x0a, 0x0d].contains($0) }), first == UInt8(ascii: "{") {
-            return .json
-        }
+        let beginning = bytes.drop { [0x20, 0x09, 0x0a, 0x0d].contains($0) }
+        if beginning.first == UInt8(ascii: "{") { return .json }
+        // Other documents, such as HTML, are text.
+        if beginning.starts(with: "<message".utf8) || beginning.starts(with: "<?xml".utf8) { return .xml }
         guard text == nil else { return nil }
         // The tag of a field: a number of at least 1 and one of the types that proto3 writes.
         guard let first = bytes.first, first >= 8, [0, 1, 2, 5].contains(first & 7) else { return nil }
@@ -70,14 +71,16 @@ extension UndecodableMessage: CustomStringConvertible {
         if likelyFormat == nil, let text {
             let shown = String(String.UnicodeScalarView(text.map { $0.isPrintable ? $0 : "?" }))
             return "the message is text that begins with \(shown.debugDescription)"
-                + (isOtherJSON ? "" : ", and not \(expected.title)")
+                + (isOfOtherType ? "" : ", and not \(expected.title)")
         }
         let digits = String(first, radix: 16)
         return "the first byte is 0x\(digits.utf8.count == 1 ? "0" : "")\(digits)"
     }
 
-    /// Whether JSON was expected, and the message is JSON of another type.
-    private var isOtherJSON: Bool { expected == .json && error.code == .wrongType }
+    /// Whether the message has the expected format, JSON or XML, and another type.
+    private var isOfOtherType: Bool {
+        expected == .json && error.code == .wrongType || expected == .xml && error.code == .wrongRoot
+    }
 
     private var hint: String {
         if case .hello? = try? SessionFrame(payload) {
@@ -95,6 +98,7 @@ extension WireFormat {
         switch self {
         case .json: "JSON"
         case .protobuf: "protobuf"
+        case .xml: "XML"
         }
     }
 }

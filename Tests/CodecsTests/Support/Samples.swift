@@ -95,3 +95,11 @@ func codecError<R>(_ body: () throws -> R) -> CodecError? {
         return error as? CodecError
     }
 }
+
+func xml<M: WireMessage>(_ message: M) throws -> String {
+    String(decoding: try XMLCodec().encode(message), as: UTF8.self)
+}
+
+func fromXML<M: WireMessage>(_ text: String, as type: M.Type = M.self, limits: CodecLimits = .init()) throws -> M {
+    try XMLCodec(limits: limits).decode(type, from: Array(text.utf8))
+}

@@ -43,14 +43,14 @@ struct ConfigurationErrorTests {
         arguments: [
             (
                 #""codec": "protobuff""#,
-                #""codec" is "protobuff"; did you mean "protobuf"? allowed is "json", "protobuf""#
+                #""codec" is "protobuff"; did you mean "protobuf"? allowed is "json", "protobuf", "xml""#
             ),
             (
                 #""keepalive": {"payload": "heart"}, "delivery": {"mode": "session"}"#,
                 #""keepalive.payload" is not allowed with "delivery.mode": "session"; "#
                     + "a session has its own probe"
             ),
-            (#""codec": null"#, #""codec" is null; allowed is "json", "protobuf""#),
+            (#""codec": null"#, #""codec" is null; allowed is "json", "protobuf", "xml""#),
             (
                 #""connect-timeout": 10"#,
                 #""connect-timeout" is 10; its unit is missing ("10s" are seconds); "# + attempt

@@ -18,7 +18,7 @@ struct JSONDocumentTests {
             ("{a: 1}", "1:2: 'a' is not allowed here in JSON"),
             ("{true: 1}", "1:2: only a name in double quotes is allowed here"),
             ("{\"ä\" 1}", "1:6: '1' is not allowed here in JSON"),
-            ("{\"a\": 01}", "1:8: A number does not follow the grammar of JSON."),
+            ("{\"a\": 01}", "1:8: the number does not follow the grammar of JSON"),
             ("[1e999]", "1:2: the number is too large"),
             ("[NaN]", "1:2: 'N' is not allowed here in JSON"),
             ("{} {}", "1:4: there is more text after the outermost value"),

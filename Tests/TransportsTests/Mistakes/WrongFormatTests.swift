@@ -52,6 +52,14 @@ struct WrongFormatTests {
                 .json, .protobuf,
                 "expected protobuf, the first byte is 0x7b: the sender may use JSON; both sides need the same codec: "
             ),
+            (
+                .xml, .json,
+                "expected JSON, the first byte is 0x3c: the sender may use XML; both sides need the same codec: "
+            ),
+            (
+                .protobuf, .xml,
+                "expected XML, the first byte is 0x0a: the sender may use protobuf; both sides need the same codec: "
+            ),
         ]
     )
     func crossed(sent: WireFormat, read: WireFormat, sentence: String) async throws {
@@ -142,6 +150,10 @@ struct WrongFormatTests {
         }
         let other = try described(Payload(Array("[1]".utf8), kind: kind))
         #expect(other.hasPrefix("expected JSON, the message is text that begins with \"[1]\": "))
+        let page = try described(Payload(Array("<html>".utf8), kind: kind))
+        #expect(page.hasPrefix("expected JSON, the message is text that begins with \"<html>\", and not JSON: "))
+        let document = try described(Payload(Array("<stream/>".utf8), kind: kind), .xml)
+        #expect(document.hasPrefix("expected XML, the message is text that begins with \"<stream/>\": "))
         let greeting = try described(Payload(Array("hello".utf8), kind: kind), .protobuf)
         #expect(
             greeting.hasPrefix("expected protobuf, the message is text that begins with \"hello\", and not protobuf: ")
