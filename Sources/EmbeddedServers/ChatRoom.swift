@@ -486,15 +486,19 @@ private struct PostedMessage: WireMessage {
 }
 
 extension WireFormat {
-    /// Detects the format of a chat message. JSON begins with a brace, and no field of the schema does in protobuf.
+    /// Detects the format of a chat message. JSON begins with a brace and XML with an angle bracket, and no field of the schema
+    /// begins with either in protobuf.
     fileprivate init(of payload: Payload) {
-        let first = payload.bytes.first { ![0x20, 0x09, 0x0a, 0x0d].contains($0) }
-        self = first == UInt8(ascii: "{") ? .json : .protobuf
+        switch payload.bytes.first(where: { ![0x20, 0x09, 0x0a, 0x0d].contains($0) }) {
+        case UInt8(ascii: "{"): self = .json
+        case UInt8(ascii: "<"): self = .xml
+        default: self = .protobuf
+        }
     }
 }
 
 extension ChatMessage {
-    /// Reads a message in either format, with at most 4,096 mentions and attributes. Returns `nil` if it is malformed.
+    /// Reads a message in any format, with at most 4,096 mentions and attributes. Returns `nil` if it is malformed.
     package static func read(_ payload: Payload) -> (message: ChatMessage, format: WireFormat)? {
         let format = WireFormat(of: payload)
         let codec = format.codec(limits: CodecLimits(maximumElements: 4096))

@@ -106,7 +106,7 @@ struct ChatRoomTests {
 
     @Test(
         "The first message of a history that has lost earlier ones names no predecessor, and a copy is not stored",
-        arguments: [WireFormat.json, .protobuf]
+        arguments: WireFormat.allCases
     )
     func cutHistory(format: WireFormat) async throws {
         var limits = ChatRoom.Limits()

@@ -249,7 +249,7 @@ class Conversation {
     }
 }
 
-// Messages. Other members may send protobuf, because a room passes messages on as they are.
+// Messages. Other members may send protobuf or XML, because a room passes messages on as they are.
 
 const kinds = ["TEXT", "IMAGE", "FILE", "SYSTEM", "RECEIPT", "READ", "TYPING", "EDIT", "RECALL"].map(name => "KIND_" + name)
 
@@ -264,13 +264,15 @@ function heldSize(message) {
 }
 
 /**
- * A message in JSON or protobuf; null if it is neither, or if a field has the wrong type. Only the fields that the page uses
+ * A message in JSON, protobuf or XML; null if it is none of them, or if a field has the wrong type. Only the fields that the page uses
  * are read, and each has its type afterwards, whatever another member has sent.
  */
 function readMessage(bytes) {
     try {
-        const isJSON = bytes.find(byte => ![0x20, 0x09, 0x0a, 0x0d].includes(byte)) === 0x7b
-        const fields = isJSON ? JSON.parse(decoder.decode(bytes)) : readProtobuf(bytes)
+        const first = bytes.find(byte => ![0x20, 0x09, 0x0a, 0x0d].includes(byte))
+        const fields =
+            first === 0x7b ? JSON.parse(decoder.decode(bytes))
+            : first === 0x3c ? readXML(decoder.decode(bytes)) : readProtobuf(bytes)
         const field = name => Object.hasOwn(fields, name) ? fields[name] ?? undefined : undefined
         const message = {}
         for (const name of ["id", "conversation", "sender", "text", "replyTo"]) message[name] = textOf(field(name))
@@ -306,6 +308,32 @@ const usedAttributes = ["event", "instance", "after", "first", "more"]
 function attributesOf(attributes) {
     if (typeof attributes !== "object" || Array.isArray(attributes)) throw new TypeError("the attributes are no object")
     return Object.fromEntries(usedAttributes.map(name => [name, textOf(Object.hasOwn(attributes, name) ? attributes[name] : "")]))
+}
+
+/** The fields that this page shows of a message in XML. */
+function readXML(text) {
+    // Without declarations, there are no entities but those of XML itself.
+    if (text.includes("<!DOCTYPE")) throw new SyntaxError("a document type declaration")
+    const root = new DOMParser().parseFromString(text, "application/xml").documentElement
+    if (root.nodeName !== "message" || root.querySelector("parsererror")) throw new SyntaxError("no message")
+    const plain = (content, encoding) => encoding === null ? content
+        : decoder.decode(Uint8Array.from(atob(content.trim()), unit => unit.charCodeAt(0)))
+    const fields = { mentions: [], attributes: {} }
+    for (const element of root.children) {
+        const name = element.nodeName
+        const content = plain(element.textContent, element.getAttribute("encoding"))
+        if (name === "mentions") {
+            fields.mentions.push(content)
+        } else if (name === "attributes") {
+            const key = plain(element.getAttribute("key") ?? "", element.getAttribute("keyEncoding"))
+            if (usedAttributes.includes(key)) fields.attributes[key] = content
+        } else if (name === "kind") {
+            fields.kind = /^\d+$/.test(content) ? Number(content) : content
+        } else if (["id", "conversation", "sender", "sentAtMs", "text", "replyTo"].includes(name)) {
+            fields[name] = content
+        }
+    }
+    return fields
 }
 
 /** The fields of Protos/chat.proto that this page shows. */

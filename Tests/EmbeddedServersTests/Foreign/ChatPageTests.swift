@@ -1,3 +1,4 @@
+import Codecs
 import Foundation
 import SocketIO
 import TestSupport
@@ -321,6 +322,36 @@ struct ChatPageTests {
         try await ann.wait(until: lines("still here"))
         try await eve.wait(until: "document.querySelectorAll('.mark.confirmed').length === 1")
         #expect(browser.scriptErrors.isEmpty)
+    }
+
+    @Test("The page reads messages of members that write XML, and none with a document type declaration")
+    func xml() async throws {
+        let server = try await Serving.start("ws://127.0.0.1:0", "--chat")
+        let browser = try await Chromium.start()
+        defer { browser.stop() }
+        let page = try await browser.open("http://127.0.0.1:\(server.port)/")
+        try await page.wait(until: Self.isOpen)
+        var message = ChatMessage(id: "m-2", conversation: "lobby", sender: "bob", sentAtMs: 7, text: "1 < 2 & é\u{1}")
+        message.kind = .receipt
+        message.mentions = ["ann", ""]
+        message.attributes = ["after": "m-1", "colour": "red", "event": "\u{2}"]
+        func read(_ bytes: [UInt8]) async throws -> String? {
+            let list = bytes.map { "\($0)" }.joined(separator: ",")
+            return try await page.value(
+                """
+                (message => message === null ? "nothing" : [
+                    message.id, message.conversation, message.sender, message.sentAtMs, message.kind,
+                    message.text === "1 < 2 & é\\u0001", message.mentions.length, message.attributes.after,
+                    message.attributes.event === "\\u0002",
+                ].join("|"))(readMessage(new Uint8Array([\(list)])))
+                """
+            )
+        }
+        let document = try XMLCodec().encode(message)
+        #expect(try await read(document) == "m-2|lobby|bob|7|KIND_RECEIPT|true|2|m-1|true")
+        #expect(try await read(Array("<!DOCTYPE message>".utf8) + document) == "nothing")
+        #expect(try await read(Array(document.dropLast())) == "nothing")
+        #expect(try await read(Array("<html/>".utf8)) == "nothing")
     }
 
     @Test("Mutated messages and frames leave the page's lists within their limits and its session alive")

@@ -115,6 +115,16 @@ async (seed, rounds) => {
         ...field(7, message.replyTo ?? ""), ...(message.mentions ?? []).flatMap(mention => field(8, mention)),
         ...Object.entries(message.attributes ?? {}).flatMap(([key, value]) => field(10, [...field(1, key), ...field(2, value)])),
     ]
+    const escaped = text => String(text).replace(/[<>&"]/g, letter => `&#${letter.charCodeAt(0)};`)
+    const element = (name, content, key = "") => `<${name}${key}>${escaped(content)}</${name}>`
+    const xml = message => [...encoder.encode([
+        "<message>",
+        ...["id", "conversation", "sender", "sentAtMs", "kind", "text", "replyTo"].filter(name => name in message)
+            .map(name => element(name, message[name])),
+        ...(message.mentions ?? []).map(mention => element("mentions", mention)),
+        ...Object.entries(message.attributes ?? {}).map(([key, value]) => element("attributes", value, ` key="${escaped(key)}"`)),
+        "</message>",
+    ].join(""))]
     const damaged = bytes => {
         const changed = [...bytes]
         for (let count = random(4); count > 0 && changed.length > 0; count--) {
@@ -131,7 +141,7 @@ async (seed, rounds) => {
     const isPlain = value => typeof value === "object" && value !== null && !Array.isArray(value)
     const message = () => {
         const made = whole()
-        if (random(3) === 0) return damaged(protobuf(made))
+        if (random(3) === 0) return damaged(pick([protobuf, xml])(made))
         for (let count = random(3); count > 0; count--) {
             const holder = random(4) === 0 && isPlain(made.attributes) ? made.attributes : made
             // A copy, because a value that is also changed could come to hold itself, which JSON cannot write.
