@@ -23,6 +23,8 @@ package struct Vocabulary: Sendable {
     package var defaultTransports: [String]
     /// All codecs.
     package var codecs: [String]
+    /// The codecs that are compared by default.
+    package var defaultCodecs: [String]
     /// The transports without a network, which has no path that could break.
     package var local: [String] = []
     /// The modes of transports that only `run` and `overhead` measure.
@@ -37,12 +39,14 @@ package struct Vocabulary: Sendable {
         transports: [String],
         defaultTransports: [String],
         codecs: [String],
+        defaultCodecs: [String]? = nil,
         local: [String] = [],
         modes: [String] = [],
         rowNames: [String] = []
     ) {
         (self.program, self.purpose, self.groups, self.transports) = (program, purpose, groups, transports)
         (self.defaultTransports, self.codecs, self.local, self.modes) = (defaultTransports, codecs, local, modes)
+        self.defaultCodecs = defaultCodecs ?? codecs
         self.rowNames = rowNames
     }
 

@@ -59,6 +59,7 @@ extension Vocabulary {
                 .filter { $0.defaultPort != nil && !$0.isComposed && !$0.isOnRequest && !$0.isEncrypted }
                 .map(\.name),
             codecs: WireFormat.allCases.map(\.name),
+            defaultCodecs: [WireFormat.json, .protobuf].map(\.name),
             local: transports.filter { $0.defaultPort == nil }.map(\.name),
             modes: TransportMode.namesOfMeasuredOnly,
             rowNames: transports.map(\.name) + transports.map(\.name).compactMap(TransportRegistry.nameWithSessions)

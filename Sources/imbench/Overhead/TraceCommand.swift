@@ -34,7 +34,7 @@ struct TraceCommand: RunnableCommand {
 
     static func ownOptions(_ vocabulary: Vocabulary) -> OptionList<TraceCommand> {
         var list = OptionList(
-            TraceCommand(transports: vocabulary.defaultTransports, codecs: vocabulary.codecs)
+            TraceCommand(transports: vocabulary.defaultTransports, codecs: vocabulary.defaultCodecs)
         )
         let transports = vocabulary.transports.filter(WireCapture.transports.contains)
         list.add(

@@ -19,6 +19,7 @@ enum WireAnnotation {
         switch codec {
         case .json: json(&reader)
         case .protobuf: protobuf(&reader)
+        case .xml: xml(&reader)
         }
         reader.take(reader.left, "the rest")
         return reader.fields
@@ -74,6 +75,33 @@ enum WireAnnotation {
                 }
                 count += 1
             }
+            reader.take(count, reader.text(min(count, 60)))
+        }
+    }
+
+    /// One field for each element of the message, and one for each of its own tags. The codec escapes all brackets that are not
+    /// markup.
+    private static func xml(_ reader: inout WireFieldReader) {
+        /// The length of the tag or the text at `index`, and how much deeper the place after it is.
+        func step(at index: Int) -> (count: Int, depth: Int) {
+            let isTag = reader.peek(index) == UInt8(ascii: "<")
+            let last = UInt8(ascii: isTag ? ">" : "<")
+            var end = index + 1
+            while end < reader.left, reader.peek(end) != last { end += 1 }
+            guard isTag, end < reader.left else { return (end - index, 0) }
+            let isEmpty = reader.peek(end - 1) == UInt8(ascii: "/")
+            return (end + 1 - index, isEmpty ? 0 : reader.peek(index + 1) == UInt8(ascii: "/") ? -1 : 1)
+        }
+        var isInside = false
+        while reader.left > 0 {
+            var (count, depth) = step(at: 0)
+            if isInside {
+                while depth > 0, count < reader.left {
+                    let next = step(at: count)
+                    (count, depth) = (count + next.count, depth + next.depth)
+                }
+            }
+            isInside = true
             reader.take(count, reader.text(min(count, 60)))
         }
     }

@@ -27,8 +27,8 @@ struct RowOptions: Sendable, Equatable {
     /// The number of rows.
     var count: Int { rowTransports.count * codecs.count * sizes.count }
 
-    /// All rows by default.
-    init(_ vocabulary: Vocabulary) { (transports, codecs) = (vocabulary.defaultTransports, vocabulary.codecs) }
+    /// The rows that are measured by default.
+    init(_ vocabulary: Vocabulary) { (transports, codecs) = (vocabulary.defaultTransports, vocabulary.defaultCodecs) }
 
     /// Rows with one size.
     init(transports: [String], codec: String, size: Int) {

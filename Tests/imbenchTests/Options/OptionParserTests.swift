@@ -70,6 +70,17 @@ private func mistake(_ line: String) -> String? { mistake(words(line)) }
         #expect(options.machine.placement == .apart)
     }
 
+    @Test("XML is measured on request alone")
+    func codecs() throws {
+        #expect(Vocabulary.measured.defaultCodecs == ["json", "protobuf"])
+        for (line, expected) in [("", ["json", "protobuf"]), ("--codec xml,json", ["xml", "json"])] {
+            let parser = OptionParser(vocabulary: .measured)
+            #expect(try parser.parse(words("run \(line)"), as: RunCommand.self).rows.codecs == expected)
+            #expect(try parser.parse(words("overhead \(line)"), as: OverheadCommand.self).rows.codecs == expected)
+            #expect(try parser.parse(words("trace \(line) text"), as: TraceCommand.self).codecs == expected)
+        }
+    }
+
     @Test("Passwords of a broker's users may contain colons")
     func users() throws {
         let users = try parse("serve --user ann:a:b --user bob: --listen mqtt://a:1", as: ServeCommand.self).users

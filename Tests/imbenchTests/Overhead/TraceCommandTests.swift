@@ -52,6 +52,25 @@ struct TraceTests {
         }
     }
 
+    @Test("Each element of a document in XML is a field, with its tags")
+    func elements() throws {
+        var message = ChatMessage()
+        message.id = "m-1"
+        message.text = "1 < 2"
+        message.replyTo = ""
+        message.attributes = ["k>": "v"]
+        let encoded = try XMLCodec().encode(message)
+        let wire = try #require(try WireCapture.message(Payload(encoded, kind: .text), over: "memory"))
+        let descriptor = try TransportRegistry.measured.transport(named: "memory")
+        let fields = WireAnnotation.fields(of: wire, encoded: encoded.count, over: descriptor, codec: .xml)
+        #expect(
+            fields.map(\.meaning).suffix(6) == [
+                "<message>", "<id>m-1</id>", "<text>1 &lt; 2</text>", "<replyTo/>",
+                "<attributes key=\"k&gt;\">v</attributes>", "</message>",
+            ]
+        )
+    }
+
     @Test(
         "An encrypted message is one record, whose decrypted bytes are the plain message",
         .enabled(if: hasOpenSSL),
