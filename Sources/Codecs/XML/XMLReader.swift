@@ -377,7 +377,11 @@ extension XMLReader: ValueReader {
 
     /// Reads base64.
     @usableFromInline
-    package mutating func readBytes() throws(CodecError) -> [UInt8] { try base64(try readPlainText()) }
+    package mutating func readBytes() throws(CodecError) -> [UInt8] {
+        // In one expression, the reader would be copied before it has the place of the text.
+        let text = try readPlainText()
+        return try base64(text)
+    }
 
     /// Reads the name or the number of an enum.
     @inlinable

@@ -16,7 +16,8 @@ extension XMLReader {
         guard JSONReader.equal(try attribute(encoding), "base64") else {
             throw CodecError(.unsupportedEncoding, at: encoding.start)
         }
-        let bytes = try base64(try readPlainText())
+        let text = try readPlainText()
+        let bytes = try base64(text)
         scratch.count = 0
         scratch.reserve(bytes.count)
         bytes.withUnsafeBufferPointer { scratch.put($0) }
