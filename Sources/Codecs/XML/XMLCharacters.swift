@@ -45,19 +45,12 @@ enum XMLCharacters {
     // MARK: Allowed characters
 
     /// Whether the character may be in a document (production 2).
-    static func isAllowed(_ scalar: UInt32) -> Bool {
-        switch scalar {
-        case 0x09, 0x0A, 0x0D, 0x20...0xD7FF, 0xE000...0xFFFD, 0x10000...0x10FFFF: true
-        default: false
-        }
-    }
+    static func isAllowed(_ scalar: UInt32) -> Bool { XMLSyntax.isAllowed(scalar) }
 
     /// Whether a forbidden character begins at `index` of well-formed UTF-8: a control character, U+FFFE or U+FFFF.
     @inline(__always)
     static func isForbidden(_ text: UnsafeBufferPointer<UInt8>, at index: Int) -> Bool {
-        let byte = text[index]
-        if byte < 0x20 { return byte != 0x09 && byte != 0x0A && byte != 0x0D }
-        return byte == 0xEF && index &+ 2 < text.count && text[index &+ 1] == 0xBF && text[index &+ 2] | 1 == 0xBF
+        XMLSyntax.isForbidden(text, at: index)
     }
 
     /// The offset of the first forbidden character; `nil` if there is none.
@@ -89,41 +82,10 @@ enum XMLCharacters {
     // MARK: Names
 
     @inline(__always)
-    static func isWhiteSpace(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x0A || byte == 0x09 || byte == 0x0D }
-
-    /// Whether a name may contain the character, or begin with it (productions 4 and 4a).
-    static func isInName(_ scalar: UInt32, asFirst isFirst: Bool) -> Bool {
-        switch scalar {
-        case 0x61...0x7A, 0x41...0x5A, 0x5F, 0x3A: true
-        case 0x2D, 0x2E, 0x30...0x39, 0xB7, 0x300...0x36F, 0x203F...0x2040: !isFirst
-        case 0xC0...0xD6, 0xD8...0xF6, 0xF8...0x2FF, 0x370...0x37D, 0x37F...0x1FFF, 0x200C...0x200D, 0x2070...0x218F,
-            0x2C00...0x2FEF, 0x3001...0xD7FF, 0xF900...0xFDCF, 0xFDF0...0xFFFD, 0x10000...0xEFFFF:
-            true
-        default: false
-        }
-    }
+    static func isWhiteSpace(_ byte: UInt8) -> Bool { XMLSyntax.isWhiteSpace(byte) }
 
     /// The number of bytes of the name at the beginning of `text`, which is well-formed UTF-8; 0 if no name begins there.
-    static func lengthOfName(_ text: UnsafeBufferPointer<UInt8>) -> Int {
-        var index = 0
-        while index < text.count {
-            let (scalar, count) = scalar(text, at: index)
-            guard isInName(scalar, asFirst: index == 0) else { break }
-            index += count
-        }
-        return index
-    }
-
-    /// The character at `index` of well-formed UTF-8, and its length. The length never exceeds the rest of the text.
-    @inline(__always)
-    private static func scalar(_ text: UnsafeBufferPointer<UInt8>, at index: Int) -> (value: UInt32, count: Int) {
-        let first = UInt32(text[index])
-        guard first >= 0x80 else { return (first, 1) }
-        let count = min(first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2, text.count &- index)
-        var value = first & (0x7F &>> UInt32(truncatingIfNeeded: count))
-        for offset in 1..<max(count, 1) { value = value &<< 6 | UInt32(text[index &+ offset] & 0x3F) }
-        return (value, count)
-    }
+    static func lengthOfName(_ text: UnsafeBufferPointer<UInt8>) -> Int { XMLSyntax.lengthOfName(text) }
 
     /// Whether the name of a field can be the name of an element: a name without a colon (Namespaces in XML 1.0, section 4).
     static func isElementName(_ name: StaticString) -> Bool {

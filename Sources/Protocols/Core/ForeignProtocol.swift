@@ -15,6 +15,8 @@ package enum ForeignProtocol: Sendable, Hashable {
     case mqtt
     /// The line of a command with which STOMP begins on either side.
     case stomp
+    /// The XML declaration or the start tag of a stream of XMPP.
+    case xmpp
     /// A word of framed TCP: certainly a control frame, or possibly a short message.
     case framedTCP(isCertain: Bool)
     /// None of these. The first bytes, at most four.
@@ -22,7 +24,7 @@ package enum ForeignProtocol: Sendable, Hashable {
 
     /// The protocol that this side speaks.
     package enum Expected: Sendable, Hashable {
-        case framedTCP, webSocket, mqtt, mqttWebSocket, http, stomp, stompWebSocket
+        case framedTCP, webSocket, mqtt, mqttWebSocket, http, stomp, stompWebSocket, xmpp
 
         var name: String {
             switch self {
@@ -33,6 +35,7 @@ package enum ForeignProtocol: Sendable, Hashable {
             case .http: "HTTP"
             case .stomp: "STOMP"
             case .stompWebSocket: "STOMP over WebSocket"
+            case .xmpp: "XMPP"
             }
         }
 
@@ -46,6 +49,7 @@ package enum ForeignProtocol: Sendable, Hashable {
             case .http: "http://"
             case .stomp: "stomp://"
             case .stompWebSocket: "stomp+ws://"
+            case .xmpp: "xmpp://"
             }
         }
 
@@ -62,6 +66,7 @@ package enum ForeignProtocol: Sendable, Hashable {
             case .http: "https://"
             case .stomp: "stomp+tls://"
             case .stompWebSocket: "stomp+wss://"
+            case .xmpp: "xmpps://"
             }
         }
 
@@ -69,7 +74,7 @@ package enum ForeignProtocol: Sendable, Hashable {
         fileprivate var isWeb: Bool {
             switch self {
             case .webSocket, .mqttWebSocket, .stompWebSocket, .http: true
-            case .framedTCP, .mqtt, .stomp: false
+            case .framedTCP, .mqtt, .stomp, .xmpp: false
             }
         }
 
@@ -78,7 +83,7 @@ package enum ForeignProtocol: Sendable, Hashable {
             switch self {
             case .mqtt: .mqttWebSocket
             case .stomp: .stompWebSocket
-            case .framedTCP, .webSocket, .mqttWebSocket, .stompWebSocket, .http: nil
+            case .framedTCP, .webSocket, .mqttWebSocket, .stompWebSocket, .http, .xmpp: nil
             }
         }
     }
@@ -104,6 +109,7 @@ package enum ForeignProtocol: Sendable, Hashable {
         if methods.contains(where: { bytes.starts(with: $0.utf8) }) { return .httpRequest }
         if isMQTT(bytes) { return .mqtt }
         if isSTOMP(bytes) { return .stomp }
+        if ["<?xml ", "<stream:stream"].contains(where: { bytes.starts(with: $0.utf8) }) { return .xmpp }
         guard bytes.count >= 4 else { return nil }
         let word = bytes.prefix(4).reduce(0) { $0 << 8 | UInt32($1) }
         if word & 0x8000_0000 != 0, (1...125).contains(word & 0x7fff_ffff) { return .framedTCP(isCertain: true) }
@@ -133,16 +139,17 @@ package enum ForeignProtocol: Sendable, Hashable {
 
     private func verdict(_ expected: Expected) -> Verdict {
         switch (self, expected) {
-        case (.framedTCP, .framedTCP), (.mqtt, .mqtt), (.stomp, .stomp): .expected
+        case (.framedTCP, .framedTCP), (.mqtt, .mqtt), (.stomp, .stomp), (.xmpp, .xmpp): .expected
         case (.httpRequest, _) where expected.isWeb, (.httpResponse, _) where expected.isWeb: .expected
         // A length that is larger than the limit, which the error says already.
         case (.unknown, .framedTCP): .expected
         // A method, a version or a command that is misspelt, most likely.
         case (.unknown(let bytes), .webSocket), (.unknown(let bytes), .mqttWebSocket), (.unknown(let bytes), .http),
-            (.unknown(let bytes), .stomp), (.unknown(let bytes), .stompWebSocket):
+            (.unknown(let bytes), .stomp), (.unknown(let bytes), .stompWebSocket), (.unknown(let bytes), .xmpp):
             bytes.first.map { $0 > 0x20 && $0 < 0x7f } ?? true ? .expected : .possiblyForeign
         case (.unknown, .mqtt), (.framedTCP(isCertain: false), _): .possiblyForeign
-        case (.tls, _), (.httpRequest, _), (.httpResponse, _), (.mqtt, _), (.stomp, _), (.framedTCP, _):
+        case (.tls, _), (.httpRequest, _), (.httpResponse, _), (.mqtt, _), (.stomp, _), (.xmpp, _),
+            (.framedTCP, _):
             .foreign
         }
     }
@@ -174,6 +181,8 @@ package enum ForeignProtocol: Sendable, Hashable {
             "\(peer) speaks MQTT; \(here) speaks \(expected.name): use \(remedy(.mqtt, expected, role, isEncrypted))"
         case .stomp:
             "\(peer) speaks STOMP; \(here) speaks \(expected.name): use \(remedy(.stomp, expected, role, isEncrypted))"
+        case .xmpp:
+            "\(peer) speaks XMPP; \(here) speaks \(expected.name): use \(remedy(.xmpp, expected, role, isEncrypted))"
         case .framedTCP(let isCertain):
             "\(peer) \(isCertain ? "speaks" : "may speak") framed TCP; \(here) speaks \(expected.name): use "
                 + remedy(.framedTCP, expected, role, isEncrypted)
@@ -228,7 +237,7 @@ package enum ForeignProtocol: Sendable, Hashable {
     // MARK: For the peer
 
     /// Writes an answer of a server that a peer of this protocol can read: an HTTP response, a TLS alert, a close
-    /// frame of framed TCP, or an ERROR of STOMP.
+    /// frame of framed TCP, an ERROR of STOMP, or a stream error of XMPP.
     ///
     /// - Parameter unixTime: the time of this machine in seconds since 1970; `nil` if it is not known.
     package func answer(expected: Expected, isEncrypted: Bool, to output: inout ByteBuffer, unixTime: Int64?) {
@@ -244,6 +253,8 @@ package enum ForeignProtocol: Sendable, Hashable {
             output.append(utf8: "Content-Length: \(sentence.utf8.count + 1)\r\nConnection: close\r\n\r\n\(sentence)\n")
         case .stomp:
             Self.refuse(sentence, &output)
+        case .xmpp: XMPPStreamError.writeStream(sentence, to: &output)
+        case .mqtt where expected == .xmpp: XMPPStreamError.writeStream(sentence, to: &output)
         case .mqtt where expected == .stomp:
             // A client of MQTT recognizes the ERROR as STOMP.
             Self.refuse(sentence, &output)

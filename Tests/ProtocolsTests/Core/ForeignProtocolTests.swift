@@ -22,6 +22,8 @@ struct ForeignProtocolTests {
         (Array("CONNECT\naccept-version:1.2".utf8), .stomp), (Array("STOMP\r\n".utf8), .stomp),
         (Array("ERROR\nmessage:no".utf8), .stomp), (Array("CONNECTED\n".utf8), .stomp),
         (Array("CONNECTS\n".utf8), .unknown(Array("CONN".utf8))), (Array("ERROR".utf8), .unknown(Array("ERRO".utf8))),
+        (Array("<?xml version='1.0'?>".utf8), .xmpp), (Array("<stream:stream ".utf8), .xmpp),
+        (Array("<html>".utf8), .unknown(Array("<htm".utf8))),
         (connect, .mqtt), ([0x20, 2, 0, 5], .mqtt), ([0x20, 2, 0, 9], .unknown([0x20, 2, 0, 9])),
         ([0x80, 0, 0, 9, 1], .framedTCP(isCertain: true)), ([0, 0, 0, 5, 104], .framedTCP(isCertain: false)),
         ([0x80, 1, 0, 9], .unknown([0x80, 1, 0, 9])), (Array("SSH-2.0-x".utf8), .unknown(Array("SSH-".utf8))),
@@ -38,7 +40,7 @@ struct ForeignProtocolTests {
         let line = String(decoding: long.prefix(ForeignProtocol.longestPrefix), as: UTF8.self)
         #expect(recognized(long) == .httpResponse(line))
         for (bytes, _) in Self.table + [(long, .tls)] {
-            for expected in [ForeignProtocol.Expected.framedTCP, .webSocket, .mqtt, .mqttWebSocket, .stomp] {
+            for expected in [ForeignProtocol.Expected.framedTCP, .webSocket, .mqtt, .mqttWebSocket, .stomp, .xmpp] {
                 let isEncrypted = expected != .framedTCP
                 for role in [CoreRole.client, .server] {
                     let sentence = recognized(bytes).sentence(expected: expected, by: role, isEncrypted: isEncrypted)
