@@ -20,6 +20,7 @@ public struct TransportRegistry: Sendable {
         .mqttWebSocket,
         .stomp,
         .stompWebSocket,
+        .xmpp,
         .http,
         .tls,
         .webSocketTLS,
@@ -27,6 +28,7 @@ public struct TransportRegistry: Sendable {
         .mqttWebSocketTLS,
         .stompTLS,
         .stompWebSocketTLS,
+        .xmppTLS,
         .httpTLS,
         .udp,
         .dtls,
@@ -38,7 +40,7 @@ public struct TransportRegistry: Sendable {
         "websocket": "ws", "ssl": "tls", "tcps": "tls", "tcp+tls": "tls",
         "mqtt+tls": "mqtts",
         "mqtt+ssl": "mqtts", "stomps": "stomp+tls", "stomp+ssl": "stomp+tls", "stomp+https": "stomp+wss",
-        "mqtt+https": "mqtt+wss", "udps": "dtls", "udp+dtls": "dtls",
+        "mqtt+https": "mqtt+wss", "xmpp+tls": "xmpps", "jabber": "xmpp", "udps": "dtls", "udp+dtls": "dtls",
     ]
 
     /// Returns all transports of this package, where the private keys of the option `key` may be encrypted.
@@ -59,8 +61,8 @@ public struct TransportRegistry: Sendable {
         var registry = standard
         let encrypted: [TransportDescriptor] = [
             .tcp(security), .webSocket(compressor: ZLib.shared, securityForHTTP), .mqtt(security),
-            .mqttWebSocket(securityForHTTP), .stomp(security), .stompWebSocket(securityForHTTP), .http(securityForHTTP),
-            .udp(security),
+            .mqttWebSocket(securityForHTTP), .stomp(security), .stompWebSocket(securityForHTTP),
+            .xmpp(security), .http(securityForHTTP), .udp(security),
         ]
         for transport in encrypted { registry.register(transport) }
         return registry
@@ -123,8 +125,8 @@ public struct TransportRegistry: Sendable {
     }
 
     /// Connects to a URL: `tcp://`, `ws://`, `mqtt://`, `mqtt+ws://`, `stomp://`, `stomp+ws://`,
-    /// `http://`, `udp://`, `memory://`, or encrypted `tls://`, `wss://`, `mqtts://`, `mqtt+wss://`, `stomp+tls://`,
-    /// `stomp+wss://`, `https://`, `dtls://`.
+    /// `xmpp://`, `http://`, `udp://`, `memory://`, or encrypted `tls://`, `wss://`, `mqtts://`, `mqtt+wss://`, `stomp+tls://`,
+    /// `stomp+wss://`, `xmpps://`, `https://`, `dtls://`.
     ///
     /// - Parameters:
     ///   - url: The URL, with the options of the transport in its query.

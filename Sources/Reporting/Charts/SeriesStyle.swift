@@ -50,6 +50,8 @@ package struct SeriesStyle: Sendable, Hashable {
         "stomp+tls": SeriesStyle(colour: 6, dash: 1),
         "stomp+ws": SeriesStyle(colour: 6, dash: 3),
         "stomp+wss": SeriesStyle(colour: 6, dash: 4),
+        "xmpp": SeriesStyle(colour: 4, dash: 2),
+        "xmpps": SeriesStyle(colour: 4, dash: 3),
         "http": SeriesStyle(colour: 5, dash: 1),
         "https": SeriesStyle(colour: 5, dash: 0),
         "http-sse": SeriesStyle(colour: 5, dash: 2),

@@ -15,11 +15,14 @@ package struct WireFieldReader {
     package private(set) var position = 0
     package private(set) var fields: [WireField] = []
 
+    /// How many bytes at the end are not of the payload.
+    package var trailing = 0
+
     package init(_ bytes: [UInt8]) {
         self.bytes = bytes
     }
 
-    package var left: Int { bytes.count - position }
+    package var left: Int { max(0, bytes.count - position - trailing) }
 
     package func peek(_ offset: Int = 0) -> UInt8 {
         position + offset < bytes.count ? bytes[position + offset] : 0

@@ -54,7 +54,7 @@ extension Vocabulary {
                 ),
             ],
             transports: transports.map(\.name),
-            // Transports without a port, modes, one transport over another, and STOMP are measured only on request.
+            // Transports without a port, modes, one transport over another, STOMP and XMPP are measured only on request.
             defaultTransports: TransportRegistry.available.transports
                 .filter { $0.defaultPort != nil && !$0.isComposed && !$0.isOnRequest && !$0.isEncrypted }
                 .map(\.name),

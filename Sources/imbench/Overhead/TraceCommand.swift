@@ -100,7 +100,9 @@ private func traced(_ message: ChatMessage, over name: String, _ codec: WireForm
 /// The bytes that a client's core writes for one message after the handshake.
 enum WireCapture {
     /// The transports whose messages can be captured. In memory, a message is framed as over TCP.
-    static let transports = ["tcp", "ws", "mqtt", "udp", "memory", "tls", "wss", "mqtts", "dtls", "stomp", "stomp+tls"]
+    static let transports = [
+        "tcp", "ws", "mqtt", "udp", "memory", "tls", "wss", "mqtts", "dtls", "stomp", "stomp+tls", "xmpp", "xmpps",
+    ]
 
     static func message(_ payload: Payload, over name: String) throws -> [UInt8]? {
         guard let pair = try CorePair.maker(name, registry: .measured)?() else { return nil }

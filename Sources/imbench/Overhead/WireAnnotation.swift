@@ -21,6 +21,7 @@ enum WireAnnotation {
         case .protobuf: protobuf(&reader)
         case .xml: xml(&reader)
         }
+        reader.trailing = 0
         reader.take(reader.left, "the rest")
         return reader.fields
     }

@@ -15,7 +15,9 @@ struct PeerTests {
         #expect(Peers.mosquitto != nil && Peers.mosquittoPub != nil && Peers.mosquittoSub != nil)
         #expect(Peers.mosquittoPasswd != nil)
         #expect(Peers.nats != nil && Peers.rabbitmq != nil && Peers.epmd != nil)
-        for probe in [Peers.webSockets, Peers.paho, Peers.stompPy, Peers.coilmq, Peers.activemq, Peers.browser] {
+        for probe in [
+            Peers.webSockets, Peers.paho, Peers.stompPy, Peers.coilmq, Peers.prosody, Peers.activemq, Peers.browser,
+        ] {
             #expect(probe.path != nil, "\(probe.problem)")
         }
         #expect(Peers.nginx != nil)

@@ -28,6 +28,9 @@ package enum Peers {
     package static var pythonWithPaho: String? { paho.path }
     package static let stompPy = probe("python3", "-c", "from stomp import Connection12")
     package static let coilmq = probe("python3", "-c", "import coilmq.start")
+    /// It has no option that only answers, so that it is installed must suffice.
+    package static let prosody =
+        path("prosody").map { Probe(path: $0, problem: "") } ?? Probe(path: nil, problem: "prosody is not installed")
     /// The archive of the package for Debian, which a Java runs.
     package static let activemqArchive = path("activemq.jar", in: ["/usr/share/activemq/bin"], R_OK)
     /// The Java that runs ``activemqArchive``.

@@ -191,8 +191,8 @@ struct ConfigurationErrorTests {
         arguments: [
             (
                 "tpc://b",
-                #"scheme is "tpc"; did you mean "tcp"? allowed is "tcp", "ws", "mqtt", "mqtt+ws", "stomp", "stomp+ws", "http", "#
-                    + #""tls", "wss", "mqtts", "mqtt+wss", "stomp+tls", "stomp+wss", "https", "udp", "dtls", "memory""#
+                #"scheme is "tpc"; did you mean "tcp"? allowed is "tcp", "ws", "mqtt", "mqtt+ws", "stomp", "stomp+ws", "xmpp", "http", "#
+                    + #""tls", "wss", "mqtts", "mqtt+wss", "stomp+tls", "stomp+wss", "xmpps", "https", "udp", "dtls", "memory""#
             ),
             ("tcp://b:x", "port is not a number from 0 to 65535"),
             ("mqtt://b?qos=7", #"qos is "7"; allowed is "0", "1", "2""#),

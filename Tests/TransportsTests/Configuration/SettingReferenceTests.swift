@@ -26,7 +26,7 @@ struct SettingReferenceTests {
         ]
         // `keepalive-interval` of MQTT and of STOMP is their own.
         let limits = connections.filter { $0.name != "keepalive-interval" }
-        for scheme in ["tcp", "ws", "http", "mqtt", "stomp", "udp", "memory"] {
+        for scheme in ["tcp", "ws", "http", "mqtt", "stomp", "xmpp", "udp", "memory"] {
             let shared = scheme == "mqtt" || scheme == "stomp" ? limits : connections
             tables.append(("\(scheme), client", rows(scheme, server: false, without: shared, proxies)))
             let streams = scheme == "udp" ? [] : servers

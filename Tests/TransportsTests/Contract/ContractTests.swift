@@ -29,6 +29,7 @@ struct ContractTests {
         subjects.append(ContractSubject(.mqtt, options: [.init(name: "early-publish", value: "on")]))
         let acknowledged = [("receipt", "on"), ("ack", "client-individual")]
         subjects.append(ContractSubject(.stomp, options: acknowledged.map { .init(name: $0.0, value: $0.1) }))
+        subjects.append(ContractSubject(.xmpp, options: [.init(name: "sm", value: "off")]))
         for mode in ["long-poll", "poll"] {
             let interval = Endpoint.Option(name: "interval", value: "20ms")
             subjects.append(ContractSubject(.http, options: [.init(name: "mode", value: mode), interval]))
@@ -110,6 +111,7 @@ struct ContractTests {
     func keepaliveDefaults() throws {
         let expected = [
             "udp": 25, "dtls": 25, "ws": 30, "mqtt+ws": 30, "stomp+ws": 30, "tcp": 60, "mqtt": 60, "stomp": 60,
+            "xmpp": 60,
         ]
         for (name, seconds) in expected {
             #expect(try registry.transport(named: name).keepaliveInterval == .seconds(seconds))
@@ -152,6 +154,7 @@ struct ContractTests {
         "Messages that wait for their acknowledgement and for the window keep their order",
         arguments: [
             ("mqtt", "qos", "1"), ("mqtt+ws", "qos", "1"), ("stomp", "receipt", "on"), ("stomp+ws", "receipt", "on"),
+            ("xmpp", "acks", "on"),
         ]
     )
     func window(name: String, option: String, value: String) async throws {

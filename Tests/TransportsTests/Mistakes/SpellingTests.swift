@@ -119,7 +119,7 @@ struct SpellingTests {
         "Another name of a transport gets the right scheme",
         arguments: [
             ("websocket", "ws"), ("ssl", "tls"), ("tcps", "tls"), ("tcp+tls", "tls"), ("mqtt+ssl", "mqtts"),
-            ("udps", "dtls"),
+            ("udps", "dtls"), ("xmpp+tls", "xmpps"),
         ]
     )
     func otherNames(scheme: String, right: String) throws {

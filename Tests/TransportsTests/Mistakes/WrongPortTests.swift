@@ -11,7 +11,7 @@ import TrialCertificates
 /// Every transport's client at the port of every other transport's server, and at servers of TLS.
 @Suite("Clients at the port of another protocol", .timeLimit(.minutes(5)), .ownThread)
 struct WrongPortTests {
-    private static let names = ["tcp", "ws", "mqtt", "mqtt+ws", "stomp", "stomp+ws", "udp", "memory"]
+    private static let names = ["tcp", "ws", "mqtt", "mqtt+ws", "stomp", "stomp+ws", "xmpp", "udp", "memory"]
 
     /// The server, and where others try to reach it. The port is one that no server of the other kind of socket has.
     private struct Served {
@@ -49,6 +49,11 @@ struct WrongPortTests {
         case ("udp", _): ("nothing listens on this UDP port", true)
         case (_, "udp"), (_, "memory"): ("connection refused at 127.0.0.1:", true)
         case ("stomp", "tcp"), ("stomp", "mqtt"): ("this port speaks \(server == "tcp" ? "framed TCP" : "MQTT")", false)
+        case ("xmpp", "tcp"): ("this port speaks framed TCP: use tcp://", false)
+        case ("xmpp", "mqtt"), ("xmpp", "stomp"): ("this port speaks \(server.uppercased()): use \(server)://", false)
+        case ("mqtt", "xmpp"): ("the server speaks XMPP", false)
+        case (_, "xmpp"): ("this port speaks XMPP", false)
+        case ("xmpp", _): ("the server speaks HTTP", false)
         case ("tcp", "mqtt"): ("this port speaks MQTT: use mqtt://", false)
         case ("mqtt", "stomp"): ("the server speaks STOMP", false)
         case (_, "stomp"): ("this port speaks STOMP: use stomp://", false)
@@ -97,7 +102,7 @@ struct WrongPortTests {
         for (server, answer) in [("TLS", Self.alert), ("HTTP", badRequest)] {
             let raw = try AnsweringServer(answer)
             defer { raw.stop() }
-            for client in ["tcp", "ws", "mqtt", "mqtt+ws", "stomp", "stomp+ws"] {
+            for client in ["tcp", "ws", "mqtt", "mqtt+ws", "stomp", "stomp+ws", "xmpp"] {
                 let isHTTP = client.hasSuffix("ws")
                 let expected =
                     switch server {
@@ -123,7 +128,7 @@ struct WrongPortTests {
     private static let streams = [
         ("tcp", "tls"), ("ws", "wss"), ("mqtt", "mqtts"), ("mqtt+ws", "mqtt+wss"), ("tls", "tcp"), ("wss", "ws"),
         ("mqtts", "mqtt"), ("mqtt+wss", "mqtt+ws"), ("stomp", "stomp+tls"), ("stomp+ws", "stomp+wss"),
-        ("stomp+tls", "stomp"), ("stomp+wss", "stomp+ws"),
+        ("stomp+tls", "stomp"), ("stomp+wss", "stomp+ws"), ("xmpp", "xmpps"), ("xmpps", "xmpp"),
     ]
 
     @Test("After a reset, a client gets the same hint as after a close, and tries again", .enabled(if: hasOpenSSL))
@@ -234,7 +239,7 @@ struct WrongPortTests {
 struct SilentPortTests {
     @Test(
         "A client gets an error that names the possible mistake, and tries again",
-        arguments: ["ws", "mqtt", "mqtt+ws", "stomp", "stomp+ws"]
+        arguments: ["ws", "mqtt", "mqtt+ws", "stomp", "stomp+ws", "xmpp"]
     )
     func silent(name: String) async throws {
         let raw = try RawServer(.silent)
@@ -257,7 +262,7 @@ struct ForeignClientTests {
 
     @Test(
         "A server reports a client that speaks TLS, and answers with an alert",
-        arguments: ["tcp", "ws", "mqtt", "mqtt+ws", "stomp", "stomp+ws"]
+        arguments: ["tcp", "ws", "mqtt", "mqtt+ws", "stomp", "stomp+ws", "xmpp"]
     )
     func tls(name: String) async throws {
         let events = ServerEvents()
@@ -273,7 +278,10 @@ struct ForeignClientTests {
         await server.stop()
     }
 
-    @Test("A server reports a client that speaks HTTP, and answers with HTTP", arguments: ["tcp", "mqtt", "stomp"])
+    @Test(
+        "A server reports a client that speaks HTTP, and answers with HTTP",
+        arguments: ["tcp", "mqtt", "stomp", "xmpp"]
+    )
     func http(name: String) async throws {
         let events = ServerEvents()
         let server = try await EmbeddedServer.start(

@@ -15,6 +15,7 @@ struct StackPlan {
         /// A queue, whose messages the client acknowledges one by one.
         case stompQueue = "stomp-queue"
         case stompWebSocket = "stomp+ws"
+        case xmpp
         case datagrams = "udp"
         case ordered = "udp-ordered"
         case unordered = "udp-unordered"
@@ -22,8 +23,8 @@ struct StackPlan {
         case longPoll = "http-long-poll"
         case poll = "http-poll"
 
-        /// The transports that are drawn first. Some of them are then replaced by one over HTTP, or by one of STOMP.
-        static let common: [Carrier] = allCases.filter { !$0.isRequests && !$0.isSTOMP }
+        /// The transports that are drawn first. Some of them are then replaced by one over HTTP, by one of STOMP, or by XMPP.
+        static let common: [Carrier] = allCases.filter { !$0.isRequests && !$0.isSTOMP && $0 != .xmpp }
 
         /// The scheme of the transport without encryption.
         var scheme: String {
@@ -34,6 +35,7 @@ struct StackPlan {
             case .mqttWebSocket: "mqtt+ws"
             case .stomp, .stompQueue: "stomp"
             case .stompWebSocket: "stomp+ws"
+            case .xmpp: "xmpp"
             case .datagrams, .ordered, .unordered: "udp"
             case .eventStream, .longPoll, .poll: "http"
             }
@@ -48,6 +50,7 @@ struct StackPlan {
             case "mqtt+ws": "mqtt+wss"
             case "stomp": "stomp+tls"
             case "stomp+ws": "stomp+wss"
+            case "xmpp": "xmpps"
             case "udp": "dtls"
             case "http": "https"
             default: scheme
@@ -89,7 +92,7 @@ struct StackPlan {
             case .unordered: ["reliable=unordered"]
             case .longPoll: ["mode=long-poll"]
             case .poll: ["mode=poll", "interval=200ms"]
-            case .tcp, .webSocket, .datagrams, .eventStream: []
+            case .tcp, .webSocket, .xmpp, .datagrams, .eventStream: []
             }
         }
     }
@@ -254,6 +257,9 @@ struct StackPlan {
         if carrier.isBroker, frames.chance(40) {
             carrier = frames.one(of: [.stomp, .stompQueue, .stompQueue, .stompWebSocket])
         }
+        // And in place of some streams between two apps.
+        var stanzas = SimulationRandom(seed: seed, stream: 22)
+        if [.tcp, .webSocket].contains(carrier), stanzas.chance(25) { carrier = .xmpp }
         // Drawn on its own, so that all other parameters of a seed are those without encryption.
         var encryption = SimulationRandom(seed: seed, stream: 6)
         var datagrams = SimulationRandom(seed: seed, stream: 7)
