@@ -8,7 +8,7 @@ import TrialCertificates
 /// ``TrialTLS`` with the processor time of each step of a server's handshakes.
 final class MeasuredTLS: TLSProvider {
     private let inner = TrialTLS()
-    private let longest = Locked<Int64>(0)
+    private let steps = Locked(HandshakeSteps())
     private let requestsCertificates: Bool
 
     /// An authority that has issued no certificate.
@@ -21,16 +21,16 @@ final class MeasuredTLS: TLSProvider {
 
     var readsFiles: Bool { inner.readsFiles }
 
-    /// The longest step since the last call, in nanoseconds of the thread's processor time.
-    func takeLongestStep() -> Int64 {
-        longest.withLock { longest in
-            defer { longest = 0 }
-            return longest
+    /// The steps since the last call.
+    func takeSteps() -> HandshakeSteps {
+        steps.withLock { steps in
+            defer { steps = HandshakeSteps() }
+            return steps
         }
     }
 
     fileprivate func add(_ time: Int64) {
-        longest.withLock { $0 = max($0, time) }
+        steps.withLock { $0.add(time) }
     }
 
     func makeContext(

@@ -116,6 +116,7 @@ struct AttackTests {
         let row = try await run(plan) { $0.enough = 100 }
         #expect(row.failure == nil)
         #expect(try #require(row.value(of: "longest_step_us")) > 0)
+        #expect(try #require(row.value(of: "repeated_step_us")) > 0)
         #expect(try #require(row.value(of: "usual_step_us")) > 0)
         // The control's clients leave the server's answer, and those of the attack are refused.
         for code in ["connectionLost", "secureHandshakeFailed"] { #expect(row.endings.contains { $0.code == code }) }
