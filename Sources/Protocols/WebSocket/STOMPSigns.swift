@@ -8,20 +8,22 @@ import TransportAPI
 enum STOMPSigns: Sendable, Hashable {
     /// There are none: the handshake has named a protocol, or the server's first message was another one.
     case none
-    /// Nothing has been received, and nothing that looks like STOMP was sent.
+    /// Nothing was sent or received.
     case undecided
-    /// A message of this client begins with the line of a command, and the server has sent no message.
+    /// The first message of this client does not look like STOMP, and the server has sent no message.
+    case silent
+    /// The first message of this client begins with the line of a command, and the server has sent no message.
     case unanswered
     /// The first message of the server was ERROR.
     case refused
 
-    /// Whether the next message can change the signs.
-    @inline(__always)
-    var isWatching: Bool { self == .undecided || self == .unanswered }
+    /// Whether the next message of the server can change the signs.
+    var isWatching: Bool { self == .undecided || self == .silent || self == .unanswered }
 
-    /// Notes a message of this client, while ``isWatching``.
+    /// Notes the first message of this client, while the signs are ``undecided``. Who writes frames by hand begins with
+    /// CONNECT.
     mutating func sent(_ bytes: [UInt8]) {
-        if self == .undecided, Self.command(of: bytes) != nil { self = .unanswered }
+        self = Self.command(of: bytes) == nil ? .silent : .unanswered
     }
 
     /// Notes a message of the server, while ``isWatching``.
@@ -43,7 +45,7 @@ enum STOMPSigns: Sendable, Hashable {
     func mistake(isEncrypted: Bool) -> String? {
         let scheme = ForeignProtocol.Expected.stompWebSocket.scheme(isEncrypted: isEncrypted)
         return switch self {
-        case .none, .undecided: nil
+        case .none, .undecided, .silent: nil
         case .unanswered:
             "the server has not answered a message that begins like a frame of STOMP; if it speaks STOMP, use \(scheme), "
                 + "which begins with CONNECT and ends each frame with a NUL"

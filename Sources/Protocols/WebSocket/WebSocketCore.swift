@@ -462,7 +462,7 @@ extension WebSocketCore {
     ) throws(TransportError) -> SendStatus {
         guard phase == .open else { throw notOpen }
         try admit(payload)
-        if stomp.isWatching { stomp.sent(payload.bytes) }
+        if stomp == .undecided { stomp.sent(payload.bytes) }
         let opcode: Opcode = payload.kind == .text ? .text : .binary
         if deflation != nil, let compressed = payload.bytes.withUnsafeBytes({ deflation?.compress($0) }) {
             compressed.withUnsafeBytes { write($0, opcode, FrameHeader.compressed, &context) }
