@@ -28,7 +28,7 @@ public struct Payload: Sendable, Hashable {
         }
     }
 
-    // The order of the fields allows a core to pass a payload in registers.
+    // Few fields let a core pass a payload, and an enum that has one, in registers.
 
     /// The message's bytes.
     public var bytes: [UInt8]
@@ -36,26 +36,44 @@ public struct Payload: Sendable, Hashable {
     /// means the topic of the configuration. Transports without topics leave it `nil` on receiving. They refuse to send
     /// a payload with a topic, so that a topic is never dropped silently.
     public var topic: String?
+    /// All that follows.
+    private var attributes = PayloadAttributes()
+
     /// Text or binary; `.binary` by default.
-    public var kind: Kind
+    public var kind: Kind {
+        get { attributes.isText ? .text : .binary }
+        set { attributes.isText = newValue == .text }
+    }
     /// The delivery guarantee. On sending, `nil`, the default, means the QoS of the configuration. At 1 and 2, sending
     /// ends in ``SendOutcome/acknowledged``. A server sends at no more than the QoS that its client was granted. On
     /// receiving, it is the QoS at which the message came. A received payload that is sent again is sent at that QoS
     /// unless this is set to `nil`. Transports without QoS ignore it on sending and leave it `nil` on receiving.
-    public var qos: QoS?
-
+    public var qos: QoS? {
+        get { attributes.qos }
+        set { attributes.qos = newValue }
+    }
     /// On sending, whether the peer keeps the message as the last of its topic and delivers it to later subscribers
     /// (MQTT 3.1.1, section 3.3.1.3). A message without bytes deletes the kept one. On receiving, whether the message
     /// was kept in this way. `false` by default. Transports without topics refuse to send a payload with `true`.
-    public var isRetained: Bool
-
+    public var isRetained: Bool {
+        get { attributes.isRetained }
+        set { attributes.isRetained = newValue }
+    }
     /// On receiving, whether the sender has sent the message before, so that it can have arrived already (MQTT 3.1.1,
     /// section 3.3.1.1: DUP). Ignored on sending. `false` by default.
-    public var isDuplicate: Bool
-
-    /// On receiving, the number of the subscription by which the message has come, if the protocol names it; 0 otherwise. It
-    /// tells the way of a message and not what it is, so it does not count when payloads are compared.
-    package var subscription: UInt32 = 0
+    public var isDuplicate: Bool {
+        get { attributes.isDuplicate }
+        set { attributes.isDuplicate = newValue }
+    }
+    /// On receiving, the number of the subscription by which the message has come, if the protocol names it; 0 otherwise.
+    /// It tells the way of a message and not what it is, so it does not count when payloads are compared. At most
+    /// ``largestSubscription``.
+    package var subscription: UInt32 {
+        get { attributes.subscription }
+        set { attributes.subscription = newValue }
+    }
+    /// The largest ``subscription``.
+    package static var largestSubscription: UInt32 { PayloadAttributes.largestSubscription }
 
     /// Creates a payload of these bytes.
     public init(
@@ -67,8 +85,8 @@ public struct Payload: Sendable, Hashable {
         isDuplicate: Bool = false
     ) {
         self.bytes = bytes
-        self.kind = kind
         self.topic = topic
+        self.kind = kind
         self.qos = qos
         self.isRetained = isRetained
         self.isDuplicate = isDuplicate
@@ -76,9 +94,7 @@ public struct Payload: Sendable, Hashable {
 
     /// Compares all fields but the subscription, the bytes last. The derived comparison would compare one byte at a time.
     public static func == (left: Payload, right: Payload) -> Bool {
-        left.kind == right.kind && left.qos == right.qos && left.isRetained == right.isRetained
-            && left.isDuplicate == right.isDuplicate && left.bytes.count == right.bytes.count
-            && left.topic == right.topic
+        left.attributes == right.attributes && left.bytes.count == right.bytes.count && left.topic == right.topic
             && left.bytes.withUnsafeBytes { bytes in
                 right.bytes.withUnsafeBytes { bytes.hasSameBytes(as: $0) }
             }
@@ -88,10 +104,7 @@ public struct Payload: Sendable, Hashable {
     public func hash(into hasher: inout Hasher) {
         hasher.combine(bytes)
         hasher.combine(topic)
-        hasher.combine(kind)
-        hasher.combine(qos)
-        hasher.combine(isRetained)
-        hasher.combine(isDuplicate)
+        hasher.combine(attributes)
     }
 
     /// Creates a text payload, as UTF-8.

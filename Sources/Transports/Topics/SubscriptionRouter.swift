@@ -70,6 +70,9 @@ final class SubscriptionRouter {
     /// Forgets a number. Messages that name it go nowhere.
     func forget(_ number: UInt32) { filters[number] = nil }
 
+    /// Whether a filter has this number.
+    func isUsed(_ number: UInt32) -> Bool { filters[number] != nil }
+
     func has(_ filter: String) -> Bool { routes[FilterKey(filter)] != nil }
 
     /// Adds a listener of a filter, which first gets the messages that wait for the filter.

@@ -161,11 +161,17 @@ final class TopicSubscriber {
             }
             mostNumbers = max(1024, numbers.count * 2)
         }
+        // Once all were used, some are still in use.
+        for _ in 0..<1024 where routes.isUsed(nextNumber) { advance() }
         let number = nextNumber
-        nextNumber = nextNumber == .max ? SubscriptionRequest.first : nextNumber + 1
+        advance()
         numbers[key] = number
         routes.name(filter, number)
         return number
+    }
+
+    private func advance() {
+        nextNumber = nextNumber >= Payload.largestSubscription ? SubscriptionRequest.first : nextNumber + 1
     }
 
     func cancel(_ id: UInt64, for filter: String) {
