@@ -100,12 +100,23 @@ extension RunResults {
 
     // MARK: In short
 
-    /// The end of the report: results and next steps for a person. Empty if there is nothing to compare, or if the numbers
-    /// have no meaning.
+    /// The end of the report: results and next steps for a person. Empty if the numbers have no meaning.
     var conclusions: [String] {
         guard !environment.isDebugBuild else { return [] }
-        guard let speed = speedConclusion else { return [roundTripDifferences.notCompared].compactMap { $0 } }
+        guard let speed = speedConclusion else {
+            return [medians, roundTripDifferences.notCompared].compactMap { $0 }
+        }
         return [speed] + [byteConclusion, nextSteps].compactMap { $0 }
+    }
+
+    /// The medians of the smallest messages, for a run whose rows are not compared.
+    private var medians: String? {
+        guard let size = measured.map(\.size).min() else { return nil }
+        let figures = measured.filter { $0.size == size }.compactMap { row in
+            (row.rttP50Spread?.median ?? row.rtt?.p50).map { (name: "\(row.codec) over \(row.transport)", value: $0) }
+        }
+        guard let range = NamedRange(figures) else { return nil }
+        return "With messages of \(size) bytes, the median round trip is \(range.text("µs"))."
     }
 
     private var isOutside: Bool { record.options.contains { ["url", "config", "network"].contains($0.name) } }

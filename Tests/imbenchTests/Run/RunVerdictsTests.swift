@@ -1,3 +1,4 @@
+import Measuring
 import Testing
 
 @testable import CommandSupport
@@ -138,15 +139,25 @@ struct RunVerdictsTests {
         )
     }
 
-    @Test("A debug build and a single transport have no conclusion, and too few repeats have the remedy")
+    @Test(
+        "A debug build has no conclusion, and rows that are not compared have their medians, with the remedy if there is one"
+    )
     func none() {
         var debug = results([("tcp", 50), ("ws", 54)])
         debug.record.environment.isDebugBuild = true
         #expect(debug.conclusions.isEmpty)
-        #expect(results([("tcp", 50)]).conclusions.isEmpty)
+        var single = results([("tcp", 50)])
+        single.rows[0].rttP50Spread = RepeatStatistics([50, 50, 51])
         #expect(
-            results([("tcp", 50), ("ws", 54)], repeats: 3).conclusions == [
-                "3 repeats are too few to separate any difference from noise. It takes 6: --repeat 6."
+            single.conclusions == ["With messages of \(single.rows[0].size) bytes, the median round trip is 50.0 µs."]
+        )
+        var few = results([("tcp", 50), ("ws", 54)], repeats: 3)
+        few.rows[0].rttP50Spread = RepeatStatistics([50, 50, 51])
+        few.rows[1].rttP50Spread = RepeatStatistics([54, 54, 53])
+        #expect(
+            few.conclusions == [
+                "With messages of \(few.rows[0].size) bytes, the median round trip is 50.0 (json over tcp) to 54.0 µs (json over ws).",
+                "3 repeats are too few to separate any difference from noise. It takes 6: --repeat 6.",
             ]
         )
     }
@@ -174,7 +185,7 @@ struct RunVerdictsTests {
             }
             return run
         }
-        #expect(run(repeats: 7).conclusions.first?.hasSuffix("It takes 8: --repeat 8.") == true)
+        #expect(run(repeats: 7).conclusions.last?.hasSuffix("It takes 8: --repeat 8.") == true)
         #expect(run(repeats: 7).roundTripSentences.contains { $0.hasSuffix("It takes 8: --repeat 8.") })
         #expect(run(repeats: 8).conclusions[0].contains(", ws takes at least 2.4 times as long as tcp."))
         #expect(run(repeats: 8).roundTripSentences[0] == "In every row, ws takes 2.4 times as long as tcp.")
