@@ -8,25 +8,39 @@ import TransportAPI
 enum STOMPSigns: Sendable, Hashable {
     /// There are none: the handshake has named a protocol, or the server's first message was another one.
     case none
-    /// Nothing was sent or received.
-    case undecided
-    /// The first message of this client does not look like STOMP, and the server has sent no message.
-    case silent
-    /// The first message of this client begins with the line of a command, and the server has sent no message.
+    /// The server has sent no message, and nothing that looks like STOMP was sent yet. The number of the messages of this
+    /// client counts up to ``mostWatched``.
+    case undecided(sent: UInt8)
+    /// A message of this client begins with the line of a command, and the server has sent no message.
     case unanswered
     /// The first message of the server was ERROR.
     case refused
 
-    /// Whether the next message of the server can change the signs.
-    var isWatching: Bool { self == .undecided || self == .silent || self == .unanswered }
+    /// How many messages of a client are compared with frames, so that an app that sends many without an answer does not pay
+    /// for each.
+    private static let mostWatched: UInt8 = 16
 
-    /// Notes the first message of this client, while the signs are ``undecided``. Who writes frames by hand begins with
-    /// CONNECT.
-    mutating func sent(_ bytes: [UInt8]) {
-        self = Self.command(of: bytes) == nil ? .silent : .unanswered
+    /// Whether the next message of the server can change the signs.
+    var awaitsAnswer: Bool {
+        switch self {
+        case .undecided, .unanswered: true
+        case .none, .refused: false
+        }
     }
 
-    /// Notes a message of the server, while ``isWatching``.
+    /// Whether the next message of this client can change the signs.
+    var watchesSending: Bool {
+        guard case .undecided(let count) = self else { return false }
+        return count < Self.mostWatched
+    }
+
+    /// Notes a message of this client, while it ``watchesSending``.
+    mutating func sent(_ bytes: [UInt8]) {
+        guard case .undecided(let count) = self else { return }
+        self = Self.command(of: bytes) == nil ? .undecided(sent: count &+ 1) : .unanswered
+    }
+
+    /// Notes a message of the server, while the client ``awaitsAnswer``.
     mutating func received(_ bytes: [UInt8]) {
         self = Self.command(of: bytes) == .error ? .refused : .none
     }
@@ -45,7 +59,7 @@ enum STOMPSigns: Sendable, Hashable {
     func mistake(isEncrypted: Bool) -> String? {
         let scheme = ForeignProtocol.Expected.stompWebSocket.scheme(isEncrypted: isEncrypted)
         return switch self {
-        case .none, .undecided, .silent: nil
+        case .none, .undecided: nil
         case .unanswered:
             "the server has not answered a message that begins like a frame of STOMP; if it speaks STOMP, use \(scheme), "
                 + "which begins with CONNECT and ends each frame with a NUL"

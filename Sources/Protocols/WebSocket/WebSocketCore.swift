@@ -214,7 +214,7 @@ extension WebSocketCore {
         guard isOpen else { return nil }
         phase = .open
         phaseDeadline = nil
-        if role == .client, subprotocol == nil { stomp = .undecided }
+        if role == .client, subprotocol == nil { stomp = .undecided(sent: 0) }
         return .opened
     }
 
@@ -367,7 +367,7 @@ extension WebSocketCore {
         switch incoming {
         case nil: return nil
         case .message(let payload):
-            if stomp.isWatching { stomp.received(payload.bytes) }
+            if stomp.awaitsAnswer { stomp.received(payload.bytes) }
             return .message(payload)
         case .part: return .progress
         case .control(let opcode, let payload):
@@ -462,7 +462,7 @@ extension WebSocketCore {
     ) throws(TransportError) -> SendStatus {
         guard phase == .open else { throw notOpen }
         try admit(payload)
-        if stomp == .undecided { stomp.sent(payload.bytes) }
+        if stomp.watchesSending { stomp.sent(payload.bytes) }
         let opcode: Opcode = payload.kind == .text ? .text : .binary
         if deflation != nil, let compressed = payload.bytes.withUnsafeBytes({ deflation?.compress($0) }) {
             compressed.withUnsafeBytes { write($0, opcode, FrameHeader.compressed, &context) }

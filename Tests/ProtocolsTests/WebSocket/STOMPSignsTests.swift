@@ -52,6 +52,18 @@ struct STOMPSignsTests {
         #expect(mistake(client) == nil)
     }
 
+    @Test("An app that has sent sixteen messages of another kind speaks no STOMP")
+    func many() throws {
+        for (count, isSign) in [(15, true), (16, false), (300, false)] {
+            var client = try client()
+            for _ in 0..<count { _ = try client.send(Payload(text: "hello")) }
+            _ = try client.send(Payload(text: "SUBSCRIBE\n"))
+            #expect((mistake(client) != nil) == isSign)
+            client.feed(frame(to: .client, 0x81, text("ERROR\n\n\0")))
+            #expect(mistake(client)?.contains("the server speaks STOMP") == true)
+        }
+    }
+
     @Test("ERROR as the first message of the server names the scheme, and another one does not")
     func refused() throws {
         for (message, isSign) in [("ERROR\nmessage:no\n\n\0", true), ("CONNECTED\n", false), ("ERROR: no", false)] {
