@@ -11,6 +11,18 @@ package enum STOMPAckMode: String, Sendable, Hashable, CaseIterable {
     case clientIndividual = "client-individual"
 }
 
+/// Whether a client asks for a RECEIPT of each SUBSCRIBE and UNSUBSCRIBE.
+package enum STOMPSubscriptionReceipts: String, Sendable, Hashable, CaseIterable {
+    /// If CONNECTED has a `server` header. RabbitMQ, ActiveMQ and CoilMQ have one. The simple broker of Spring has none, and
+    /// sends no receipts.
+    case auto
+    /// It does. A subscription without its receipt fails.
+    case on
+    /// It does not. A subscription counts as made when its frame is written, and a refusal ends the connection without the
+    /// name of the destination.
+    case off
+}
+
 /// How a client uses STOMP 1.2: its identity, its subscriptions, its default destination, and its limits.
 package struct STOMPConfiguration: Sendable, Hashable {
     /// The name of the virtual host (section "CONNECT or STOMP Frame"): the host of the connection, or any name that
@@ -36,6 +48,8 @@ package struct STOMPConfiguration: Sendable, Hashable {
     /// Further headers of each SUBSCRIBE, such as the number of messages that the broker sends in advance; none by
     /// default.
     package var subscribeHeaders: [STOMPHeader] = []
+    /// Whether subscriptions are confirmed; ``STOMPSubscriptionReceipts/auto`` by default.
+    package var subscriptionReceipts = STOMPSubscriptionReceipts.auto
     /// Whether each SEND whose payload does not choose (``Payload/qos``) asks for a RECEIPT; `false` by default. With a
     /// receipt, the outcome of a send is ``SendOutcome/acknowledged``.
     package var requestsReceipts = false
@@ -51,8 +65,8 @@ package struct STOMPConfiguration: Sendable, Hashable {
     /// How often the client wants to hear from the broker, at least 1 ms; 60 s by default. `nil` means that it does not
     /// matter.
     package var incomingHeartBeat: Duration? = .seconds(60)
-    /// How much longer than agreed the broker may be silent; 10 s by default. It is never longer than the agreed time
-    /// itself, unless that is shorter than a second.
+    /// How much longer than twice the agreed time the broker may be silent; 10 s by default. It is never longer than the
+    /// agreed time itself, unless that is shorter than a second.
     package var heartBeatMargin = Duration.seconds(10)
     /// How long CONNECTED and the receipts of the subscriptions may take together; 10 s by default. A message that
     /// arrives before the last of these receipts opens the connection, because a broker may send any number of them

@@ -13,8 +13,8 @@ package struct STOMPServerConfiguration: Sendable {
     /// The shortest interval of heart-beats in either direction; 1 s by default. A client chooses the interval, and a
     /// shorter one costs the server work.
     package var shortestHeartBeat = Duration.seconds(1)
-    /// How much longer than agreed the client may be silent; 10 s by default. It is never longer than the agreed time
-    /// itself, unless that is shorter than a second.
+    /// How much longer than twice the agreed time the client may be silent; 10 s by default. It is never longer than the
+    /// agreed time itself, unless that is shorter than a second.
     package var heartBeatMargin = Duration.seconds(10)
     /// How long CONNECT may take; 10 s by default.
     package var handshakeTimeout = Duration.seconds(10)

@@ -30,6 +30,12 @@ struct STOMPClientSettings: Sendable {
             .init("ack", .word, \.shared.ack, "how received messages are acknowledged to the broker"),
             .init("receipt", .flag, \.shared.requestsReceipts, "whether the broker confirms each message"),
             .init(
+                "subscribe-receipt",
+                .word,
+                \.shared.subscriptionReceipts,
+                "whether the broker confirms each subscription; auto: if CONNECTED names the broker"
+            ),
+            .init(
                 "host",
                 SettingFormat.text("a virtual host").orAbsent("the host of the URL"),
                 \.host,
@@ -64,7 +70,7 @@ struct STOMPClientSettings: Sendable {
                 "heart-beat-margin",
                 .duration(),
                 \.shared.heartBeatMargin,
-                "how much longer than agreed the broker may be silent, at most the interval itself"
+                "how much longer than twice the agreed interval the broker may be silent, at most one interval more"
             ),
             .init(
                 "in-flight",
@@ -163,7 +169,7 @@ package struct STOMPServerSettings: Sendable {
                 "heart-beat-margin",
                 .duration(),
                 \.configuration.heartBeatMargin,
-                "how much longer than agreed the client may be silent, at most the interval itself"
+                "how much longer than twice the agreed interval the client may be silent, at most one interval more"
             ),
             .maximumMessageSize(\.configuration.limits.body, atMost: STOMPClientSettings.largestMessage),
         ]

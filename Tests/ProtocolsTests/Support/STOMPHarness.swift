@@ -13,7 +13,7 @@ func stompClient(_ change: (inout STOMPConfiguration) -> Void = { _ in }) throws
 
 /// A client whose broker has accepted it, and has given the receipts of its subscriptions. Its output is empty.
 func openSTOMPClient(
-    connected: String = "CONNECTED\nversion:1.2\n\n^@",
+    connected: String = "CONNECTED\nversion:1.2\nserver:b\n\n^@",
     _ change: (inout STOMPConfiguration) -> Void = { _ in }
 ) throws -> STOMPHarness {
     var client = try stompClient(change)

@@ -5,7 +5,7 @@ import TransportAPI
 ///
 /// It sends CONNECT, and after CONNECTED it subscribes to the configured destinations. It is open when the broker has
 /// given the receipt of each of these subscriptions, or when the first message arrives, because a broker may send all
-/// messages of a queue before the next receipt.
+/// messages of a queue before the next receipt. From a broker that gives no receipts it asks for none, and is open at once.
 ///
 /// STOMP has no sessions. So nothing is sent again over the next connection: a message without its receipt has an
 /// unknown outcome, and the broker sends a message without its ACK again by itself.
@@ -55,6 +55,8 @@ package struct STOMPClientCore: CarriedCore {
     private var requests: [UInt64: Request] = [:]
     /// Whether no message may leave until the app has its subscriptions.
     var isHeld = false
+    /// Whether SUBSCRIBE and UNSUBSCRIBE ask for receipts.
+    private var confirmsSubscriptions = true
     /// Whether the frames come over WebSocket.
     private var isInsideWebSocket = false
     /// Messages that were received and are not confirmed, oldest first. There are at most as many as the inbox holds.
@@ -71,7 +73,8 @@ package struct STOMPClientCore: CarriedCore {
     /// A destination to which the client has subscribed.
     struct Subscription: Sendable {
         var destination: String
-        /// Whether UNSUBSCRIBE is sent. Messages may arrive until its receipt.
+        /// Whether UNSUBSCRIBE is sent. Messages may arrive until its receipt. Without one, the entry stays until there is no
+        /// room for another subscription.
         var isEnding = false
     }
 
@@ -235,11 +238,17 @@ extension STOMPClientCore {
             beats.agree(STOMPHeartBeats.offer(configuration), promise)
         }
         reader.accepted = Self.connected
-        guard !configuration.subscriptions.isEmpty else { return opened() }
-        phase = .subscribing(until: until, missing: configuration.subscriptions.count)
+        confirmsSubscriptions =
+            switch configuration.subscriptionReceipts {
+            case .auto: frame["server"] != nil
+            case .on: true
+            case .off: false
+            }
         for (index, destination) in configuration.subscriptions.enumerated() {
             subscribe(destination, UInt32(index + 1), .configured(destination), &context)
         }
+        guard confirmsSubscriptions, !configuration.subscriptions.isEmpty else { return opened() }
+        phase = .subscribing(until: until, missing: configuration.subscriptions.count)
         return nil
     }
 
@@ -255,12 +264,14 @@ extension STOMPClientCore {
         _ context: inout CoreContext
     ) {
         subscriptions[number] = Subscription(destination: destination)
-        let headers = [
+        var headers = [
             STOMPHeader("id", "\(number)"),
             STOMPHeader("destination", destination),
             STOMPHeader("ack", configuration.ack.rawValue),
-            STOMPHeader("receipt", "\(receipts.begin(kind, now: context.now))"),
         ]
+        if confirmsSubscriptions {
+            headers.append(STOMPHeader("receipt", "\(receipts.begin(kind, now: context.now))"))
+        }
         write(STOMPFrame(.subscribe, headers + configuration.subscribeHeaders), &context)
     }
 
@@ -361,11 +372,15 @@ extension STOMPClientCore: SubscribingCore {
         let known = Set(subscriptions.values.lazy.filter { !$0.isEnding }.map { FilterKey($0.destination) })
         let missing = requests.filter { !known.contains(FilterKey($0.filter)) }
         guard !missing.isEmpty else { return .subscribed(id, granted(requests.count)) }
+        if !confirmsSubscriptions, subscriptions.count + missing.count > STOMPCheck.maximumSubscriptions {
+            subscriptions = subscriptions.filter { !$0.value.isEnding }
+        }
         guard subscriptions.count + missing.count <= STOMPCheck.maximumSubscriptions else {
             throw TransportError(.wouldBlock, .open, "there are \(subscriptions.count) subscriptions already")
         }
-        self.requests[id] = Request(missing: missing.count, count: requests.count)
         for request in missing { subscribe(request.filter, request.number, .subscribe(id, request.filter), &context) }
+        guard confirmsSubscriptions else { return .subscribed(id, granted(requests.count)) }
+        self.requests[id] = Request(missing: missing.count, count: requests.count)
         return nil
     }
 
@@ -381,13 +396,17 @@ extension STOMPClientCore: SubscribingCore {
             !$0.value.isEnding && ended.contains(FilterKey($0.value.destination))
         }.keys.sorted()
         guard !numbers.isEmpty else { return .unsubscribed(id) }
-        requests[id] = Request(missing: numbers.count, count: 0)
         for number in numbers {
             subscriptions[number]?.isEnding = true
-            let receipt = receipts.begin(.unsubscribe(id, subscription: number), now: context.now)
-            let headers = [STOMPHeader("id", "\(number)"), STOMPHeader("receipt", "\(receipt)")]
+            var headers = [STOMPHeader("id", "\(number)")]
+            if confirmsSubscriptions {
+                let receipt = receipts.begin(.unsubscribe(id, subscription: number), now: context.now)
+                headers.append(STOMPHeader("receipt", "\(receipt)"))
+            }
             write(STOMPFrame(.unsubscribe, headers), &context)
         }
+        guard confirmsSubscriptions else { return .unsubscribed(id) }
+        requests[id] = Request(missing: numbers.count, count: 0)
         return nil
     }
 }

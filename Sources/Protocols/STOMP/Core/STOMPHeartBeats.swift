@@ -54,12 +54,13 @@ struct STOMPHeartBeats: Sendable {
         return max(times.lastSent, times.outputMoved).advanced(byNanoseconds: outgoing - outgoing / 4)
     }
 
-    /// When the silence of the peer is too long.
+    /// When the silence of the peer is too long. A peer that looks at a fixed rhythm whether it has sent something since the
+    /// last look, as ActiveMQ does, is silent for up to twice the interval.
     func silenceDue(_ times: PathTimes) -> Instant? {
         guard incoming > 0 else { return nil }
         let tolerated = min(margin, max(incoming, 1_000_000_000))
         return max(times.lastReceived, times.unreadUntil, times.outputMoved).advanced(byNanoseconds: incoming)
-            .advanced(byNanoseconds: tolerated)
+            .advanced(byNanoseconds: incoming).advanced(byNanoseconds: tolerated)
     }
 
     /// The agreed interval in a sentence.

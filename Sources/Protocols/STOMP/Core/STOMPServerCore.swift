@@ -180,6 +180,8 @@ package struct STOMPServerCore: CarriedCore {
         }
     }
 
+    /// The header that names this server. Clients of this package then know that it confirms subscriptions.
+    private static let name = STOMPHeader("server", "im-transports")
     private static let noTransactions = "this server has no transactions"
 
     /// The error for first bytes that are certainly or possibly of another protocol, which gets an answer of its own;
@@ -270,7 +272,10 @@ extension STOMPServerCore {
             throw refuse(TransportError(rejection.code, .handshake, rejection.text), frame, &context)
         }
         write(
-            STOMPFrame(.connected, [STOMPHeader("version", "1.2"), STOMPHeader("heart-beat", "\(own),\(own)")]),
+            STOMPFrame(
+                .connected,
+                [STOMPHeader("version", "1.2"), STOMPHeader("heart-beat", "\(own),\(own)"), Self.name]
+            ),
             &context
         )
         times.lastSent = context.now

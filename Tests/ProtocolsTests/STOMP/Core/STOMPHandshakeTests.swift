@@ -41,6 +41,47 @@ struct STOMPHandshakeTests {
         #expect(client.isOpen && client.failure == nil && client.takeOutput().isEmpty)
     }
 
+    @Test(
+        "Of a broker that gives no receipts, none is requested for a subscription",
+        arguments: [(STOMPSubscriptionReceipts.auto, ""), (.off, "server:b\n")]
+    )
+    func unconfirmed(receipts: STOMPSubscriptionReceipts, server: String) throws {
+        var client = try stompClient {
+            $0.subscriptions = ["/topic/a"]
+            $0.subscriptionReceipts = receipts
+        }
+        client.start()
+        _ = client.takeOutput()
+        client.feed(text: "CONNECTED\nversion:1.2\n\(server)\n^@")
+        #expect(client.isOpen == true)
+        #expect(client.takeText() == "SUBSCRIBE\nid:1\ndestination:/topic/a\nack:auto\n\n^@")
+        let request = SubscriptionRequest("/topic/b", qos: .atMostOnce, number: 70_000)
+        #expect(try client.subscribe([request], id: 9) == .subscribed(9, [.atMostOnce]))
+        #expect(client.takeText() == "SUBSCRIBE\nid:70000\ndestination:/topic/b\nack:auto\n\n^@")
+        #expect(try client.unsubscribe(["/topic/b"], id: 10) == .unsubscribed(10))
+        #expect(client.takeText() == "UNSUBSCRIBE\nid:70000\n\n^@")
+        client.feed(text: "MESSAGE\ndestination:/topic/b\nmessage-id:1\nsubscription:70000\n\nlate^@")
+        #expect(client.failure == nil, "the broker had sent it before it received UNSUBSCRIBE")
+        #expect(try client.subscribe([request], id: 11) == .subscribed(11, [.atMostOnce]))
+        #expect(client.takeText() == "SUBSCRIBE\nid:70000\ndestination:/topic/b\nack:auto\n\n^@")
+        client.feed(text: "MESSAGE\ndestination:/topic/b\nmessage-id:2\nsubscription:70000\n\nagain^@")
+        let numbers = client.messages.map(\.subscription)
+        #expect(numbers == [70_000, 70_000])
+    }
+
+    @Test("Subscriptions that have ended without a receipt leave room for others")
+    func endedWithoutReceipts() throws {
+        var client = try openSTOMPClient { $0.subscriptionReceipts = .off }
+        for number in 0..<3000 as Range<UInt32> {
+            let filter = "/topic/\(number)"
+            let request = SubscriptionRequest(filter, qos: .atMostOnce, number: 70_000 + number)
+            #expect(try client.subscribe([request], id: 1) != nil)
+            #expect(try client.unsubscribe([filter], id: 2) != nil)
+        }
+        let count = client.core.subscriptions.count
+        #expect(count <= 1024)
+    }
+
     @Test("A client is open when each of its subscriptions has its receipt, in any order")
     func subscribes() throws {
         var client = try stompClient {
@@ -50,7 +91,7 @@ struct STOMPHandshakeTests {
         }
         client.start()
         _ = client.takeOutput()
-        client.feed(text: "CONNECTED\nversion:1.2\n\n^@")
+        client.feed(text: "CONNECTED\nversion:1.2\nserver:b\n\n^@")
         #expect(
             client.takeText() == """
                 SUBSCRIBE
@@ -81,7 +122,7 @@ struct STOMPHandshakeTests {
     func early() throws {
         var client = try stompClient { $0.subscriptions = ["/queue/a", "/queue/b"] }
         client.start()
-        client.feed(text: "CONNECTED\nversion:1.2\n\n^@RECEIPT\nreceipt-id:1\n\n^@")
+        client.feed(text: "CONNECTED\nversion:1.2\nserver:b\n\n^@RECEIPT\nreceipt-id:1\n\n^@")
         client.feed(text: messageText(1, body: "one") + messageText(2, body: "two"))
         guard case .opened? = client.events.first else {
             Issue.record("opened is not first")
@@ -161,7 +202,7 @@ struct STOMPHandshakeTests {
     func refusedSubscription() throws {
         var client = try stompClient { $0.subscriptions = ["/queue/a", "/queue/secret"] }
         client.start()
-        client.feed(text: "CONNECTED\nversion:1.2\n\n^@ERROR\nreceipt-id:2\nmessage:access_refused\n\n^@")
+        client.feed(text: "CONNECTED\nversion:1.2\nserver:b\n\n^@ERROR\nreceipt-id:2\nmessage:access_refused\n\n^@")
         let sentence = "the broker refuses the subscription to '/queue/secret': access_refused"
         #expect(client.failure == TransportError(.forbidden, .handshake, sentence))
     }
@@ -169,12 +210,12 @@ struct STOMPHandshakeTests {
     static let broken: [(String, String)] = [
         ("MESSAGE before CONNECTED", "MESSAGE\n"),
         ("RECEIPT before CONNECTED", "RECEIPT\n"),
-        ("a second CONNECTED", "CONNECTED\nversion:1.2\n\n^@CONNECTED\n"),
+        ("a second CONNECTED", "CONNECTED\nversion:1.2\nserver:b\n\n^@CONNECTED\n"),
         ("a client's command", "SEND\n"),
-        ("a receipt that was not requested", "CONNECTED\nversion:1.2\n\n^@RECEIPT\nreceipt-id:9\n\n^@"),
-        ("a receipt with another writing", "CONNECTED\nversion:1.2\n\n^@RECEIPT\nreceipt-id:01\n\n^@"),
-        ("a receipt without its name", "CONNECTED\nversion:1.2\n\n^@RECEIPT\n\n^@"),
-        ("CONNECTED with a body", "CONNECTED\nversion:1.2\n\nx"),
+        ("a receipt that was not requested", "CONNECTED\nversion:1.2\nserver:b\n\n^@RECEIPT\nreceipt-id:9\n\n^@"),
+        ("a receipt with another writing", "CONNECTED\nversion:1.2\nserver:b\n\n^@RECEIPT\nreceipt-id:01\n\n^@"),
+        ("a receipt without its name", "CONNECTED\nversion:1.2\nserver:b\n\n^@RECEIPT\n\n^@"),
+        ("CONNECTED with a body", "CONNECTED\nversion:1.2\nserver:b\n\nx"),
         ("one heart-beat", "CONNECTED\nversion:1.2\nheart-beat:5\n\n^@"),
         ("three heart-beats", "CONNECTED\nversion:1.2\nheart-beat:5,5,5\n\n^@"),
         ("a negative heart-beat", "CONNECTED\nversion:1.2\nheart-beat:-5,5\n\n^@"),
@@ -222,7 +263,7 @@ struct STOMPHandshakeTests {
         #expect(client.failure == TransportError(.timedOut, .handshake, "no CONNECTED came in time"))
         var other = try stompClient { $0.subscriptions = ["a", "b"] }
         other.start()
-        other.feed(text: "CONNECTED\nversion:1.2\n\n^@")
+        other.feed(text: "CONNECTED\nversion:1.2\nserver:b\n\n^@")
         other.advance(by: .seconds(10))
         let sentence = "the receipts of 2 subscriptions did not come in time"
         #expect(other.failure == TransportError(.timedOut, .handshake, sentence))

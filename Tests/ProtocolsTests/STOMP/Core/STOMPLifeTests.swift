@@ -75,7 +75,7 @@ struct STOMPLifeTests {
         #expect(client.takeOutput() == [0x0a])
     }
 
-    @Test("A broker that is silent for longer than agreed, plus a margin, ends the connection")
+    @Test("A broker that is silent for longer than twice the agreed interval, plus a margin, ends the connection")
     func silence() throws {
         var client = try openSTOMPClient(connected: "CONNECTED\nversion:1.2\nheart-beat:20000,0\n\n^@") {
             $0.incomingHeartBeat = .seconds(20)
@@ -84,7 +84,7 @@ struct STOMPLifeTests {
         client.feed(text: "\n")
         client.advance(by: .seconds(25))
         client.feed(text: "MESS")
-        client.advance(by: .milliseconds(29_999))
+        client.advance(by: .milliseconds(49_999))
         #expect(client.failure == nil)
         client.advance(by: .milliseconds(1))
         #expect(
@@ -99,7 +99,7 @@ struct STOMPLifeTests {
 
     @Test("The margin is at most the interval, but at least a second")
     func margin() throws {
-        for (interval, silence) in [(100, 1100), (1000, 2000), (4000, 8000), (60_000, 70_000)] as [(Int64, Int64)] {
+        for (interval, silence) in [(100, 1200), (1000, 3000), (4000, 12_000), (60_000, 130_000)] as [(Int64, Int64)] {
             var client = try openSTOMPClient(connected: "CONNECTED\nversion:1.2\nheart-beat:\(interval),0\n\n^@") {
                 $0.incomingHeartBeat = .milliseconds(interval)
             }
@@ -116,7 +116,7 @@ struct STOMPLifeTests {
             $0.incomingHeartBeat = .seconds(20)
         }
         client.context.unreadUntil = .zero.advanced(by: .seconds(29))
-        client.advance(by: .seconds(58))
+        client.advance(by: .seconds(78))
         #expect(client.failure == nil)
         client.advance(by: .seconds(1))
         #expect(client.failure?.code == .keepaliveTimeout)
@@ -245,7 +245,7 @@ struct STOMPLifeTests {
         #expect(connecting.takeText() == "DISCONNECT\n\n^@" && connecting.closeReason == .user)
         var subscribing = try stompClient { $0.subscriptions = ["/queue/a"] }
         subscribing.start()
-        subscribing.feed(text: "CONNECTED\nversion:1.2\n\n^@")
+        subscribing.feed(text: "CONNECTED\nversion:1.2\nserver:b\n\n^@")
         subscribing.core.close(.user, &subscribing.context)
         subscribing.feed(text: messageText(1) + "RECEIPT\nreceipt-id:1\n\n^@RECEIPT\nreceipt-id:2\n\n^@")
         #expect(subscribing.events.count == 1 && subscribing.closeReason == .user)
