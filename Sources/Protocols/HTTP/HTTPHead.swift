@@ -45,9 +45,10 @@ package enum HTTPHeadError: Error, Sendable, Hashable {
     case malformed(String)
 }
 
-/// Reads the head of an HTTP/1.1 message strictly (RFC 9112, sections 2 to 5). It accepts only CRLF as the end of a
-/// line, no folded lines, no control characters, and no space before a colon. Lenient readers make request smuggling
-/// possible.
+/// Reads the head of an HTTP/1.1 message (RFC 9112, sections 2 to 5), more strictly than required. It accepts only CRLF as
+/// the end of a line, though a reader may accept a single LF (section 2.2), and no folded lines, though a client should
+/// read them as one (section 5.2). It accepts no control characters and no space before a colon. Lenient readers make
+/// request smuggling possible.
 package struct HTTPHeadReader: Sendable, Hashable {
     /// The bytes that may still arrive. Interim heads count too.
     private var maximumBytes: Int

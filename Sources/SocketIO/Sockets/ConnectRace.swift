@@ -70,8 +70,9 @@ package struct AddressFailure: Sendable {
 }
 
 /// A race of connections to the addresses of a host, over TCP and, if the connection is encrypted, TLS (RFC 8305, section
-/// 5). Only one connection leaves it at a time, so a protocol's handshake never goes out twice at once. If that handshake
-/// fails, the race starts again with the other addresses. It is used on its loop only.
+/// 5). When an address fails, the next one is tried at once, also within the 10 ms that the section asks to wait. Only one
+/// connection leaves the race at a time, so a protocol's handshake never goes out twice at once. If that handshake fails,
+/// the race starts again with the other addresses. It is used on its loop only.
 package final class ConnectRace {
     /// The end of one run.
     package enum Outcome: Sendable {

@@ -2,8 +2,9 @@ import CSocketIO
 
 /// A connected TCP socket. Once attached, it is used on its loop only.
 package final class StreamSocket: ByteChannel {
-    /// How many unsent bytes the kernel takes (TCP_NOTSENT_LOWAT). This is enough to keep a path busy. It is not more,
-    /// because queued bytes take memory outside the limits of this package, and later messages cannot overtake them.
+    /// How many unsent bytes the kernel of Linux takes (TCP_NOTSENT_LOWAT). On Apple's systems, this only delays the event
+    /// that there is room. It is enough to keep a path busy. It is not more, because queued bytes take memory outside the
+    /// limits of this package, and later messages cannot overtake them.
     private static let unsentBound: Int32 = 128 << 10
 
     private let loop: EventLoop
@@ -53,8 +54,8 @@ package final class StreamSocket: ByteChannel {
         self.descriptor = consume descriptor
     }
 
-    /// Disables Nagle's algorithm, because the connection itself collects the messages to send together. Limits the
-    /// unsent bytes in the kernel.
+    /// Disables Nagle's algorithm, because the connection itself collects the messages to send together. Sets
+    /// ``unsentBound``.
     static func setOptions(_ raw: Int32) {
         Platform.setOption(raw, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
         Platform.setOption(raw, Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, unsentBound)

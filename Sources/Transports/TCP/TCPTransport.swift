@@ -15,8 +15,8 @@ extension TransportDescriptor {
         var descriptor = TransportDescriptor.stream(
             security == nil ? "tcp" : "tls",
             defaultPort: security == nil ? 9400 : 9401,
-            // NATs must keep a TCP mapping for 2 h 4 min (RFC 5382, REQ-5), but NATs of operators keep it for 5 to 30
-            // minutes.
+            // NATs must keep a TCP mapping for 2 h 4 min (RFC 5382, REQ-5), but there is no evidence that many do (RFC
+            // 9308, section 3.2), and NATs of operators keep it for 5 to 30 minutes.
             keepalive: .seconds(60),
             security: security,
             clientSettings: TCPSettings.list,

@@ -13,8 +13,8 @@ import TransportAPI
 /// Both sides promise heart-beats. This side sends an empty line when it has nothing else to send, and a broker that is
 /// silent for longer than agreed ends the connection. There is no ping.
 ///
-/// A broker can only refuse something by ERROR, which ends the connection. If that names the receipt of a message, this
-/// message is reported as refused.
+/// A broker can only refuse something by ERROR, after which the connection ends, by this side if not by the broker. If
+/// that names the receipt of a message, this message is reported as refused.
 package struct STOMPClientCore: CarriedCore {
     enum Phase: Sendable {
         /// The core has not started.

@@ -46,7 +46,8 @@ enum XMPPWriter {
     }
 
     /// Whether bytes are a text that arrives unchanged in an element: UTF-8 without characters that XML forbids, and
-    /// without carriage returns, which servers do not keep. Its references must not make it more than twice as long.
+    /// without carriage returns, which servers write without a reference, so that readers turn them into line feeds. Its
+    /// references must not make it more than twice as long.
     static func isText(_ bytes: [UInt8]) -> Bool {
         bytes.withUnsafeBufferPointer { text in
             var references = 0

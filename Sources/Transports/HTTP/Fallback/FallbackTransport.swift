@@ -4,8 +4,9 @@ import TransportAPI
 
 /// A transport that connects over another one where the network blocks it: WebSocket, with messages over HTTP in its place.
 ///
-/// An attempt over the preferred transport counts only once a ping was answered, because some middleboxes swallow or reset
-/// what follows an upgrade. What has worked is remembered until the network changes or ``FallbackSettings/retry`` is over.
+/// An attempt over the preferred transport counts only once a ping was answered, because a middlebox can let an upgrade
+/// pass and hold back what follows it (seen of an antivirus program: Engine.IO, issue 123, 2012). What has worked is
+/// remembered until the network changes or ``FallbackSettings/retry`` is over.
 struct FallbackTransport: Transport {
     let preferred: any Transport
     let other: any Transport

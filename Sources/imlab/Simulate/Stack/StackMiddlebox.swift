@@ -1,6 +1,6 @@
 import SocketIO
 
-/// A middlebox before the server that treats WebSockets badly, as some proxies of companies do, until it is mended.
+/// A middlebox before the server that treats WebSockets badly until it is mended.
 final class StackMiddlebox: PollHandler {
     enum Kind: CaseIterable {
         /// It answers a request for an upgrade with 403.
