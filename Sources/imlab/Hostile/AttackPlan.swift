@@ -134,6 +134,8 @@ struct AttackPlan: Sendable {
     private(set) var options: [String] = []
     /// The endings that must occur at least once; empty if no client is ended.
     private(set) var expected: [String] = []
+    /// How often each of them must occur.
+    private(set) var fewestEndings = 1
     /// How many sessions the attacked chat room may have; `nil` if no room is attacked.
     private(set) var roomSessions: Int?
     /// The heap limit of each hostile client in bytes, in addition to `heapOfAll`.
@@ -160,6 +162,8 @@ struct AttackPlan: Sendable {
         limit(to: room, beside: HonestClients.count + connections)
         if scripts.contains(where: { $0.rate != nil }) { control = [HostileScript.usualHandshakes] }
         if kind == .halfOpen || kind == .addressFlood, attackers <= room { expected = [] }
+        // Who finds no room is refused at once.
+        if kind == .halfOpen { fewestEndings = max(1, attackers - room) }
     }
 
     /// Sets the options and the expected endings of the kind.

@@ -141,7 +141,7 @@ struct AttackRun {
             phase.endings = await victim.endings(crowd)
             if plan.kind == .sessionSquatting, phase.failure == nil { phase.failure = await connectNewClient(victim) }
             let end = Clocks.monotonic() + longestOvertime.wholeNanoseconds
-            while !plan.expected.allSatisfy({ phase.endings[$0] != nil }), Clocks.monotonic() < end,
+            while !plan.expected.allSatisfy({ phase.endings[$0] ?? 0 >= plan.fewestEndings }), Clocks.monotonic() < end,
                 !Interruption.isRequested
             {
                 await pause(on: clientLoop, until: Clocks.monotonic() + 50_000_000)
@@ -221,8 +221,13 @@ struct AttackRun {
     /// The broken rules.
     private func breaches(_ quiet: Phase, _ attack: Phase) -> [String] {
         var breaches = [quiet.failure, attack.failure].compactMap { $0 }
-        for ending in plan.expected where attack.endings[ending] == nil && !Interruption.isRequested {
-            breaches.append("no client was ended with \(ending)")
+        for ending in plan.expected where !Interruption.isRequested {
+            let count = attack.endings[ending] ?? 0
+            guard count < plan.fewestEndings else { continue }
+            let few = count == 0 ? "no client was" : count == 1 ? "only 1 client was" : "only \(count) clients were"
+            breaches.append(
+                "\(few) ended with \(ending)\(plan.fewestEndings > 1 ? "; expected were at least \(plan.fewestEndings)" : "")"
+            )
         }
         if let breach = heapEach(quiet, attack).flatMap({ plan.breach(heap: $0, attackers) }) {
             breaches.append(breach)

@@ -90,7 +90,7 @@ final class StackSubscriptions: @unchecked Sendable {
         for reader in readers { await reader.value }
     }
 
-    private func subscribe(_ filter: String) async -> MQTTMessages? {
+    private func subscribe(_ filter: String) async -> TopicMessages? {
         do throws(TransportError) {
             let qos: Payload.QoS = run.plan.carrier == .mqtt2 ? .exactlyOnce : .atLeastOnce
             let messages = try await client.subscribe(filter, qos: qos)
