@@ -204,7 +204,7 @@ struct BrokerClientTests {
         let proxy = try await FaultProxy.start(to: server.endpoint, seed: 1)
         let port = try #require(proxy.endpoint.port)
         let publisher = try await connect(server, "publish=t&qos=1")
-        func subscribe() async throws -> MQTTMessages {
+        func subscribe() async throws -> TopicMessages {
             let connection = try await TransportRegistry.standard.connect("mqtt://127.0.0.1:\(port)")
             return try await MQTTClient(connection).subscribe("t")
         }

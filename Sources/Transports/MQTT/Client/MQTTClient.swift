@@ -59,7 +59,7 @@ public final class MQTTClient: Sendable {
     /// URL subscribes.
     ///
     /// - Throws: `.invalidConfiguration` for a malformed filter.
-    public nonisolated(nonsending) func listen(to filter: String) async throws(TransportError) -> MQTTMessages {
+    public nonisolated(nonsending) func listen(to filter: String) async throws(TransportError) -> TopicMessages {
         try MQTTCheck.subscriptions([MQTTSubscription(filter)])
         return await client.listen(to: filter)
     }
@@ -83,7 +83,7 @@ public final class MQTTClient: Sendable {
     public nonisolated(nonsending) func subscribe(
         _ filter: String,
         qos: Payload.QoS = .atLeastOnce
-    ) async throws(TransportError) -> MQTTMessages {
+    ) async throws(TransportError) -> TopicMessages {
         try MQTTCheck.subscriptions([MQTTSubscription(filter)])
         return try await client.subscribe(filter, qos: qos)
     }

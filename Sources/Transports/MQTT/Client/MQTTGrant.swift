@@ -1,10 +1,6 @@
 import Protocols
 import TransportAPI
 
-/// The messages of one filter, from ``MQTTClient/subscribe(_:qos:)``. The sequence throws `.forbidden` with detail 0x80 if
-/// the broker refuses the filter later.
-public typealias MQTTMessages = TopicMessages
-
 /// A broker's answer to one filter of a SUBSCRIBE.
 public struct MQTTGrant: Sendable, Hashable {
     /// The filter.
