@@ -9,7 +9,12 @@ import Transports
 /// Tests durable queues over STOMP whose broker crashes. STOMP has no sessions, so a message without its receipt ends as
 /// unknown and is not sent again. A message with its receipt must arrive, and may come twice, because the broker sends what the
 /// subscriber has not acknowledged again. The number of repetitions is printed.
-extension KilledBrokerTests {
+@Suite("A broker of STOMP that is killed", .serialized, .timeLimit(.minutes(10)), .ownThread)
+struct KilledStompBrokerTests {
+    private static let messages = KilledBrokerTests.messages
+    private static let kills = KilledBrokerTests.kills
+    private static let pause = KilledBrokerTests.pause
+
     /// Sends messages to a queue, whose subscriber acknowledges them after processing, and calls `restart` ten times
     /// meanwhile, which kills the broker and starts it again.
     ///
