@@ -161,6 +161,7 @@ package struct STOMPClientCore: CarriedCore {
         case .connecting, .subscribing, .open, .closing: break
         }
         let frame: STOMPFrame?
+        defer { context.counters.controlWork &+= reader.takeLineEndWork() }
         do throws(TransportError) {
             frame = try reader.next(&input)
         } catch {

@@ -148,6 +148,7 @@ package struct STOMPServerCore: CarriedCore {
         case .connecting, .open: break
         }
         let frame: STOMPFrame?
+        defer { context.counters.controlWork &+= reader.takeLineEndWork() }
         do throws(TransportError) {
             frame = try reader.next(&input)
         } catch {

@@ -55,6 +55,8 @@ package struct STOMPFrameReader: Sendable {
     private var head = 0
     /// How many bytes at the front of the input are known not to hold the end of the line or the body.
     private var scanned = 0
+    /// The line ends between frames.
+    private var lineEnds = BlankBytes()
 
     /// Creates a reader that accepts these commands.
     package init(_ limits: Limits = Limits(), accepted: STOMPCommands) {
@@ -75,6 +77,9 @@ package struct STOMPFrameReader: Sendable {
     var bufferedBytes: Int {
         isBetweenFrames ? 0 : head + frame.headers.capacity * (MemoryLayout<STOMPHeader>.stride + 64)
     }
+
+    /// Takes the work of line ends since the last call (``CoreCounters/controlWork``).
+    mutating func takeLineEndWork() -> UInt64 { lineEnds.takeWork() }
 
     /// Takes the next frame from `input`. Returns `nil` if it has not arrived whole.
     ///
@@ -135,6 +140,7 @@ extension STOMPFrameReader {
             return (skipped, try endOfCommand(rest, from: known))
         }
         input.consume(skipped)
+        lineEnds.add(skipped)
         guard let end else {
             // Between CR and LF nothing of a command has arrived.
             scanned = input.byte(at: 0) == Self.cr ? 0 : max(input.count - 1, 0)
@@ -145,6 +151,7 @@ extension STOMPFrameReader {
         }
         input.consume(end + 1)
         frame = STOMPFrame(command)
+        lineEnds.endRow()
         (step, head, scanned) = (.head, end + 1, 0)
         return true
     }

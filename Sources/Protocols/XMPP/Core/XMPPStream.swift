@@ -94,7 +94,10 @@ struct XMPPStream: Sendable {
         _ context: inout CoreContext
     ) throws(TransportError) -> XMPPStreamReader.Part? {
         if input.count > unread { times.lastReceived = context.now }
-        defer { unread = input.count }
+        defer {
+            unread = input.count
+            context.counters.controlWork &+= reader.takeSpaceWork()
+        }
         do throws(XMPPFault) {
             return try reader.next(&input)
         } catch {

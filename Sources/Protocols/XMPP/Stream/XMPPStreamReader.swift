@@ -88,6 +88,8 @@ package struct XMPPStreamReader: Sendable {
     private var bindings: [XMPPBinding] = []
     /// The beginning of a part that has not arrived whole.
     private var pending: [UInt8] = []
+    /// The white space between parts.
+    private var space = BlankBytes()
 
     /// Creates a reader at the beginning of a stream.
     package init(_ limits: Limits = Limits()) {
@@ -102,6 +104,9 @@ package struct XMPPStreamReader: Sendable {
 
     /// Whether the start tag of the stream has not arrived whole.
     package var isBeforeHeader: Bool { depth == 0 }
+
+    /// Takes the work of white space since the last call (``CoreCounters/controlWork``).
+    mutating func takeSpaceWork() -> UInt64 { space.takeWork() }
 
     /// Begins a new stream, as after authentication (RFC 6120, section 6.4.6).
     package mutating func restart() {
@@ -124,7 +129,9 @@ package struct XMPPStreamReader: Sendable {
                 }
                 keep(size, of: &input)
                 return nil
-            case .space(let count): input.consume(count)
+            case .space(let count):
+                input.consume(count)
+                space.add(count)
             case .declaration(let count):
                 try read(count, of: &input) { (bytes, _, _) throws(XMPPFault) in
                     try XMPPElementReader.checkDeclaration(bytes)
@@ -199,6 +206,7 @@ package struct XMPPStreamReader: Sendable {
                 throw .malformed("the peer sent '\(seen)' between elements, expected was '<'")
             }
             (place, elements, tag, index) = (.angle, 0, 1, 1)
+            space.endRow()
         }
         while index < bytes.count {
             let start = index

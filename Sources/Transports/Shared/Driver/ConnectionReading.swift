@@ -386,14 +386,15 @@ extension ConnectionDriver {
 
     /// Ends a connection whose peer causes too much control work.
     func limitControlRate() {
+        // Anyone can send datagrams to the address of a handshake.
         guard reading.controlRate.count(context.counters.controlWork, now: loop.now) > limits.controlRate,
-            phase == .open
+            phase == .open || phase == .opening && !isDatagram
         else {
             return
         }
         let error = TransportError.tooMany(
             "more than \(limits.controlRate) pings, subscriptions, repetitions and empty frames came within a second",
-            .open
+            isOpening ? .handshake : .open
         )
         abandon(CloseReason(.protocolError, code: ClosePayload.policyViolation, text: error.reason, error: error))
     }

@@ -180,6 +180,16 @@ struct STOMPServerTests {
         #expect(server.failure?.code == .keepaliveTimeout)
     }
 
+    @Test("Many line ends in a row count as work of the peer, and heart-beats do not")
+    func lineEnds() throws {
+        var server = try open()
+        let few = String(repeating: "\n", count: 63)
+        server.feed(stomp("\(few)SEND\ndestination:t\n\n^@\(few)SEND\ndestination:t\n\n^@"), slice: 5)
+        #expect(server.context.counters.controlWork == 0 && server.messages.count == 2)
+        server.feed(stomp(String(repeating: "\r\n", count: 3200)), slice: 7)
+        #expect(server.context.counters.controlWork == 100 && server.failure == nil)
+    }
+
     @Test("Both sides speak to each other, also inside a WebSocket", arguments: [false, true], [1, .max])
     func bothSides(isCarried: Bool, slice: Int) throws {
         var configuration = STOMPConfiguration(host: "h")
