@@ -9,6 +9,7 @@ func fuzzXMPPStream(_ bytes: [UInt8]) throws {
     var limits = XMPPStreamReader.Limits()
     if input.flag() {
         (limits.stanza, limits.tag, limits.depth, limits.elements, limits.attributes) = (200, 120, 3, 5, 4)
+        limits.namespaces = 2
     }
     let isOpen = input.flag()
     let stream = (isOpen ? Array(xmppHeader.utf8) : []) + input.rest

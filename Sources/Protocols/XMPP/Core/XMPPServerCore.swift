@@ -35,8 +35,8 @@ package struct XMPPServerCore: PackageCore {
     private var held: XMPPStreamReader.Part?
     private var domain = "localhost"
     private var user: String?
-    /// The address that the client has got.
-    private var address = ""
+    /// The attribute with the address that the client has got, as each message to it has it.
+    private var recipient: [UInt8] = []
     /// The address to which the client wrote last; `nil` before it wrote.
     private var partner: String?
     /// Whether the client is on this machine. Set it before ``start(_:)``.
@@ -63,7 +63,7 @@ package struct XMPPServerCore: PackageCore {
     package var acknowledges: Bool { configuration.offersManagement }
     package var expected: ForeignProtocol.Expected? { .xmpp }
     package var bufferedBytes: Int {
-        mutating get { stream.bufferedBytes + stream.head.count }
+        mutating get { stream.bufferedBytes + stream.head.count + recipient.count }
     }
 
     package mutating func start(_ context: inout CoreContext) {
@@ -113,7 +113,7 @@ package struct XMPPServerCore: PackageCore {
         _ context: inout CoreContext
     ) throws(TransportError) -> CoreEvent? {
         if element.isNamed("message", XMPPNamespace.client) {
-            note(partner: element["to"])
+            try note(partner: element["to"], &context)
             return try stream.event(of: element, &context)
         }
         if element.isNamed("error", XMPPNamespace.stream) {
@@ -129,17 +129,33 @@ package struct XMPPServerCore: PackageCore {
     }
 
     /// The client has written to this address, so messages to it come from there.
-    private mutating func note(partner to: String?) {
+    private mutating func note(partner to: String?, _ context: inout CoreContext) throws(TransportError) {
         guard let to, partner?.hasSameBytes(as: to) != true else { return }
+        try check(to, "an address", atMost: XMPPCheck.longestAddress, &context)
         partner = to
         makeHead()
+    }
+
+    /// Checks the size of an address or of a part of one, which this side repeats in each message (RFC 7622, section 3.1).
+    private mutating func check(
+        _ text: String,
+        _ name: String,
+        atMost limit: Int,
+        _ context: inout CoreContext
+    ) throws(TransportError) {
+        guard text.utf8.count <= limit else {
+            throw stream.fail(
+                .excess("the client sent \(name) of \(text.utf8.count) bytes; the limit is \(limit)"),
+                &context
+            )
+        }
     }
 
     private mutating func makeHead() {
         var head = ByteBuffer()
         head.append(utf8: "<message type='chat'")
         if let partner { XMPPWriter.append("from", partner, to: &head) }
-        XMPPWriter.append("to", address, to: &head)
+        head.append(contentsOf: recipient)
         stream.head = head.bytes(at: 0, count: head.count) ?? []
     }
 
@@ -228,7 +244,10 @@ extension XMPPServerCore {
             let sentence = "the client speaks no version 1 of XMPP"
             throw stream.fail(XMPPFault("unsupported-version", sentence, code: .handshakeFailed), &context)
         }
-        if let to = header["to"], !to.isEmpty { domain = to }
+        if let to = header["to"], !to.isEmpty {
+            try check(to, "a domain", atMost: XMPPCheck.longestPart, &context)
+            domain = to
+        }
         var attributes = ByteBuffer()
         XMPPWriter.append("from", domain, to: &attributes)
         XMPPWriter.append("id", String(context.random.next(), radix: 16), to: &attributes)
@@ -291,6 +310,7 @@ extension XMPPServerCore {
         let parts = bytes.split(separator: 0, omittingEmptySubsequences: false)
         guard parts.count == 3, let user = String(validating: parts[1], as: UTF8.self),
             let password = String(validating: parts[2], as: UTF8.self), !user.isEmpty,
+            parts[1].count <= XMPPCheck.longestPart,
             XMPPWriter.isText(Array(parts[1]))
         else { return nil }
         return (user, password)
@@ -304,14 +324,18 @@ extension XMPPServerCore {
             throw stream.fail(XMPPFault("not-authorized", "the client does not bind a resource"), &context)
         }
         let wanted = bind.child("resource", XMPPNamespace.bind).map { String(decoding: $0.text, as: UTF8.self) } ?? ""
+        try check(wanted, "a resource", atMost: XMPPCheck.longestPart, &context)
         let resource = wanted.isEmpty ? String(context.random.next(), radix: 16) : wanted
         let local = user ?? String(context.random.next(), radix: 16)
-        address = "\(local)@\(domain)/\(resource)"
+        let address = "\(local)@\(domain)/\(resource)"
         context.output.append(utf8: "<iq type='result'")
         XMPPWriter.append("id", id, to: &context.output)
         context.output.append(utf8: "><bind xmlns='\(XMPPNamespace.bind)'><jid>")
         XMPPWriter.append(escaped: address.utf8, to: &context.output)
         stream.write("</jid></bind></iq>", &context)
+        var attribute = ByteBuffer()
+        XMPPWriter.append("to", address, to: &attribute)
+        recipient = attribute.bytes(at: 0, count: attribute.count) ?? []
         makeHead()
     }
 

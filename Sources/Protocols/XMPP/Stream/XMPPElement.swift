@@ -52,7 +52,9 @@ package struct XMPPElement: Sendable, Hashable {
 
 extension String {
     /// Whether both have the same bytes. `==` also finds characters equal that only look the same.
-    func hasSameBytes(as other: String) -> Bool { utf8.elementsEqual(other.utf8) }
+    func hasSameBytes(as other: String) -> Bool {
+        utf8.count == other.utf8.count && utf8.elementsEqual(other.utf8)
+    }
 }
 
 /// The namespaces of this package's streams.

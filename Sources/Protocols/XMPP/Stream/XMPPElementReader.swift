@@ -23,10 +23,13 @@ struct XMPPElementReader {
     private var position = 0
     /// The namespaces that are declared here, the innermost last.
     private(set) var bindings: [XMPPBinding]
+    /// How many of them are declared outside of the part.
+    private let outerBindings: Int
 
     /// Creates a reader of one complete part.
     init(_ bytes: UnsafeBufferPointer<UInt8>, _ limits: XMPPStreamReader.Limits, _ bindings: [XMPPBinding]) {
         (self.bytes, self.limits, self.bindings) = (bytes, limits, bindings)
+        outerBindings = bindings.count
     }
 
     /// Checks an XML declaration. The only encoding is UTF-8 (RFC 6120, section 11.6).
@@ -127,14 +130,20 @@ struct XMPPElementReader {
     /// Takes an attribute, or the namespace that it declares.
     private mutating func take(_ attribute: XMPPAttribute, into attributes: inout [XMPPAttribute]) throws(XMPPFault) {
         if attribute.name.hasSameBytes(as: "xmlns") {
-            bindings.append(XMPPBinding(prefix: "", namespace: attribute.value))
-            return
+            return try declare(XMPPBinding(prefix: "", namespace: attribute.value))
         }
         guard attribute.name.utf8.starts(with: "xmlns:".utf8) else { return attributes.append(attribute) }
         let prefix = String(attribute.name.dropFirst(6))
         guard !prefix.isEmpty, !attribute.value.isEmpty, !["xml", "xmlns"].contains(prefix), !prefix.contains(":")
         else { throw XMPPFault("bad-namespace-prefix", "the peer declared a namespace that cannot be declared") }
-        bindings.append(XMPPBinding(prefix: prefix, namespace: attribute.value))
+        try declare(XMPPBinding(prefix: prefix, namespace: attribute.value))
+    }
+
+    private mutating func declare(_ binding: XMPPBinding) throws(XMPPFault) {
+        guard bindings.count - outerBindings < limits.namespaces else {
+            throw .excess("the peer sent an element to which more than \(limits.namespaces) namespaces apply")
+        }
+        bindings.append(binding)
     }
 
     /// The element of a name, with the namespace that its prefix stands for.

@@ -20,6 +20,9 @@ package struct XMPPStreamReader: Sendable {
         package var elements = 256
         /// The most attributes of an element, with declarations of namespaces; 32 by default.
         package var attributes = 32
+        /// The most declarations of namespaces that apply to an element, without those of the stream; 32 by default. Each
+        /// name is looked up among them.
+        package var namespaces = 32
 
         /// Creates the default limits.
         package init() {}

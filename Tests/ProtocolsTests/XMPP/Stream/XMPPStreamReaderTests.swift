@@ -90,6 +90,7 @@ struct XMPPStreamReaderTests {
     func limits() {
         var limits = XMPPStreamReader.Limits()
         (limits.stanza, limits.tag, limits.depth, limits.elements, limits.attributes) = (1000, 200, 4, 8, 5)
+        limits.namespaces = 2
         func fault(_ text: String) -> XMPPFault? { readParts(streamHeader + text, slice: 10, limits).fault }
         #expect(fault("<a>" + String(repeating: "x", count: 900) + "</a>") == nil)
         #expect(fault("<a>" + String(repeating: "x", count: 1000))?.code == .messageTooLarge)
@@ -102,6 +103,9 @@ struct XMPPStreamReaderTests {
         #expect(fault("<a>" + String(repeating: "<b/>", count: 8))?.code == .messageTooLarge)
         #expect(fault("<a b='' c='' d='' e='' f=''/>") == nil)
         #expect(fault("<a b='' c='' d='' e='' f='' g=''/>")?.code == .messageTooLarge)
+        // Declarations count where they apply.
+        #expect(fault("<a xmlns='u'><b xmlns='u'/><b xmlns:c='u'/></a><a xmlns='u' xmlns:c='u'/>") == nil)
+        #expect(fault("<a xmlns='u'><b xmlns='u'><c xmlns='u'/></b></a>")?.code == .messageTooLarge)
         #expect(
             readParts("<?xml " + String(repeating: " ", count: 300), slice: 7, limits).fault?.code == .messageTooLarge
         )
