@@ -7,6 +7,9 @@ import TransportAPI
 /// Each side counts the stanzas that it has received. `<r/>` asks for that number, and `<a h='…'/>` answers. There is one
 /// request on its way while callers wait for the outcome of messages, so a burst of messages costs one exchange and not one
 /// for each message.
+///
+/// A peer may answer before it has handled a message, and then it is asked again. It has no more time for that than a peer
+/// that does not answer.
 struct XMPPAcknowledgements: Sendable {
     /// A message whose caller waits for its outcome.
     private struct Awaited: Sendable {
@@ -33,8 +36,14 @@ struct XMPPAcknowledgements: Sendable {
     /// How many requests were sent, and how many of them are answered.
     private var requests: UInt64 = 0
     private var answers: UInt64 = 0
-    /// Since when the oldest request has no answer; `nil` if all have one.
+    /// How many stanzas this side had sent at the last request, modulo 2^32.
+    private var asked: UInt32 = 0
+    /// Since when the oldest request has no answer, or no answer has acknowledged anything; `nil` if nothing is missing.
     private(set) var since: Instant?
+    /// Whether the peer has answered every request, but not acknowledged a message before the last one.
+    private(set) var isWithheld = false
+    /// When to ask the peer again that has withheld an acknowledgement; `nil` if a request is on its way.
+    private(set) var askAgain: Instant?
     /// The most messages that may wait.
     let window: Int
 
@@ -67,12 +76,16 @@ struct XMPPAcknowledgements: Sendable {
     /// Whether messages wait.
     var isAwaited: Bool { !awaited.isEmpty }
 
-    /// Whether to ask now, because messages wait and no request is on its way.
+    /// Whether to ask now, because messages wait, no request is on its way, and the peer has not just answered.
     var mustAsk: Bool { since == nil && isAwaited }
+
+    /// How long a peer that has withheld an acknowledgement is left alone.
+    private static let pause = Duration.seconds(1)
 
     /// Notes that this side asks. Returns the number of the request.
     mutating func ask(now: Instant) -> UInt64 {
         requests += 1
+        (asked, askAgain) = (sent, nil)
         if since == nil { since = now }
         return requests
     }
@@ -89,14 +102,15 @@ struct XMPPAcknowledgements: Sendable {
         return hasReceived
     }
 
-    /// Handles an answer. Returns the number of the request that it answers; `nil` for an answer without one.
+    /// Handles an answer. Returns the number of the request that it answers, `nil` for an answer without one, and whether
+    /// it acknowledges a stanza.
     ///
     /// - Parameter report: called with the id of each awaited message that is acknowledged.
     mutating func answer(
         _ element: XMPPElement,
         now: Instant,
         _ report: (UInt64) -> Void
-    ) throws(XMPPFault) -> UInt64? {
+    ) throws(XMPPFault) -> (request: UInt64?, isNews: Bool) {
         guard let text = element["h"], let number = UInt32(text), text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 })
         else { throw XMPPFault("bad-format", "the peer sent an acknowledgement without a number of stanzas") }
         let (count, open) = (number &- acknowledged, sent &- acknowledged)
@@ -110,9 +124,15 @@ struct XMPPAcknowledgements: Sendable {
             _ = awaited.popFirst()
             if refused.remove(message.number) == nil { report(message.id) }
         }
-        guard answers < requests else { return nil }
-        answers += 1
-        since = answers < requests ? now : nil
-        return answers
+        let (isNews, isAnswer) = (count > 0, answers < requests)
+        if isAnswer { answers += 1 }
+        if answers < requests {
+            if isNews || !isAwaited { since = now }
+        } else if !isNews, let message = awaited.first, Int32(truncatingIfNeeded: asked &- message.place) >= 0 {
+            if isAnswer { (isWithheld, askAgain) = (true, now.advanced(by: Self.pause)) }
+        } else {
+            (since, isWithheld, askAgain) = (nil, false, nil)
+        }
+        return (isAnswer ? answers : nil, isNews)
     }
 }

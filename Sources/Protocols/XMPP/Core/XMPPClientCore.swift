@@ -399,7 +399,7 @@ extension XMPPClientCore {
             switch phase {
             case .idle, .ending, .closed: nil
             case .opening(_, let until), .closing(_, let until): until
-            case .open: earlier(stream.acknowledgementDue, stream.spaceDue(after: configuration.keepalive))
+            case .open: earlier(stream.acknowledgementDeadline, stream.spaceDue(after: configuration.keepalive))
             }
         }
     }
@@ -419,10 +419,7 @@ extension XMPPClientCore {
             reason.error = TransportError(.timedOut, .closing, "the peer did not end its stream in time")
             phase = .ending(reason)
         case .open:
-            if let due = stream.acknowledgementDue, due <= context.now {
-                let sentence = "an acknowledgement did not come in time"
-                throw stream.fail(XMPPFault("connection-timeout", sentence, code: .acknowledgementTimeout), &context)
-            }
+            try stream.checkAcknowledgements(&context)
             if let due = stream.spaceDue(after: configuration.keepalive), due <= context.now {
                 stream.writeSpace(&context)
             }

@@ -407,7 +407,7 @@ extension XMPPServerCore {
             switch phase {
             case .idle, .ending, .closed: nil
             case .opening(_, let until), .closing(_, let until): until
-            case .open: stream.acknowledgementDue
+            case .open: stream.acknowledgementDeadline
             }
         }
     }
@@ -428,10 +428,7 @@ extension XMPPServerCore {
             }
             reason.error = TransportError(.timedOut, .closing, "the client did not end its stream in time")
             phase = .ending(reason)
-        case .open:
-            guard let due = stream.acknowledgementDue, due <= context.now else { return }
-            let sentence = "an acknowledgement did not come in time"
-            throw stream.fail(XMPPFault("connection-timeout", sentence, code: .acknowledgementTimeout), &context)
+        case .open: try stream.checkAcknowledgements(&context)
         }
     }
 }

@@ -173,11 +173,10 @@ struct XMPPStream: Sendable {
         _ context: inout CoreContext
     ) throws(XMPPFault) -> CoreEvent? {
         guard var acknowledgements else { return nil }
-        let wasAwaited = acknowledgements.isAwaited
-        let answered = try acknowledgements.answer(element, now: context.now) { deferred.append(.acknowledged($0)) }
+        let answer = try acknowledgements.answer(element, now: context.now) { deferred.append(.acknowledged($0)) }
         self.acknowledgements = acknowledgements
-        if answered == nil, !wasAwaited { context.counters.controlWork &+= 1 }
-        if let answered, answered <= lastPing { deferred.append(.pong(answered)) }
+        if !answer.isNews, answer.request == nil { context.counters.controlWork &+= 1 }
+        if let request = answer.request, request <= lastPing { deferred.append(.pong(request)) }
         ask(&context)
         return deferred.popFirst()
     }
@@ -315,7 +314,10 @@ struct XMPPStream: Sendable {
 
     /// Asks for acknowledgements if messages wait for one.
     private mutating func ask(_ context: inout CoreContext) {
-        guard acknowledgements?.mustAsk == true else { return }
+        if acknowledgements?.mustAsk == true { writeRequest(&context) }
+    }
+
+    private mutating func writeRequest(_ context: inout CoreContext) {
         _ = acknowledgements?.ask(now: context.now)
         write("<r xmlns='\(XMPPNamespace.management)'/>", &context)
     }
@@ -369,12 +371,25 @@ struct XMPPStream: Sendable {
 
     mutating func look(at context: borrowing CoreContext) { times.look(at: context) }
 
-    /// When an acknowledgement is overdue. The time does not run while output is queued in the kernel, or while the
-    /// connection is not read because no caller takes its messages.
-    var acknowledgementDue: Instant? {
-        acknowledgements?.since.map {
-            max($0, times.unreadUntil, times.outputMoved).advanced(by: acknowledgementTimeout)
+    /// When an acknowledgement is overdue. The time does not run while output is queued in the kernel, unless the peer has
+    /// already answered it, or while the connection is not read because no caller takes its messages.
+    private var acknowledgementDue: Instant? {
+        guard let acknowledgements, let since = acknowledgements.since else { return nil }
+        let moved = acknowledgements.isWithheld ? since : times.outputMoved
+        return max(since, times.unreadUntil, moved).advanced(by: acknowledgementTimeout)
+    }
+
+    /// When ``checkAcknowledgements(_:)`` is due.
+    var acknowledgementDeadline: Instant? { earlier(acknowledgementDue, acknowledgements?.askAgain) }
+
+    /// Asks again for an acknowledgement that the peer has withheld, and ends the stream if one is overdue.
+    mutating func checkAcknowledgements(_ context: inout CoreContext) throws(TransportError) {
+        if let due = acknowledgementDue, due <= context.now {
+            let sentence = "an acknowledgement did not come in time"
+            throw fail(XMPPFault("connection-timeout", sentence, code: .acknowledgementTimeout), &context)
         }
+        guard let again = acknowledgements?.askAgain, again <= context.now else { return }
+        writeRequest(&context)
     }
 
     /// When white space is due, because this side has been silent for so long.

@@ -116,6 +116,60 @@ struct XMPPClientTests {
         #expect(client.failure?.code == .acknowledgementTimeout)
     }
 
+    @Test("A peer that answers without acknowledging is asked again after a pause, and has no more time")
+    func withheld() throws {
+        var client = try openXMPPClient()
+        // Presence is the first stanza.
+        let (nothing, everything) = ("<a xmlns='urn:xmpp:sm:3' h='1'/>", "<a xmlns='urn:xmpp:sm:3' h='2'/>")
+        client.feed(xmpp: nothing)
+        _ = try client.send(Payload(text: "x"), id: 1)
+        client.feed(xmpp: nothing)
+        client.advance(by: .milliseconds(999))
+        #expect(client.takeXMPP().components("<r ") == 1 && client.context.counters.controlWork == 0)
+        client.advance(by: .milliseconds(1))
+        #expect(client.takeXMPP() == "<r xmlns='urn:xmpp:sm:3'/>")
+        client.feed(xmpp: everything)
+        #expect(client.acknowledgedIDs == [1])
+        client.advance(by: .seconds(60))
+        #expect(client.failure == nil && client.takeXMPP().isEmpty)
+
+        _ = try client.send(Payload(text: "x"), id: 2)
+        for _ in 0..<29 {
+            client.feed(xmpp: everything)
+            client.context.outputMoved = client.context.now
+            client.advance(by: .seconds(1))
+        }
+        #expect(client.failure == nil && client.takeXMPP().components("<r ") == 30)
+        client.advance(by: .seconds(1))
+        #expect(client.failure?.code == .acknowledgementTimeout)
+    }
+
+    @Test("Answers without a request, which acknowledge nothing, count as work of the peer")
+    func unwantedAnswers() throws {
+        var client = try openXMPPClient()
+        _ = try client.send(Payload(text: "x"), id: 1)
+        client.feed(xmpp: String(repeating: "<a xmlns='urn:xmpp:sm:3' h='0'/>", count: 100))
+        #expect(client.context.counters.controlWork == 99 && client.takeXMPP().components("<r ") == 1)
+        // White space of a server counts too, but not what keeps a connection alive.
+        client.feed(
+            xmpp: String(repeating: " ", count: 63) + "<presence/>" + String(repeating: "\n", count: 6400),
+            slice: 7
+        )
+        #expect(client.context.counters.controlWork == 99 + 1 + 100 && client.failure == nil)
+    }
+
+    @Test("A request that was sent before a message is no request for it")
+    func askedBefore() throws {
+        var client = try openXMPPClient()
+        let ping = try client.core.ping(&client.context)
+        _ = try client.send(Payload(text: "x"), id: 1)
+        #expect(client.takeXMPP().components("<r ") == 1)
+        client.feed(xmpp: "<a xmlns='urn:xmpp:sm:3' h='1'/>")
+        #expect(client.pongs == [ping] && client.takeXMPP() == "<r xmlns='urn:xmpp:sm:3'/>")
+        client.feed(xmpp: "<a xmlns='urn:xmpp:sm:3' h='2'/>")
+        #expect(client.acknowledgedIDs == [1])
+    }
+
     @Test("A message that the server refuses has that outcome, and no other")
     func refusal() throws {
         var client = try openXMPPClient()
