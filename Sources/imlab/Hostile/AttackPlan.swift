@@ -39,12 +39,28 @@ enum HostileKind: String, Sendable, Hashable, CaseIterable {
     case unreleasedFlood = "unreleased-flood"
     /// Releases messages that were never sent.
     case releaseFlood = "release-flood"
-    /// Sends a frame of STOMP whose headers have no end.
+    /// Sends only what keeps a connection alive: line ends between frames of STOMP, white space between stanzas of XMPP.
+    case blankFlood = "blank-flood"
+    /// Sends headers of STOMP, or the start tag of a stream of XMPP, without an end.
     case endlessHeaders = "endless-headers"
-    /// Sends a frame of STOMP whose body has no NUL.
+    /// Sends the body of a frame of STOMP without its NUL, or a stanza of XMPP without its end.
     case endlessBody = "endless-body"
     /// Sends frames of STOMP whose bodies are longer than their content-length.
     case wrongLength = "wrong-length"
+    /// Sends elements of XMPP within elements, or beside each other, without end.
+    case deepNesting = "deep-nesting"
+    /// Sends stanzas of XMPP with too many attributes or namespaces.
+    case endlessAttributes = "endless-attributes"
+    /// Declares entities that expand to others (billion laughs), or refers to them.
+    case entityExpansion = "entity-expansion"
+    /// Authenticates continuously, without success.
+    case passwordGuessing = "password-guessing"
+    /// Chooses long addresses, which a server of XMPP would repeat in each message.
+    case longAddress = "long-address"
+    /// Sends messages of XMPP that cost as much as the limits allow.
+    case costlyStanzas = "costly-stanzas"
+    /// Acknowledges more stanzas of XMPP than were sent.
+    case falseAcknowledgement = "false-acknowledgement"
     case messageFlood = "message-flood"
     /// Floods a chat room with messages.
     case roomFlood = "room-flood"
@@ -85,7 +101,8 @@ enum HostileKind: String, Sendable, Hashable, CaseIterable {
     case giantTotal = "giant-total"
     /// Sends the beginning of each block of reliable messages, and the rest of none.
     case unfinishedFragments = "unfinished-fragments"
-    /// Acknowledges nothing of what it receives: reliable messages over UDP, or the stream of a session over HTTP.
+    /// Acknowledges nothing of what it receives: reliable messages over UDP, the stream of a session over HTTP, or stanzas of
+    /// XMPP, although it answers each request for their number.
     case neverAcknowledging = "never-acknowledging"
 
     /// Whether it attacks the TLS handshake only.
@@ -130,6 +147,8 @@ struct AttackPlan: Sendable {
     private(set) var control: [HostileScript] = []
     /// Whether the server requests certificates of clients.
     private(set) var requestsCertificates = false
+    /// Whether the server sends its echoes at QoS 1.
+    private(set) var awaitsAcknowledgements = false
     /// The options of the server. They lower limits whose defaults the attack would not reach.
     private(set) var options: [String] = []
     /// The endings that must occur at least once; empty if no client is ended.
@@ -170,6 +189,7 @@ struct AttackPlan: Sendable {
     private mutating func limit(to room: Int, beside others: Int) {
         guard transport != TransportDescriptor.http.name else { return limitHTTP(to: room, beside: others) }
         let isBroker = TransportRegistry.hasBroker(transport)
+        let isXMPP = transport == TransportDescriptor.xmpp.name
         switch kind {
         case .slowHeaders:
             expect("timedOut", "handshake-timeout=1s")
@@ -204,7 +224,7 @@ struct AttackPlan: Sendable {
             if isBroker { options.append("stall-timeout=1s") }
             heapEach = 256 << 10
         case .giantLength: expect("messageTooLarge")
-        case .pingFlood, .fragmentFlood, .subscriptionFlood, .identifierReuse, .releaseFlood:
+        case .pingFlood, .blankFlood, .fragmentFlood, .subscriptionFlood, .identifierReuse, .releaseFlood:
             expect("tooManyRequests", "control-rate=50")
         case .compressionBomb:
             expect("messageTooLarge", "deflate=on")
@@ -218,12 +238,17 @@ struct AttackPlan: Sendable {
             expect("timedOut", "write-buffer=65536", "stall-timeout=1s")
             expected.append(Ending.dropped)
             heapEach = 1 << 20
-        case .endlessHeaders: expect("messageTooLarge")
+        case .endlessHeaders, .deepNesting, .endlessAttributes, .longAddress: expect("messageTooLarge")
         case .endlessBody:
             expect("messageTooLarge", "max-message=65536")
-            // The body up to its limit, and the block of one read.
+            // The body up to its limit, and the block of one read. A stanza may be more than twice as large as its message.
+            heapEach = isXMPP ? 512 << 10 : 256 << 10
+        case .wrongLength, .entityExpansion, .falseAcknowledgement: expect("protocolViolation")
+        case .passwordGuessing: expect("authenticationFailed")
+        case .costlyStanzas:
+            options = ["write-buffer=65536"]
+            // An echo with a long address may be larger than the rest of the write buffer.
             heapEach = 256 << 10
-        case .wrongLength: expect("protocolViolation")
         case .takeoverFlood: expect("closedByPeer")
         case .unreleasedFlood: expect("tooManyRequests", "max-unreleased=1000")
         case .forgedCookie: expect("handshakeFailed")
@@ -232,6 +257,9 @@ struct AttackPlan: Sendable {
         case .unknownSession: expect("notFound")
         case .giantTotal: expect("protocolViolation")
         case .unfinishedFragments: expect("resourcesExhausted", "max-held=4194304")
+        case .neverAcknowledging where isXMPP:
+            expect("acknowledgementTimeout", "ack-timeout=1s")
+            awaitsAcknowledgements = true
         case .neverAcknowledging:
             expect("bufferFull", "write-buffer=65536")
             heapEach = 256 << 10

@@ -259,6 +259,7 @@ struct AttackedServer: Sendable {
     private enum Kind: Sendable {
         case plain(EmbeddedServer)
         case room(ChatServer)
+        case listener(any Listener)
     }
 
     let endpoint: Endpoint
@@ -281,6 +282,12 @@ struct AttackedServer: Sendable {
             let server = try await ChatServer.start(plan.url, room: room, registry: registry, observer: observer)
             kind = .room(server)
             endpoint = server.endpoint
+        } else if plan.awaitsAcknowledgements {
+            var serving = Serving.handle { AcknowledgedEcho() }
+            serving.observer = observer
+            let listener = try await registry.listen(at: Endpoint(plan.url), on: loop, serving)
+            kind = .listener(listener)
+            endpoint = listener.endpoint
         } else {
             let server = try await EmbeddedServer.start(plan.url, on: loop, registry: registry, observer: observer)
             kind = .plain(server)
@@ -306,6 +313,7 @@ struct AttackedServer: Sendable {
         switch kind {
         case .plain(let server): await server.stop()
         case .room(let server): await server.stop()
+        case .listener(let listener): await listener.close()
         }
     }
 
@@ -314,4 +322,19 @@ struct AttackedServer: Sendable {
         if hasMembers { return try await HonestMembers(to: endpoint, on: loop) }
         return try await HonestClients(to: endpoint, on: loop)
     }
+}
+
+/// Sends every message back to its sender, at QoS 1.
+private final class AcknowledgedEcho: MessageHandler {
+    func opened(_: any MessagePeer) {}
+
+    func received(_ payload: Payload, from peer: any MessagePeer) {
+        var echo = payload
+        echo.qos = .atLeastOnce
+        if case .rejected(let error) = peer.sendNow(echo), error.code == .bufferFull {
+            peer.endNow(CloseReason(error))
+        }
+    }
+
+    func ended(_: any MessagePeer) {}
 }

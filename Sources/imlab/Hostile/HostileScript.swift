@@ -115,6 +115,7 @@ struct HostileScript: Sendable {
         TransportDescriptor.mqttWebSocket.name: mqttOverWebSocket,
         TransportDescriptor.stomp.name: stomp,
         TransportDescriptor.stompWebSocket.name: stompOverWebSocket,
+        TransportDescriptor.xmpp.name: xmpp,
         TransportDescriptor.http.name: http,
     ]
 
@@ -375,6 +376,9 @@ extension HostileScript {
         case .messageFlood:
             return [HostileScript(opening: hello, load: repeated(stompFrame("SEND\ndestination:/topic/x\n\n\(body)")))]
         case .releaseFlood: return [HostileScript(opening: hello, load: repeated(stompFrame("ACK\nid:999999\n\n")))]
+        case .blankFlood:
+            let blank = [[10], [13, 10]].map(repeated)
+            return blank.map { HostileScript(opening: hello, load: $0) } + [HostileScript(load: blank[0])]
         case .subscriptionFlood:
             var script = HostileScript(opening: hello)
             script.freshLoad = { _, round in

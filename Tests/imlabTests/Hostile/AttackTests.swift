@@ -156,13 +156,14 @@ struct AttackTests {
         #expect(exists(.helloFlood, "udp") && !exists(.helloFlood, "tcp"))
         #expect(exists(.requestSmuggling, "http") && !exists(.requestSmuggling, "ws"))
         #expect(exists(.endlessBody, "stomp") && exists(.wrongLength, "stomp+ws") && !exists(.endlessBody, "mqtt"))
+        #expect(exists(.blankFlood, "xmpp") && exists(.blankFlood, "stomp+ws") && !exists(.entityExpansion, "stomp"))
         for kind in HostileKind.allCases {
             guard !kind.isOfHandshakes else {
                 #expect(!exists(kind, "tcp") && exists(kind, "tls") == hasOpenSSL && exists(kind, "wss") == hasOpenSSL)
                 continue
             }
             #expect(
-                ["ws", "tcp", "mqtt", "mqtt+ws", "stomp", "http", "udp"].contains { exists(kind, $0) }
+                ["ws", "tcp", "mqtt", "mqtt+ws", "stomp", "xmpp", "http", "udp"].contains { exists(kind, $0) }
                     || ZLib.shared == nil
             )
         }
