@@ -236,10 +236,9 @@ struct OutageResults: Sendable {
                 Report.Section(
                     heading: "Detected after + open again after, in ms",
                     table: summary,
-                    notes: ["open: the connection stayed open; -: the fault cannot happen over this transport"]
-                        + rows.compactMap { row in
-                            row.failure.map { "\(row.transport) \(row.fault.rawValue): \($0)" }
-                        } + [conditions],
+                    notes: rows.compactMap { row in
+                        row.failure.map { "\(row.transport) \(row.fault.rawValue): \($0)" }
+                    } + [conditions],
                     media: .textOnly
                 ),
             ]
@@ -312,7 +311,9 @@ struct OutageResults: Sendable {
         let transports = rows.map(\.transport).distinct
         return Table(
             columns: [.text("fault", nil, "how the path breaks, or the first connect fails")]
-                + transports.map { .number($0) },
+                + transports.map {
+                    .number($0, nil, "over \($0); open if it stayed open, - if the fault cannot happen")
+                },
             rows: rows.map(\.fault).distinct.map { fault in
                 let own = transports.map { name in rows.first { $0.fault == fault && $0.transport == name } }
                 return Table.Row(
