@@ -7,12 +7,16 @@ package enum Trust: Sendable, Hashable {
     /// They are times, which other programs make longer. The doubts are parts of a sentence that say why they did. The gaps
     /// are sentences about what could not be checked.
     case timed(MachineLoad?, doubts: [String] = [], gaps: [String] = [])
+    /// They are computed from the times of recorded runs, which have said themselves whether they can be trusted. The doubts
+    /// are parts of a sentence that say which of them cannot, or do not say so.
+    case recorded(doubts: [String])
 
     /// Why not, as parts of a sentence; empty if they can.
     private var reasons: [String] {
         switch self {
         case .exact: []
         case .timed(let load, let doubts, _): (load?.disturbances ?? []) + doubts
+        case .recorded(let doubts): doubts
         }
     }
 
@@ -28,6 +32,9 @@ package enum Trust: Sendable, Hashable {
                     "Not trustworthy, because \(reasons.joined(separator: ", and "))\(figures). Repeat it on a quiet machine."
             }
             return ([judgement(load)] + gaps).joined(separator: " ")
+        case .recorded(let doubts):
+            guard isGiven else { return "Not trustworthy, because \(doubts.joined(separator: ", and "))." }
+            return "Trustworthy: no run was disturbed."
         }
     }
 

@@ -83,7 +83,7 @@ extension Comparison {
         return Report(
             name: "imbench compare",
             title: summary,
-            trust: .exact,
+            trust: trust,
             warnings: warnings,
             facts: facts,
             sections: [

@@ -36,6 +36,19 @@ struct Comparison: Sendable {
         differences.compactMap(\.interval).reduce(0) { $0 + 1 - $1.coverage }
     }
 
+    /// Whether both runs can be trusted.
+    var trust: Trust {
+        .recorded(
+            doubts: [before, after].compactMap { run in
+                switch run.isTrusted {
+                case true: nil
+                case false: "\(run.label) was disturbed"
+                case nil: "\(run.label) does not say whether it was disturbed"
+                }
+            }
+        )
+    }
+
     // MARK: Warnings
 
     /// Warnings for the reader of the differences.

@@ -14,6 +14,8 @@ struct RecordedRun: Sendable {
     var environment: [String: String] = [:]
     var options: [String: String] = [:]
     var wasCutShort = false
+    /// Whether the run says that its numbers can be trusted; `nil` if it does not say so.
+    var isTrusted: Bool?
     var rows: [RecordedRow] = []
     /// The floors as rows without a codec.
     var floors: [RecordedRow] = []
@@ -79,6 +81,7 @@ extension RecordedRun {
         environment = try Self.texts(try file.required("environment", "an object"))
         options = try Self.texts(try file.required("options", "an object"))
         if case .bool(true)? = file.member("cut_short")?.node.value { wasCutShort = true }
+        if case .bool(let isGiven)? = file.member("trust")?.member("given")?.node.value { isTrusted = isGiven }
         let load = self.load
         rows = try Self.rows(file, "results") { (value) throws(TransportError) in
             var row = RecordedRow(name: try Self.name(value, "transport", maximumSize: 1 << 24))

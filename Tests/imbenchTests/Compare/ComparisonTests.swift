@@ -29,6 +29,23 @@ struct ComparisonTests {
         #expect(interval.low > 1 && interval.low < 1.2 && interval.high > 1.2)
     }
 
+    @Test("A comparison is as trustworthy as both runs say that they are")
+    func trust() throws {
+        var (before, after) = (try recorded(run(calm), "old.json"), try recorded(run(calm), "new.json"))
+        #expect(before.isTrusted != nil)
+        (before.isTrusted, after.isTrusted) = (true, true)
+        #expect(Comparison(before, after, noise: 0.01).trust.sentence == "Trustworthy: no run was disturbed.")
+        after.isTrusted = false
+        let disturbed = Comparison(before, after, noise: 0.01)
+        #expect(disturbed.trust.sentence == "Not trustworthy, because new.json was disturbed.")
+        #expect(disturbed.report.text(.table, .none).contains("Not trustworthy, because new.json was disturbed."))
+        before.isTrusted = nil
+        #expect(
+            Comparison(before, after, noise: 0.01).trust.sentence
+                == "Not trustworthy, because old.json does not say whether it was disturbed, and new.json was disturbed."
+        )
+    }
+
     @Test("Repeats that overlap are noise, even if their medians are far apart")
     func noise() throws {
         #expect(try Set(verdicts(calm, [103, 99, 150, 140, 160])) == ["noise"])
