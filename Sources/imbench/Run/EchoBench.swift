@@ -285,8 +285,18 @@ final class EchoBench {
         )
         // Beside a picture, bytes and CPU time are not those of the messages alone.
         if !slice.hasPicture {
-            let after = statistics(entry.clients)
-            entry.costs.add(from: before, to: after, in: Clocks.monotonic() - began)
+            // In an open loop, a connection also costs bytes from its last message to the time at which the next one would
+            // follow. The wait for the last answers is not part of that schedule.
+            let scheduled = interval == nil ? nil : outcomes.map(\.elapsed).max()
+            if let scheduled, case let rest = began + scheduled - Clocks.monotonic(), rest > 0 {
+                let loop = stage.clientLoop
+                runInterruptibly(on: loop) { await loop.pause(.nanoseconds(rest)) }
+            }
+            entry.costs.add(
+                from: before,
+                to: statistics(entry.clients),
+                in: scheduled ?? Clocks.monotonic() - began
+            )
         }
         noteFailure(of: entry.clients, in: &entry.row)
 
