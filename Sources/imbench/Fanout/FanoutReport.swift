@@ -281,7 +281,9 @@ struct FanoutResults: Sendable {
         let subject = most == 1 ? "the only subscriber has" : "the last of \(most) subscribers has"
         let medians = "In the median, \(subject) a message after \(range.text("µs"))."
         let group = Self.group(most)
-        return [medians] + (times.count > 1 ? lastDifferences.sureSentences { $0.group == group } : []) + unknown(most)
+        let scope = measured.contains { $0.subscribers != most } ? "with \(group)" : nil
+        let sure = times.count > 1 ? lastDifferences.sureSentences(scope: scope) { $0.group == group } : []
+        return [medians] + sure + unknown(most)
     }
 
     /// How many rows with this number of subscribers have no median, so that the range is without them.

@@ -27,6 +27,7 @@ enum FanoutServerKind: String, Sendable, Hashable, CaseIterable {
     /// Why it cannot be measured with a transport; `nil` if it can.
     func obstacle(_ transport: TransportDescriptor) -> String? {
         guard self == .mosquitto else { return nil }
+        guard case .mqtt? = transport.broker else { return "mosquitto speaks MQTT only" }
         if transport.isEncrypted { return "mosquitto is started without TLS" }
         return Mosquitto.path == nil ? "mosquitto is not installed" : nil
     }

@@ -357,14 +357,16 @@ struct RowDifferences: Sendable {
 
     /// The largest sure difference of all axes at some places, or the sentence that there is none, or that nothing was
     /// compared; and the rows that were left out.
-    func sureSentences(where isIncluded: (Place) -> Bool = { _ in true }) -> [String] {
+    ///
+    /// - Parameter scope: The places in words, if they are not all, as in "with 10 subscribers".
+    func sureSentences(scope: String? = nil, where isIncluded: (Place) -> Bool = { _ in true }) -> [String] {
         guard subjects.contains(where: { $0.differences.contains { isIncluded($0.place) } }) else {
             return [notCompared].compactMap { $0 }
         }
         let largest = subjects.map(\.axis).distinct.compactMap { axis in
             largestSure(axis: axis, namesOnlyPlace: false, where: isIncluded)
         }.max { $0.factor < $1.factor }
-        let none = "No difference in \(words.quantity) is sure."
+        let none = "No difference in \(words.quantity) \(scope.map { "\($0) " } ?? "")is sure."
         return [largest.map { Self.sentence(ofLargest: $0.sentence) } ?? none]
             + [leftOutSentence(extents.indices.map { $0 }, where: isIncluded)].compactMap { $0 }
     }

@@ -226,9 +226,18 @@ struct StormResults: Sendable {
         }
         var sentences: [String] = []
         if let best = times.min(by: { $0.seconds < $1.seconds }) {
-            let rank = outcomes.count > 1 ? ", sooner than with any other policy" : ""
+            let shortest = fixed(best.seconds, 1)
+            let equal = times.filter { $0.policy != best.policy && fixed($0.seconds, 1) == shortest }
+            let rank =
+                if !equal.isEmpty {
+                    ", as soon as with \(RowDifferences.list(equal.map(\.policy.rawValue)))"
+                } else if outcomes.count > 1 {
+                    ", sooner than with any other policy"
+                } else {
+                    ""
+                }
             sentences.append(
-                "With \(best.policy.rawValue), 99 % of the clients are connected again after \(fixed(best.seconds, 1)) s"
+                "With \(best.policy.rawValue), 99 % of the clients are connected again after \(shortest) s"
                     + "\(rank). Once the server is up, it gets at most \(best.peak) attempts in a second."
             )
         }

@@ -98,12 +98,13 @@ struct FanoutTests {
 
     @Test("mosquitto is measured beside the embedded broker, and is ended", .enabled(if: Mosquitto.path != nil))
     func mosquitto() async throws {
-        let line = "fanout --transport mqtt,mqtts --subscribers 4 --warmup 0ms --repeat 2 --server mosquitto"
+        let line = "fanout --transport mqtt,mqtts,stomp --subscribers 4 --warmup 0ms --repeat 2 --server mosquitto"
         let rows = try await measured(line, messages: 20)
         let row = try #require(rows.first { $0.transport == "mqtt" })
         #expect(row.outcome == .measured && row.closes && row.accounts.acked == 160)
         #expect(row.cpuPerDelivery.map { $0 > 0 } == true)
         #expect(rows.first { $0.transport == "mqtts" }?.reason == "mosquitto is started without TLS")
+        #expect(rows.first { $0.transport == "stomp" }?.reason == "mosquitto speaks MQTT only")
     }
 
     @Test("A mosquitto process has ended when it is stopped", .enabled(if: Mosquitto.path != nil))

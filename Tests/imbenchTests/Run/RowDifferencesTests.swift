@@ -130,6 +130,7 @@ struct RowDifferencesTests {
         #expect(sentences([rows[0]]).isEmpty, "One row has no comparison.")
         let equal = pair([("ws", 8, [Double?](repeating: 1, count: 20))])
         #expect(equal.sureSentences() == ["No difference in time is sure."])
+        #expect(equal.sureSentences(scope: "with 9 clients") == ["No difference in time with 9 clients is sure."])
     }
 
     @Test("Comparisons without an interval are counted and named, whichever of the two rows lacks the values")
