@@ -61,7 +61,9 @@ enum PacketContent {
         case 0x10 where bytes.dropFirst(4).starts(with: "MQTT".utf8): return isWhole ? "CONNECT" : "CONNECT …"
         case 0x20 where isWhole: return "CONNACK"
         case 0x30 where isWhole: return "PUBLISH"
-        case 0x82 where isWhole: return "SUBSCRIBE"
+        // A binary message of a WebSocket begins in the same way, so the length of the filter must fit too.
+        case 0x82 where isWhole && bytes.count > 6 && Int(bytes[4]) << 8 + Int(bytes[5]) + 7 == bytes.count:
+            return "SUBSCRIBE"
         case 0x90 where isWhole: return "SUBACK"
         default: return nil
         }

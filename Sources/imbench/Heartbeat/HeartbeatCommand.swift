@@ -176,7 +176,7 @@ struct HeartbeatResults: Sendable {
             outcomes: rows.map {
                 RowOutcome("\($0.transport) \($0.interval.settingText)", failure: $0.outcome.failure)
             },
-            verdict: costVerdict + trialVerdict,
+            verdict: trial.contains(where: \.differs) ? trialVerdict + costVerdict : costVerdict + trialVerdict,
             facts: run.facts,
             sections: [
                 Report.Section(

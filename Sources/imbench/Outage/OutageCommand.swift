@@ -234,7 +234,7 @@ struct OutageResults: Sendable {
                     media: .htmlOnly
                 ),
                 Report.Section(
-                    heading: "Detected after + open again after, in ms",
+                    heading: "Detected after + open again after the end of the fault, in ms",
                     table: summary,
                     notes: rows.compactMap { row in
                         row.failure.map { "\(row.transport) \(row.fault.rawValue): \($0)" }

@@ -33,10 +33,13 @@ struct TraceCommand: RunnableCommand {
     var report = ReportOptions()
 
     static func ownOptions(_ vocabulary: Vocabulary) -> OptionList<TraceCommand> {
-        var list = OptionList(
-            TraceCommand(transports: vocabulary.defaultTransports, codecs: vocabulary.defaultCodecs)
-        )
         let transports = vocabulary.transports.filter(WireCapture.transports.contains)
+        var list = OptionList(
+            TraceCommand(
+                transports: vocabulary.defaultTransports.filter(transports.contains),
+                codecs: vocabulary.defaultCodecs
+            )
+        )
         list.add(
             .what,
             [

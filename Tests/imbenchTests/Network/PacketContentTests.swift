@@ -44,7 +44,9 @@ struct PacketContentTests {
 
     @Test("Other content has no name, however it is cut")
     func others() {
-        // A masked frame of a WebSocket begins like SUBSCRIBE.
+        #expect(name([0x82, 6, 0, 1, 0, 1, 0x61, 0]) == "SUBSCRIBE")
+        // Frames of a WebSocket begin like SUBSCRIBE.
+        #expect(name([0x82, 6, 1, 2, 3, 4, 5, 6]) == nil && name([0x82, 2, 1, 2]) == nil)
         let others: [[UInt8]] = [
             [], [0x82], [0x82, 0x83, 1, 2, 3, 4, 5, 6, 7], [0, 0, 0, 3, 1, 2, 3], [22, 3, 3], [22, 4, 3, 0, 1, 1],
         ]
