@@ -138,7 +138,9 @@ private func pingBytes(_ name: String, on stage: Stage) -> (bytes: Double?, outc
                 return .failure(error)
             }
         }
-        guard let bytes = try measured.get() else { return (nil, .skipped("the protocol has no ping")) }
+        guard let bytes = try measured.get() else {
+            return (nil, .skipped("the protocol has no ping; heart-beats of its own are not counted"))
+        }
         return (bytes, .measured)
     } catch {
         return (nil, .failed(stage.failure(error, of: name)))

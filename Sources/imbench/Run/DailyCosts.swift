@@ -28,7 +28,7 @@ extension RunResults {
                 ? Self.table(rows).selecting(["mean µs", "max µs", "B/day", "msgs/s"])
                 : Self.networkTable(rows).selecting(["mean ms", "max ms", "B/day", "msgs/s"]),
             notes: [
-                "The rate is \(often). B/day is what the connections of one client sent and received during the run, with the "
+                "Each client sends \(often); msgs/s counts all of them. B/day is what the connections of one client sent and received during the run, with the "
                     + "headers of TCP, UDP and IP, continued for a day: messages, acknowledgements, and polls that bring "
                     + "nothing. The supervisor's pings are not in it."
             ],
