@@ -22,6 +22,9 @@ struct NamedRange: Sendable {
         return "\(first.text) (\(Self.some(first.names))) to \(last.text) \(unit) (\(Self.some(last.names)))"
     }
 
+    /// The range without names, for rows between which no difference was tested.
+    func unnamed(_ unit: String) -> String { "\(ends.map(\.text).joined(separator: " to ")) \(unit)" }
+
     private static func some(_ names: [String]) -> String {
         guard let first = names.first, names.count > 2 else { return RowDifferences.list(names) }
         return "\(first) and \(names.count - 1) others"

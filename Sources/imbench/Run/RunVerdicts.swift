@@ -109,14 +109,14 @@ extension RunResults {
         return [speed] + [byteConclusion, nextSteps].compactMap { $0 }
     }
 
-    /// The medians of the smallest messages, for a run whose rows are not compared.
+    /// The medians of the smallest messages, for a run whose rows are not compared. So none of them is named.
     private var medians: String? {
         guard let size = measured.map(\.size).min() else { return nil }
         let figures = measured.filter { $0.size == size }.compactMap { row in
             (row.rttP50Spread?.median ?? row.rtt?.p50).map { (name: "\(row.codec) over \(row.transport)", value: $0) }
         }
         guard let range = NamedRange(figures) else { return nil }
-        return "With messages of \(size) bytes, the median round trip is \(range.text("µs"))."
+        return "With messages of \(size) bytes, the median round trip is \(range.unnamed("µs"))."
     }
 
     private var isOutside: Bool { record.options.contains { ["url", "config", "network"].contains($0.name) } }

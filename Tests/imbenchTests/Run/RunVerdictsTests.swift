@@ -156,7 +156,7 @@ struct RunVerdictsTests {
         few.rows[1].rttP50Spread = RepeatStatistics([54, 54, 53])
         #expect(
             few.conclusions == [
-                "With messages of \(few.rows[0].size) bytes, the median round trip is 50.0 (json over tcp) to 54.0 µs (json over ws).",
+                "With messages of \(few.rows[0].size) bytes, the median round trip is 50.0 to 54.0 µs.",
                 "3 repeats are too few to separate any difference from noise. It takes 6: --repeat 6.",
             ]
         )
