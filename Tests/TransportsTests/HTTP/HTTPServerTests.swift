@@ -397,7 +397,7 @@ struct HTTPServerTests {
 
     @Test("A session without requests ends, and one whose events are read does not")
     func timeout() async throws {
-        let host = try await HTTPHost("session-timeout=100ms&hold=10ms")
+        let host = try await HTTPHost("session-timeout=1s&hold=400ms")
         let (reading, readingApp) = try await host.open()
         let events = try await reading.events()
         let (silent, silentApp) = try await host.open()
@@ -411,7 +411,7 @@ struct HTTPServerTests {
 
     @Test("A session whose poll is held lives on, even if polls are held for longer than sessions without requests")
     func heldPoll() async throws {
-        let host = try await HTTPHost("session-timeout=100ms&hold=500ms")
+        let host = try await HTTPHost("session-timeout=1s&hold=2s")
         let (client, app) = try await host.open()
         #expect(try await host.ask("GET", client.receiving(.longPoll)).status == 204)
         #expect(await app.closed().error?.code == .keepaliveTimeout)
