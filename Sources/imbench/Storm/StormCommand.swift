@@ -119,6 +119,9 @@ struct StormResults: Sendable {
                     question: "How many attempts must the server bear?",
                     charts: peaks,
                     table: table.selecting(["peak/s", "once up", "attempts", "refused", "timed out", "wasted"]),
+                    notes: [
+                        "The clients choose their delays at random, so another --seed changes the numbers a little."
+                    ],
                     reading:
                         "Lower is better. A policy without jitter makes all clients try at the same moments. Attempts above "
                         + "what the server can complete in a second fill its queue, and those that do not fit are dropped.",
