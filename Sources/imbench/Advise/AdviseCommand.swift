@@ -205,7 +205,7 @@ struct Advice: Sendable {
                 question: "Which transport fits these answers best?",
                 charts: [chart],
                 table: order,
-                notes: unmeasured,
+                notes: unmeasured + [onRequest].compactMap { $0 },
                 reading: "Longer is better. The points follow from the table of the arithmetic."
             ),
             Report.Section(
@@ -273,6 +273,16 @@ struct Advice: Sendable {
     }
 
     private var unmeasured: [String] { ranking.unmeasured.map { "\($0.name) is not ranked: \($0.reason)" } }
+
+    /// The transports that are for existing servers, which this command does not rank; `nil` if there is none.
+    private var onRequest: String? {
+        let names = TransportRegistry.available.transports.filter { $0.isOnRequest && $0.defaultPort != nil }.map(
+            \.name
+        )
+        return names.isEmpty
+            ? nil
+            : "Not ranked, because they are for a server that speaks their protocol: \(names.joined(separator: ", "))."
+    }
 
     // MARK: Tables
 
