@@ -15,23 +15,8 @@ package struct XMPPClientCore: PackageCore {
         case header, features, success, newHeader, newFeatures, bound, enabled
     }
 
-    private enum Phase: Sendable {
-        /// The core has not started.
-        case idle
-        /// The handshake must be complete by this time.
-        case opening(Step, until: Instant)
-        /// Messages can be sent and received.
-        case open
-        /// This side has ended its stream, and the peer must end its own by this time.
-        case closing(CloseReason, until: Instant)
-        /// The connection has ended, and `closed` is still to be reported.
-        case ending(CloseReason)
-        /// The end was reported.
-        case closed
-    }
-
     package let configuration: XMPPConfiguration
-    private var phase = Phase.idle
+    private var phase = XMPPPhase<Step>.idle
     private var stream: XMPPStream
     /// The bare address of the partner.
     private var partner: [UInt8] = []
@@ -371,27 +356,14 @@ extension XMPPClientCore {
     }
 
     package mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
-        switch phase {
-        case .closing(let reason, _), .ending(let reason):
-            phase = .closed
-            return .closed(reason)
-        case .closed: return .closed(.user)
-        case .idle, .opening, .open: throw stream.inputEnded()
-        }
+        guard let event = phase.inputEnded() else { throw stream.inputEnded() }
+        return event
     }
 
     /// Ends this side's stream, and waits for the end of the server's.
     package mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {
-        switch phase {
-        case .idle: phase = .ending(reason)
-        case .opening:
-            stream.end(&context)
-            phase = .ending(reason)
-        case .open:
-            stream.end(&context)
-            phase = .closing(reason, until: context.now.advanced(by: configuration.closeTimeout))
-        case .closing, .ending, .closed: break
-        }
+        let until = context.now.advanced(by: configuration.closeTimeout)
+        if phase.close(reason, until: until) { stream.end(&context) }
     }
 
     package var deadline: Instant? {

@@ -13,23 +13,8 @@ package struct XMPPServerCore: PackageCore {
         case header, authentication, newHeader, binding, first
     }
 
-    private enum Phase: Sendable {
-        /// The core has not started.
-        case idle
-        /// The handshake must be complete by this time.
-        case opening(Step, until: Instant)
-        /// Messages can be sent and received.
-        case open
-        /// This side has ended its stream, and the peer must end its own by this time.
-        case closing(CloseReason, until: Instant)
-        /// The connection has ended, and `closed` is still to be reported.
-        case ending(CloseReason)
-        /// The end was reported.
-        case closed
-    }
-
     private let configuration: XMPPServerConfiguration
-    private var phase = Phase.idle
+    private var phase = XMPPPhase<Step>.idle
     private var stream: XMPPStream
     /// A stanza that has opened the connection and is still to be handled.
     private var held: XMPPStreamReader.Part?
@@ -302,7 +287,7 @@ extension XMPPServerCore {
         return TransportError(.authenticationFailed, .handshake, sentence)
     }
 
-    /// Reads user and password (RFC 4616): three texts with U+0000 between them, of which the first is for another purpose.
+    /// Reads user and password (RFC 4616): three texts with U+0000 between them. The first one has another purpose.
     private static func plain(_ text: [UInt8]) -> (user: String, password: String)? {
         guard let bytes = text.withUnsafeBufferPointer({ Base64.decode($0) }), bytes.count <= 3 * 1024 else {
             return nil
@@ -374,27 +359,14 @@ extension XMPPServerCore {
     }
 
     package mutating func inputEnded(_ context: inout CoreContext) throws(TransportError) -> CoreEvent {
-        switch phase {
-        case .closing(let reason, _), .ending(let reason):
-            phase = .closed
-            return .closed(reason)
-        case .closed: return .closed(.user)
-        case .idle, .opening, .open: throw stream.inputEnded()
-        }
+        guard let event = phase.inputEnded() else { throw stream.inputEnded() }
+        return event
     }
 
     /// Ends this side's stream, with a stream error if the reason has one, and waits for the end of the client's.
     package mutating func close(_ reason: CloseReason, _ context: inout CoreContext) {
-        switch phase {
-        case .idle: phase = .ending(reason)
-        case .opening:
-            endStream(reason, &context)
-            phase = .ending(reason)
-        case .open:
-            endStream(reason, &context)
-            phase = .closing(reason, until: context.now.advanced(by: configuration.closeTimeout))
-        case .closing, .ending, .closed: break
-        }
+        let until = context.now.advanced(by: configuration.closeTimeout)
+        if phase.close(reason, until: until) { endStream(reason, &context) }
     }
 
     private mutating func endStream(_ reason: CloseReason, _ context: inout CoreContext) {
