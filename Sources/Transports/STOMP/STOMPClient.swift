@@ -44,20 +44,21 @@ public final class STOMPClient: Sendable {
     /// the URL subscribes.
     ///
     /// - Throws: `.invalidConfiguration` for a destination that cannot be written.
-    public nonisolated(nonsending) func listen(to destination: String) async throws(TransportError) -> STOMPMessages {
+    public nonisolated(nonsending) func listen(to destination: String) async throws(TransportError) -> TopicMessages {
         try Self.check(destination)
         return await client.listen(to: destination)
     }
 
     /// Subscribes to a destination, and returns its messages until it is unsubscribed or the client ends. Waits for the
-    /// broker's receipt; over a supervisor for the first one on any connection. Cancelling the task ends the subscription.
-    /// Subscribing again to the same destination returns another sequence of the same messages.
+    /// broker's receipt; over a supervisor for the first one on any connection. From a broker that gives none (the option
+    /// `subscribe-receipt`), it returns when the frame is written. Cancelling the task ends the subscription. Subscribing
+    /// again to the same destination returns another sequence of the same messages.
     ///
     /// Wildcards and the kinds of destinations depend on the broker. A message belongs to the subscription that the broker
     /// names, whatever its own destination is. The option `ack` of the URL says how messages are acknowledged.
     ///
     /// - Throws:
-    ///   - `.forbidden` if the broker refuses. This also ends the destination's other sequences. The broker ends the
+    ///   - `.forbidden` if the broker refuses, and gives receipts. This also ends the destination's other sequences. The broker ends the
     ///     connection too; a supervisor opens the next one without this destination.
     ///   - `.invalidConfiguration` for a destination that cannot be written.
     ///   - `.wouldBlock` while there are 1,024 subscriptions.
@@ -66,7 +67,7 @@ public final class STOMPClient: Sendable {
     @discardableResult
     public nonisolated(nonsending) func subscribe(
         _ destination: String
-    ) async throws(TransportError) -> STOMPMessages {
+    ) async throws(TransportError) -> TopicMessages {
         try Self.check(destination)
         return try await client.subscribe(destination, qos: .atLeastOnce)
     }
@@ -129,6 +130,3 @@ public final class STOMPClient: Sendable {
         try STOMPConfiguration.check(destination: destination)
     }
 }
-
-/// The messages of one destination, from ``STOMPClient/subscribe(_:)``.
-public typealias STOMPMessages = TopicMessages
