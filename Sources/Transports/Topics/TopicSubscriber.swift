@@ -161,8 +161,8 @@ final class TopicSubscriber {
             }
             mostNumbers = max(1024, numbers.count * 2)
         }
-        // Once all were used, some are still in use.
-        for _ in 0..<1024 where routes.isUsed(nextNumber) { advance() }
+        // When the numbers begin again, some of them still belong to a filter. There are more numbers than filters.
+        while routes.isUsed(nextNumber) { advance() }
         let number = nextNumber
         advance()
         numbers[key] = number

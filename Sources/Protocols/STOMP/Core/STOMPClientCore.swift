@@ -78,7 +78,7 @@ package struct STOMPClientCore: CarriedCore {
         var isEnding = false
     }
 
-    /// A request of the app about subscriptions, of which each has a frame of its own.
+    /// A request of the app about subscriptions. Each of them has a frame of its own.
     private struct Request: Sendable {
         /// How many receipts are missing.
         var missing: Int

@@ -14,7 +14,7 @@ package struct XMPPStreamReader: Sendable {
         package var stanza = 64 << 10
         /// The longest tag, in bytes; 16 KiB by default. It bounds the attributes of an element.
         package var tag = 16 << 10
-        /// How deep elements may be, of which a first-level element is the first; 16 by default.
+        /// How deep elements may be, counted from 1 for those of the first level; 16 by default.
         package var depth = 16
         /// The most elements of a first-level element, itself among them; 256 by default.
         package var elements = 256
@@ -56,7 +56,7 @@ package struct XMPPStreamReader: Sendable {
         case endTag
         /// After `<!`.
         case exclamation
-        /// In `<![CDATA[`, of which so many bytes have come after `<!`.
+        /// In `<![CDATA[`; so many of its bytes after `<!` have come.
         case section(Int)
         /// In a CDATA section, after so many brackets.
         case data(Int)
