@@ -74,8 +74,10 @@ package struct KernelMemory: Sendable, Equatable {
         Int(word).flatMap { (0...1 << 31).contains($0) ? $0 : nil }
     }
 
-    /// The growth since an earlier time, in bytes; `nil` if the numbers have different sources.
-    package func growth(since before: KernelMemory) -> (slab: Int, buffers: Int)? {
-        source == before.source ? (slab - before.slab, buffers - before.buffers) : nil
+    /// The growth since an earlier time, in bytes; `nil` if the numbers have different sources. The growth of the buffers is
+    /// also `nil` if there are fewer than before, because then other programs freed more than the connections took.
+    package func growth(since before: KernelMemory) -> (slab: Int, buffers: Int?)? {
+        guard source == before.source else { return nil }
+        return (slab - before.slab, buffers < before.buffers ? nil : buffers - before.buffers)
     }
 }

@@ -57,15 +57,13 @@ struct IdleCrowd {
         func each(_ bytes: Int?) -> Double? { count > 0 ? bytes.map { Double($0) / count } : nil }
         // Both ends of each connection are on this machine, and take nearly the same.
         func eachEnd(_ bytes: Int?) -> Double? { each(bytes).map { $0 / 2 } }
-        // Other programs have freed more than the connections took.
-        let buffers = kernel.flatMap { $0.buffers < 0 ? nil : $0.buffers }
         func microseconds(_ nanoseconds: Int64?) -> Double? { nanoseconds.map { Double($0) / 1000 } }
         row.metrics = [
             ("connections", count), ("connect_s", seconds), ("connections_per_s", seconds > 0 ? count / seconds : nil),
             ("server_bytes", each(growth(after))), ("client_bytes", each(connected.heap)),
             ("server_used_bytes", each(growth(used))), ("client_used_bytes", each(usedClient)),
-            ("server_kernel_bytes", eachEnd(kernel.flatMap { kernel in buffers.map { kernel.slab + $0 } })),
-            ("kernel_slab_bytes", eachEnd(kernel?.slab)), ("kernel_buffer_bytes", eachEnd(buffers)),
+            ("server_kernel_bytes", eachEnd(kernel.flatMap { kernel in kernel.buffers.map { kernel.slab + $0 } })),
+            ("kernel_slab_bytes", eachEnd(kernel?.slab)), ("kernel_buffer_bytes", eachEnd(kernel?.buffers)),
             ("pings", pinged.map { Double($0.pings) }), ("pongs", pinged.map { Double($0.pongs) }),
             ("ping_p50_us", microseconds(pinged?.p50)), ("ping_p99_us", microseconds(pinged?.p99)),
         ]

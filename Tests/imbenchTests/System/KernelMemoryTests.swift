@@ -39,13 +39,15 @@ import Testing
         #expect(KernelMemory.slabBytes("MemTotal: 5 kB\n") == nil && KernelMemory.slabBytes("Slab: many\n") == nil)
     }
 
-    @Test("Numbers of different sources have no difference")
+    @Test("Numbers of different sources have no difference, and buffers that others have freed no growth")
     func growth() throws {
         let before = KernelMemory(slab: 100, source: .objects, buffers: 4096)
-        let after = KernelMemory(slab: 350, source: .objects, buffers: 0)
+        let after = KernelMemory(slab: 350, source: .objects, buffers: 12288)
         let growth = try #require(after.growth(since: before))
-        #expect(growth.slab == 250 && growth.buffers == -4096)
-        #expect(KernelMemory(slab: 350, source: .pages, buffers: 0).growth(since: before) == nil)
+        #expect(growth.slab == 250 && growth.buffers == 8192)
+        #expect(KernelMemory(slab: 350, source: .pages, buffers: 12288).growth(since: before) == nil)
+        let freed = KernelMemory(slab: 350, source: before.source, buffers: before.buffers - 1)
+        #expect(try #require(freed.growth(since: before)).buffers == nil)
     }
 
     #if os(Linux)
