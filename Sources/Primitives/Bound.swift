@@ -58,17 +58,13 @@ package struct Bound<Value: AnyObject, Context: ExecutionContext>: @unchecked Se
     /// (``runInlineIfIdle(_:)``), otherwise in the context's next tick.
     ///
     /// `body` takes `input` as an argument and captures nothing, so that a call takes no memory unless it is posted.
-    ///
-    /// - Parameter mayRunInline: `false` if `body` may take long, for instance because it writes to a disk. Then only the
-    ///   context itself runs it.
     @inlinable
     package nonisolated(nonsending) func run<Input: Sendable, Result: Sendable>(
         with input: Input,
-        mayRunInline: Bool = true,
         _ body: @escaping @Sendable (Value, Input) -> Result
     ) async -> Result {
         if let here { return body(here, input) }
-        if mayRunInline, let result = runInlineIfIdle({ body($0, input) }) { return result }
+        if let result = runInlineIfIdle({ body($0, input) }) { return result }
         return await withUnsafeContinuation(isolation: #isolation) { continuation in
             execute { continuation.resume(returning: body(value, input)) }
         }
@@ -77,7 +73,7 @@ package struct Bound<Value: AnyObject, Context: ExecutionContext>: @unchecked Se
     /// Suspends the caller until the continuation that `begin` gets is resumed.
     ///
     /// State can change before `begin` is called, so `begin` checks again whether it has to wait. Like the body of
-    /// ``run(with:mayRunInline:_:)``, both closures capture nothing. The isolation is a parameter, because an async
+    /// ``run(with:_:)``, both closures capture nothing. The isolation is a parameter, because an async
     /// closure in a `nonisolated(nonsending)` function does not inherit that of the caller.
     ///
     /// - Parameters:

@@ -236,6 +236,10 @@ extension TransportError {
         /// call.
         case busy
 
+        /// The store of the outbox could not be read or written, so a message was not accepted. The reason says what to
+        /// do. ``TransportError/detail`` is the errno if there is one.
+        case storageFailed
+
         // Any other error
 
         /// Any other error of the system or of the app's preparation. ``TransportError/detail`` is the errno if there
@@ -279,7 +283,7 @@ extension TransportError.Code {
         case .certificateRejected: Row(.peer, attempt: .elsewhere, open: .never)
         case .unsupported: Row(.local, attempt: .elsewhere, open: .elsewhere, message: .never)
         case .handshakeFailed: Row(.peer, attempt: .elsewhere, open: .elsewhere)
-        case .addressInUse, .permissionDenied, .notFound, .messageTooLarge, .cancelled, .busy:
+        case .addressInUse, .permissionDenied, .notFound, .messageTooLarge, .cancelled, .busy, .storageFailed:
             Row(.local, attempt: .elsewhere, message: .never)
         case .secureHandshakeFailed, .protocolViolation, .invalidText: Row(.peer, attempt: .elsewhere)
         // A connection that this program has closed did not take the message, and the next one can.

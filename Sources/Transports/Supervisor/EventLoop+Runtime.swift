@@ -24,4 +24,15 @@ extension EventLoop: SupervisorRuntime {
     package func makeRandomSource() -> RandomSource {
         .system()
     }
+
+    /// Makes a queue with a thread of its own.
+    package func makeBlockingQueue(_ name: String) throws(TransportError) -> any BlockingQueue {
+        do throws(SystemError) {
+            return try BlockingThread(name)
+        } catch {
+            throw TransportError(error, .configure)
+        }
+    }
 }
+
+extension BlockingThread: BlockingQueue {}

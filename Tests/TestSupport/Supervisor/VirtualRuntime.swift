@@ -35,11 +35,28 @@ package final class VirtualRuntime: SupervisorRuntime, TaskExecutor {
     /// An operation did not complete without a move of the time.
     package struct Stuck: Error {}
 
+    /// Runs each piece of work after a time.
+    private struct SlowQueue: BlockingQueue {
+        let runtime: VirtualRuntime
+        let time: Duration
+
+        func run(_ work: @escaping @Sendable () -> Void) {
+            _ = runtime.schedule(at: runtime.clock.advanced(by: time), work)
+        }
+    }
+
     private let state = Locked(State())
     private let seed: UInt64
+    /// How long a piece of work takes that may block.
+    private let blockingTime: Duration
 
-    package init(seed: UInt64 = 1) {
+    package init(seed: UInt64 = 1, blockingTime: Duration = .zero) {
         self.seed = seed
+        self.blockingTime = blockingTime
+    }
+
+    package func makeBlockingQueue(_: String) throws(TransportError) -> any BlockingQueue {
+        blockingTime == .zero ? ImmediateQueue() : SlowQueue(runtime: self, time: blockingTime)
     }
 
     package var taskExecutor: any TaskExecutor { self }

@@ -17,6 +17,10 @@ package enum ConversationEvent: Sendable {
     case ended(Int, CloseReason)
     /// The app submits a message.
     case submit(MessageID, Payload)
+    /// The store has this message and all before it.
+    case stored(MessageID)
+    /// The store could not write these messages.
+    case notStored([MessageID], TransportError)
     /// The caller of a message was cancelled.
     case cancel(MessageID)
     /// From now on the app acknowledges messages after it has processed them.

@@ -48,7 +48,7 @@ final class MachineRunner {
         case .deliver(let payload): inbound.give(payload)
         case .deliverUnprocessed(let key, let payload): inbound.give(payload, key)
         case .confirm(let connection, let count): handles[connection]?.confirm(count)
-        case .accepted(let id): outgoing.accepted(id)
+        case .accepted(let id): if outgoing.admitted(id) { owner.handle(.stored(id)) }
         case .finish(let id, let outcome): outgoing.finished(id, outcome)
         case .abandon(let connection): handles.removeValue(forKey: connection)?.abandon(CloseReason(.keepalive))
         case .close(let connection, let reason): closing = handles.removeValue(forKey: connection)?.close(reason)

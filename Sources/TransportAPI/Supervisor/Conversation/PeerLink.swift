@@ -31,9 +31,9 @@ package struct PeerLink: Sendable {
     private var pings = SessionPings()
     private var isReading = true
 
-    init(_ configuration: SupervisorConfiguration, identity: SessionID) {
+    init(_ configuration: SupervisorConfiguration, identity: SessionID, isStored: Bool = false) {
         self.configuration = configuration.keepalive
-        delivery = Delivery(configuration, identity: identity)
+        delivery = Delivery(configuration, identity: identity, isStored: isStored)
     }
 
     // MARK: The connection
@@ -102,6 +102,8 @@ package struct PeerLink: Sendable {
             keepalive?.reading(isReading, at: now)
             delivery.taking(reading == .all, &actions)
         case .discarded(let message): actions.append(.note(.discarded(message)))
+        case .stored(let id): delivery.stored(through: id, at: now, &actions)
+        case .notStored(let ids, let error): delivery.notStored(ids, error, at: now, &actions)
         case .cancel(let id): delivery.cancel(id, at: now, &actions)
         case .acknowledgesAfterProcessing: delivery.acknowledgeAfterProcessing()
         case .processed(let key, let isAbandoned): delivery.processed(key, isAbandoned: isAbandoned, &actions)

@@ -25,6 +25,26 @@ extension Delivery {
         flush(at: now, &actions)
     }
 
+    /// The store has this message and all before it, so they may be sent.
+    mutating func stored(through id: MessageID, at now: Instant, _ actions: inout [SupervisorAction]) {
+        outbox.stored(through: id)
+        flush(at: now, &actions)
+    }
+
+    /// Rejects messages that the store could not write. None of them was sent.
+    mutating func notStored(
+        _ ids: [MessageID],
+        _ error: TransportError,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        for id in ids {
+            guard let position = outbox.position(of: id), outbox.isUnstored(position) else { continue }
+            outbox.remove(at: position).finish(.rejected(error), &actions)
+        }
+        flush(at: now, &actions)
+    }
+
     private mutating func wait(
         _ id: MessageID,
         _ payload: Payload,

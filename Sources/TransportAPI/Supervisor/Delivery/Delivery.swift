@@ -27,10 +27,11 @@ package struct Delivery: Sendable {
     /// when it does, because only the connection knows whether a part of them has left.
     var endError: TransportError?
 
-    package init(_ configuration: SupervisorConfiguration, identity: SessionID) {
+    /// - Parameter isStored: Whether a message is sent only once the store has it (``stored(through:at:_:)``).
+    package init(_ configuration: SupervisorConfiguration, identity: SessionID, isStored: Bool = false) {
         self.configuration = configuration.delivery
         self.identity = identity
-        outbox = Outbox(configuration.outbox)
+        outbox = Outbox(configuration.outbox, isStored: isStored)
         waiting = WaitingMessages(configuration.outbox)
         incoming = IncomingMessages(earlyLimit: configuration.messageBufferBytes)
     }

@@ -119,19 +119,26 @@ package struct Outbox: Sendable {
     private var head = 0
     /// The number of entries, from the oldest, that were handed to a connection.
     package private(set) var sentCount = 0
+    /// The number of the newest entries that the store does not have yet. They are not handed to a connection.
+    private var unstoredCount = 0
     /// The number of bytes of all payloads.
     package private(set) var bytes = 0
     private let configuration: OutboxConfiguration
+    private let isStored: Bool
 
-    package init(_ configuration: OutboxConfiguration) {
+    /// - Parameter isStored: Whether a message is handed to a connection only once the store has it.
+    package init(_ configuration: OutboxConfiguration, isStored: Bool = false) {
         self.configuration = configuration
+        self.isStored = isStored
     }
 
     package var count: Int { entries.count - head }
     /// The maximum number of bytes.
     package var maximumBytes: Int { configuration.maximumBytes }
     package var isEmpty: Bool { count == 0 }
-    package var hasUnsent: Bool { sentCount < count }
+    /// Whether a message can be handed to a connection that was not.
+    package var hasUnsent: Bool { sentCount < storedCount }
+    private var storedCount: Int { count - unstoredCount }
 
     /// The payloads of all messages, the oldest first.
     var payloads: [Payload] { entries[head...].compactMap(\.payload) }
@@ -174,6 +181,7 @@ package struct Outbox: Sendable {
         }
         entries.append(Entry(id, payload, expiry: expiry))
         bytes += size
+        if isStored { unstoredCount += 1 }
         return displaced.map { .acceptedInPlaceOf($0) } ?? .accepted
     }
 
@@ -213,19 +221,36 @@ package struct Outbox: Sendable {
 
     /// Returns the position of the message, counted from the oldest.
     package func position(of id: MessageID) -> Int? {
+        let index = firstIndex(notBefore: id)
+        return index < entries.count && entries[index].id == id ? index - head : nil
+    }
+
+    /// Returns the index of the oldest entry whose identifier is not smaller than `id`.
+    private func firstIndex(notBefore id: MessageID) -> Int {
         var (low, high) = (head, entries.count)
         while low < high {
             let middle = (low + high) / 2
             if entries[middle].id < id { low = middle + 1 } else { high = middle }
         }
-        return low < entries.count && entries[low].id == id ? low - head : nil
+        return low
     }
+
+    /// Records that the store has this message and all before it.
+    mutating func stored(through id: MessageID) {
+        let index = firstIndex(notBefore: id)
+        let end = index < entries.count && entries[index].id == id ? index + 1 : index
+        unstoredCount = min(unstoredCount, entries.count - end)
+    }
+
+    /// Whether the store does not have the message at `position` yet.
+    func isUnstored(_ position: Int) -> Bool { position >= storedCount }
 
     /// Removes the message at `position`. The messages on the shorter side of it move.
     @discardableResult
     package mutating func remove(at position: Int) -> Removed {
         let removed = entries[head + position].removed()
         bytes -= entries[head + position].dropPayload()
+        if position >= storedCount { unstoredCount -= 1 }
         if position < sentCount { sentCount -= 1 }
         if position < count - position {
             for index in stride(from: head + position, to: head, by: -1) { entries.swapAt(index, index - 1) }
@@ -241,6 +266,7 @@ package struct Outbox: Sendable {
     /// - Returns: The removed messages, the oldest first.
     mutating func removeAll(amongOldest number: Int, where isRemoved: (borrowing Entry) -> Bool) -> [Removed] {
         var removed: [Removed] = []
+        let storedCount = storedCount
         // The messages that stay move towards the newer ones, which keep their places.
         var place = head + number
         for index in (head..<head + number).reversed() {
@@ -248,6 +274,7 @@ package struct Outbox: Sendable {
                 removed.append(entries[index].removed())
                 bytes -= entries[index].dropPayload()
                 if index - head < sentCount { sentCount -= 1 }
+                if index - head >= storedCount { unstoredCount -= 1 }
             } else {
                 place -= 1
                 if place != index { entries.swapAt(place, index) }

@@ -6,6 +6,14 @@ package protocol SendObserver: AnyObject {
 /// The messages that were given to a supervisor and have not ended, and the callers that wait for them. Lives on a
 /// runtime.
 final class PendingSends {
+    /// Whether the store has a message.
+    private enum Storing {
+        case no
+        /// It was asked to write it.
+        case begun
+        case done
+    }
+
     private struct Message {
         var payload: Payload
         /// Receives the outcome.
@@ -14,9 +22,9 @@ final class PendingSends {
         var sender: UnsafeContinuation<SendOutcome, Never>?
         /// Waits for a place in the outbox.
         var submitter: UnsafeContinuation<Result<MessageID, TransportError>, Never>?
+        /// Whether it has a place in the outbox, and the store has it, if there is one.
         var isAccepted = false
-        /// Whether the store contains the message.
-        var isStored = false
+        var storing = Storing.no
         /// Whether the caller continues as soon as the message has a place in the outbox.
         var isSubmitted = false
         /// Whether the caller does not wait any more. ``undelivered`` reports a failure then.
@@ -42,7 +50,8 @@ final class PendingSends {
         keepsBacklog: true,
         size: { $0.payload.bufferedBytes }
     )
-    private let store: CalledOutStore?
+    /// Writes the messages to the store, if there is one.
+    var journal: OutboxJournal?
     /// Whether ``undelivered`` receives messages.
     private let returnsUndelivered: Bool
     // Exclusivity is unchecked because no other code runs while these change.
@@ -51,8 +60,7 @@ final class PendingSends {
     @exclusivity(unchecked) private var current: Current?
     private var lastID: UInt64 = 0
 
-    init(_ store: CalledOutStore?, returnsUndelivered: Bool = true) {
-        self.store = store
+    init(returnsUndelivered: Bool = true) {
         self.returnsUndelivered = returnsUndelivered
     }
 
@@ -69,15 +77,16 @@ final class PendingSends {
         return (id, outcome, true)
     }
 
-    /// Submits the messages that the store kept from an earlier process, under their identifiers.
-    func restore(_ pass: (MessageID, Payload) -> Void) {
-        for (id, payload) in store?.load() ?? [] where id.number > lastID && id.number < .max {
-            lastID = id.number
-            if let outcome = submit(id, payload, isStored: true, pass) {
-                giveBack(id, payload, outcome)
-            } else {
-                messages[id]?.isOnItsOwn = true
-            }
+    /// Submits a message that the store has from an earlier process, under its identifier.
+    func restore(_ message: StoredMessage, _ pass: (MessageID, Payload) -> Void) {
+        let (id, payload) = (message.id, message.payload)
+        guard id.number > lastID, id.number < .max else { return }
+        lastID = id.number
+        if let outcome = submit(id, payload, .done, pass) {
+            journal?.remove(id)
+            giveBack(id, payload, outcome)
+        } else {
+            messages[id]?.isOnItsOwn = true
         }
     }
 
@@ -85,13 +94,13 @@ final class PendingSends {
     func submit(_ payload: Payload, _ pass: (MessageID, Payload) -> Void) -> (MessageID, SendOutcome?) {
         lastID += 1
         let id = MessageID(lastID)
-        return (id, submit(id, payload, isStored: false, pass))
+        return (id, submit(id, payload, .no, pass))
     }
 
     private func submit(
         _ id: MessageID,
         _ payload: Payload,
-        isStored: Bool,
+        _ storing: Storing,
         _ pass: (MessageID, Payload) -> Void
     ) -> SendOutcome? {
         // A message can be submitted during another submission: by an observer, or by a caller for which the other one
@@ -101,29 +110,50 @@ final class PendingSends {
         pass(id, payload)
         let inner = current
         current = outer
-        if let outcome = inner?.outcome {
-            if isStored { store?.remove(id) }
-            return outcome
-        }
-        messages[id] = Message(payload: payload, isStored: isStored)
-        if inner?.isAccepted == true { accepted(id) }
+        if let outcome = inner?.outcome { return outcome }
+        messages[id] = Message(payload: payload, storing: storing)
+        if inner?.isAccepted == true { admitted(id) }
         return nil
     }
 
-    /// The message has a place in the outbox. From now on the store contains it too.
-    func accepted(_ id: MessageID) {
+    /// The message has a place in the outbox. It is accepted at once, or as soon as the store has it.
+    ///
+    /// - Returns: Whether the store has it already, from an earlier process.
+    @discardableResult
+    func admitted(_ id: MessageID) -> Bool {
         if current?.id == id {
             current?.isAccepted = true
-            return
+            return false
         }
+        guard let message = messages[id] else { return false }
+        if let journal, message.storing == .no {
+            messages[id]?.storing = .begun
+            journal.insert(id, message.payload)
+            return false
+        }
+        accepted(id)
+        return message.storing == .done
+    }
+
+    /// The store has these messages.
+    func stored(_ ids: [MessageID]) {
+        for id in ids where messages[id]?.storing == .begun {
+            messages[id]?.storing = .done
+            accepted(id)
+        }
+    }
+
+    /// The store could not write these messages.
+    func notStored(_ ids: [MessageID]) {
+        for id in ids { messages[id]?.storing = .no }
+    }
+
+    private func accepted(_ id: MessageID) {
         guard var message = messages[id] else { return }
-        let isNew = store != nil && !message.isStored
         message.isAccepted = true
-        message.isStored = store != nil
         let submitter = message.isSubmitted ? message.submitter.take() : nil
         if message.isSubmitted { message.isOnItsOwn = true }
         messages[id] = message
-        if isNew { store?.insert(id, message.payload) }
         submitter?.resume(returning: .success(id))
     }
 
@@ -142,8 +172,8 @@ final class PendingSends {
         }
         guard let message = messages[id], message.outcome == nil else { return false }
         if message.isExpected { messages[id]?.outcome = outcome } else { messages[id] = nil }
-        if isOver, message.isStored, message.isOnItsOwn, outcome.mayBeTriedAgain { return true }
-        if message.isStored { store?.remove(id) }
+        if isOver, message.storing == .done, message.isOnItsOwn, outcome.mayBeTriedAgain { return true }
+        if message.storing != .no { journal?.remove(id) }
         tell(message, id, outcome)
         return true
     }

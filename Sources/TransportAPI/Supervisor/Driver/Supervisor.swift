@@ -37,7 +37,8 @@ public final class Supervisor: Sendable {
         /// The client's identity towards a session server, for apps whose sessions outlive their processes. By default
         /// it is random, so that each process begins its own session.
         public var client: SessionClient?
-        /// Keeps the outbox across processes. By default the outbox is kept in memory.
+        /// Keeps the outbox across processes. By default the outbox is kept in memory. With a store, a message is sent only
+        /// once the store has it, and a message whose process was killed is sent by the next one.
         public var store: (any OutboxStore)?
 
         /// Creates a setup with the defaults.
@@ -107,7 +108,8 @@ public final class Supervisor: Sendable {
     }
 
     /// Ends the supervisor for good. Pending messages end as `.rejected` or `.unknown`, and nothing is attempted again.
-    /// Returns when the connection is closed, as ``Connection/close(_:)`` does and within the same time.
+    /// Returns when the connection is closed, as ``Connection/close(_:)`` does and within the same time. With a store, it also
+    /// waits until the store is closed, for at most ten seconds.
     ///
     /// - Returns: How many bytes were accepted by the connection and are not known to have reached the peer; 0 if all
     ///   did.
@@ -117,7 +119,9 @@ public final class Supervisor: Sendable {
             return await withTaskExecutorPreference(runtime.taskExecutor) { await self.close(reason) }
         }
         driver.value.handle(.close(reason))
-        return await driver.value.runner.closing?.value ?? 0
+        let left = await driver.value.runner.closing?.value ?? 0
+        if isStored { await driver.value.storeClosed() }
+        return left
     }
 
     /// Waits until the supervisor has ended, because it was closed or gave up. Returns early if the task is cancelled.
@@ -135,7 +139,8 @@ public final class Supervisor: Sendable {
     /// the connection has taken it. Without a connection the message waits in the outbox. Cancelling the task ends the
     /// wait.
     public nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
-        let (id, outcome) = await driver.run(with: payload, mayRunInline: !isStored) { $0.submit($1) }
+        if isStored, let error = await openStore() { return .rejected(error) }
+        let (id, outcome) = await driver.run(with: payload) { $0.submit($1) }
         if let outcome { return outcome }
         return await driver.suspend(with: id, #isolation) {
             $0.outgoing.wait(sender: $1, $2)
@@ -147,11 +152,14 @@ public final class Supervisor: Sendable {
     /// Puts one message into the outbox and returns when it has a place there. If it is not delivered in the end,
     /// ``undelivered`` returns it.
     ///
-    /// - Throws: The reason why there is no place for it.
+    /// With a store (``Setup/store``), it returns when the store has the message. From then on the end of the process does
+    /// not lose it: the next supervisor with this store sends it.
+    ///
+    /// - Throws: The reason why there is no place for it; `.storageFailed` if the store could not be opened or written. The
+    ///   message is not sent then.
     public nonisolated(nonsending) func submit(_ payload: Payload) async throws(TransportError) -> MessageID {
-        let (id, outcome, hasPlace) = await driver.run(with: payload, mayRunInline: !isStored) {
-            $0.submitAlone($1)
-        }
+        if isStored, let error = await openStore() { throw error }
+        let (id, outcome, hasPlace) = await driver.run(with: payload) { $0.submitAlone($1) }
         if case .rejected(let error) = outcome { throw error }
         if hasPlace { return id }
         return try await driver.suspend(with: id, #isolation) {
@@ -159,6 +167,15 @@ public final class Supervisor: Sendable {
         } onCancel: {
             $0.cancel(submitter: $1)
         }.get()
+    }
+
+    /// Waits until the store is open. Returns the reason why it cannot be opened, or why the caller stops waiting.
+    private nonisolated(nonsending) func openStore() async -> TransportError? {
+        await driver.suspend(with: WaitID.next(), #isolation) {
+            $0.wait(opener: $1, $2)
+        } onCancel: {
+            $0.outgoing.journal?.cancel(opener: $1)
+        }
     }
 
     /// Messages that ``submit(_:)`` took and that were not delivered. Those that arrive without a listener, and those

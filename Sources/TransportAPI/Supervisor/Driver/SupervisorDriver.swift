@@ -68,18 +68,19 @@ final class SupervisorDriver: ConnectionDelegate {
         observer = setup.observer
         warn = setup.warn
         isObserved = setup.observer != nil
-        let outgoing = PendingSends(setup.store.map { CalledOutStore($0, runtime) })
-        runner = MachineRunner(setup.configuration, outgoing, on: runtime)
+        runner = MachineRunner(setup.configuration, PendingSends(), on: runtime)
         random = runtime.makeRandomSource()
         machine = SupervisorStateMachine(
             setup.configuration,
             endpoints: setup.endpoints,
             intervals: setup.intervals,
             client: setup.client,
+            isStored: setup.store != nil,
             canRefresh: setup.preparation != nil || setup.greeting != nil,
             using: &random
         )
         paths = setup.paths
+        if let store = setup.store { outgoing.journal = OutboxJournal(store, self, on: runtime) }
     }
 
     /// Returns the transport for an endpoint. It is the transport of the connection before, unless the endpoint was
@@ -103,7 +104,7 @@ final class SupervisorDriver: ConnectionDelegate {
             confined.runtime.execute { confined.value.changed(to: path) }
         }
         isBeginning = false
-        outgoing.restore { submit($0, $1) }
+        outgoing.journal?.open()
     }
 
     /// Moves the connection to its new address before the machine checks whether it is alive.
@@ -133,6 +134,7 @@ final class SupervisorDriver: ConnectionDelegate {
         if isEnding, machine.hasFinishedAll {
             isEnding = false
             outgoing.undelivered.finish()
+            outgoing.journal?.end()
         }
         if inbound.isAcknowledgedByApp { inbound.unprocessedCount = machine.link.unprocessedCount }
         // Most messages have ended by then, and their deadlines with them.
@@ -368,5 +370,39 @@ final class SupervisorDriver: ConnectionDelegate {
 
     func wait(closer id: UInt64, _ continuation: UnsafeContinuation<Void, Never>) {
         if state.isFinal { continuation.resume() } else { closers.append(id, continuation) }
+    }
+}
+
+// MARK: The store
+
+extension SupervisorDriver: OutboxJournalOwner {
+    func restored(_ messages: [StoredMessage]) {
+        for message in messages { outgoing.restore(message) { submit($0, $1) } }
+        if let last = messages.last { handle(.stored(last.id)) }
+    }
+
+    func stored(_ ids: [MessageID]) {
+        outgoing.stored(ids)
+        if let last = ids.last { handle(.stored(last)) }
+    }
+
+    func notStored(_ ids: [MessageID], _ error: TransportError) {
+        outgoing.notStored(ids)
+        handle(.notStored(ids, error))
+    }
+
+    func storeFailed(_ error: TransportError) { note(.storeFailed(error)) }
+
+    /// Waits until the store is open, and opens it if that has failed before. The result is the reason why it cannot be
+    /// opened.
+    func wait(opener id: UInt64, _ continuation: UnsafeContinuation<TransportError?, Never>) {
+        guard let journal = outgoing.journal else { return continuation.resume(returning: nil) }
+        journal.wait(opener: id, continuation)
+    }
+
+    /// Waits until the store is closed, after the end.
+    func storeClosed() async {
+        guard let journal = outgoing.journal else { return }
+        await withUnsafeContinuation(isolation: #isolation) { journal.wait(closer: WaitID.next(), $0) }
     }
 }

@@ -24,6 +24,10 @@ package protocol SupervisorRuntime: AnyObject, Sendable {
     func cancel(timer: UInt64)
     /// Makes a source of random numbers.
     func makeRandomSource() -> RandomSource
+    /// Makes a queue for work that may block, such as writes to a disk. By default its work runs at once.
+    ///
+    /// - Throws: `.storageFailed` or another error if the system has no thread left.
+    func makeBlockingQueue(_ name: String) throws(TransportError) -> any BlockingQueue
     /// The machine is in another network, so that failures in the former one mean nothing any more. Call this on the
     /// runtime. By default does nothing.
     func networkChanged()
@@ -32,6 +36,9 @@ package protocol SupervisorRuntime: AnyObject, Sendable {
 extension SupervisorRuntime {
     /// Does nothing.
     package func networkChanged() {}
+
+    /// Makes a queue whose work runs at once.
+    package func makeBlockingQueue(_: String) throws(TransportError) -> any BlockingQueue { ImmediateQueue() }
 
     /// Calls `work` now.
     package func callOut(_ work: @escaping @Sendable () -> Void) {
@@ -42,6 +49,20 @@ extension SupervisorRuntime {
     package func runInlineIfIdle<Value: Sendable>(_ body: () -> Value) -> Value? {
         isCurrent ? body() : nil
     }
+}
+
+/// Runs work that may block, one piece at a time and in order, outside a runtime.
+package protocol BlockingQueue: Sendable {
+    /// Adds a piece of work at the end.
+    func run(_ work: @escaping @Sendable () -> Void)
+}
+
+/// A queue whose work runs at once, for runtimes in virtual time.
+package struct ImmediateQueue: BlockingQueue {
+    package init() {}
+
+    /// Runs `work` now.
+    package func run(_ work: @escaping @Sendable () -> Void) { work() }
 }
 
 /// Makes a runtime the context of objects.

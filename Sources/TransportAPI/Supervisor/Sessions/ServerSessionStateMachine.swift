@@ -122,7 +122,7 @@ package struct ServerSessionStateMachine: Sendable {
             link.delivery.submit(id, payload, at: now, &actions)
         case .close(let reason): close(reason, at: now, &actions)
         case .deadlineReached(let signs): deadlineReached(signs, at: now, &actions)
-        case .settled, .reading, .discarded, .cancel, .acknowledgesAfterProcessing, .processed:
+        case .settled, .reading, .discarded, .stored, .notStored, .cancel, .acknowledgesAfterProcessing, .processed:
             link.handle(event, at: now, &actions)
         }
     }

@@ -33,7 +33,7 @@ final class SessionDriver: ConnectionDelegate {
         self.machine = machine
         self.identity = identity
         self.runtime = runtime
-        let outgoing = PendingSends(nil, returnsUndelivered: false)
+        let outgoing = PendingSends(returnsUndelivered: false)
         runner = MachineRunner(machine.configuration, outgoing, on: runtime)
         buffer = SessionBuffer(runner.inbound, counting: RuntimeBound(total, to: runtime))
     }

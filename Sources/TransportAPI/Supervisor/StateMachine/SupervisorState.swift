@@ -82,6 +82,9 @@ public enum SupervisorEvent: Sendable, Hashable {
     /// window, and the buffer of the app is limited. So the app may receive nothing more until it acknowledges the
     /// message.
     case unacknowledged(UnacknowledgedMessages)
+    /// The store could not be opened or written. Messages that the app sends meanwhile are rejected with this error. The
+    /// end of a message that could not be written is tried again.
+    case storeFailed(TransportError)
     /// The app has submitted a message, and nothing connects, because ``Supervisor/connect()`` was not called within a
     /// second. This event comes once at most. Without an observer, one line on standard error says the same.
     case notConnecting

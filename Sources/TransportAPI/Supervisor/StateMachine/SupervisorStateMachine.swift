@@ -101,6 +101,7 @@ package struct SupervisorStateMachine: Sendable {
     ///   - endpoints: The endpoints in order of preference.
     ///   - intervals: The keepalive intervals that an earlier supervisor has measured.
     ///   - client: The client's identity towards a session server. `nil` means a random one.
+    ///   - isStored: Whether a message is sent only once the store has it (``ConversationEvent/stored(_:)``).
     ///   - canRefresh: Whether an attempt with other credentials is possible.
     ///   - random: The source of the random identity.
     package init(
@@ -108,6 +109,7 @@ package struct SupervisorStateMachine: Sendable {
         endpoints: [Endpoint],
         intervals: AdaptiveInterval? = nil,
         client: SessionClient? = nil,
+        isStored: Bool = false,
         canRefresh: Bool = true,
         using random: inout RandomSource
     ) {
@@ -116,7 +118,7 @@ package struct SupervisorStateMachine: Sendable {
         credentials = canRefresh ? .usual : .fixed
         rotation = EndpointRotation(count: endpoints.count)
         budget = RetryBudget(configuration)
-        link = PeerLink(configuration, identity: client?.id ?? SessionID(using: &random))
+        link = PeerLink(configuration, identity: client?.id ?? SessionID(using: &random), isStored: isStored)
         launch = client?.launch ?? 0
         if configuration.keepalive.interval != .off, let adaptive = configuration.keepalive.adaptive {
             self.adaptive = AdaptiveKeepalive(adaptive, knowing: intervals)
@@ -213,7 +215,7 @@ package struct SupervisorStateMachine: Sendable {
         case .ended(let connection, let reason): ended(connection, reason, at: now, using: &random, &actions)
         case .close(let reason): close(reason, at: now, &actions)
         case .deadlineReached(let signs): deadlineReached(signs, at: now, using: &random, &actions)
-        case .settled, .reading, .discarded, .cancel, .acknowledgesAfterProcessing, .processed:
+        case .settled, .reading, .discarded, .stored, .notStored, .cancel, .acknowledgesAfterProcessing, .processed:
             link.handle(event, at: now, &actions)
         }
     }

@@ -46,6 +46,28 @@ struct OutboxTests {
         #expect((0..<3).map { outbox[$0].isRepeated } == [false, true, false])
     }
 
+    @Test("With a store, messages are handed over as far as it has them")
+    mutating func stored() {
+        outbox = Outbox(OutboxConfiguration(), isStored: true)
+        add([1, 1, 1, 1, 1])
+        #expect(!outbox.hasUnsent && outbox.handNext(to: 1, at: .zero, sequence: 1) == nil)
+        outbox.stored(through: MessageID(2))
+        #expect(outbox.handNext(to: 1, at: .zero, sequence: 1)?.id.number == 1)
+        #expect(outbox.hasUnsent && outbox.isUnstored(2) && !outbox.isUnstored(1))
+        outbox.remove(at: 3)
+        outbox.remove(at: 0)
+        #expect(outbox.handNext(to: 1, at: .zero, sequence: 2)?.id.number == 2)
+        #expect(!outbox.hasUnsent)
+        outbox.stored(through: MessageID(1))
+        #expect(!outbox.hasUnsent)
+        // One that was removed meanwhile.
+        outbox.stored(through: MessageID(4))
+        #expect(outbox.handNext(to: 1, at: .zero, sequence: 3)?.id.number == 3)
+        #expect(!outbox.hasUnsent && numbers == [2, 3, 5])
+        _ = outbox.removeAll(amongOldest: 3) { $0.id.number != 3 }
+        #expect(numbers == [3] && !outbox.isUnstored(0))
+    }
+
     @Test("Whether a message is unsent follows from what the connection that has it last says")
     mutating func unsent() {
         add([1])

@@ -5,7 +5,7 @@ import Testing
 /// Other tasks may run between `submit` and the wait for the outcome. They may complete the message.
 @Suite("Messages that were submitted")
 struct PendingSendsTests {
-    private let outgoing = PendingSends(nil)
+    private let outgoing = PendingSends()
     private let unknown = SendOutcome.unknown(TransportError(.connectionLost, .open, "lost"))
 
     private func submit() throws -> MessageID {
@@ -37,7 +37,7 @@ struct PendingSendsTests {
         let listener = outgoing.undelivered.add(first: nil)
         let id = try submit()
         #expect(!outgoing.stopsWaiting(id))
-        outgoing.accepted(id)
+        outgoing.admitted(id)
         outgoing.finished(id, unknown)
         #expect(undelivered(listener) == [id])
         let place = await withUnsafeContinuation { outgoing.wait(submitter: id, $0) }

@@ -1,0 +1,243 @@
+import Primitives
+
+/// The supervisor that a journal works for.
+protocol OutboxJournalOwner: AnyObject {
+    /// The store is open and has these messages of an earlier process, oldest first.
+    func restored(_ messages: [StoredMessage])
+    /// The store has these messages, in the order in which they were inserted.
+    func stored(_ ids: [MessageID])
+    /// The store could not write these messages.
+    func notStored(_ ids: [MessageID], _ error: TransportError)
+    /// The store could not be opened or written.
+    func storeFailed(_ error: TransportError)
+}
+
+/// Writes the messages of an outbox to its store, in order and outside the runtime. While one write is in progress, the
+/// next changes gather, and all of them are the next write. So the number of writes and of fsyncs does not grow with the
+/// number of messages.
+///
+/// The changes that gather are limited by the outbox: an insertion is a message that has a place there, and a removal
+/// belongs to a message that was written. Lives on its runtime.
+final class OutboxJournal {
+    private enum Phase {
+        /// The store is not open, and nobody has tried, or the last attempt has failed.
+        case closed
+        case opening
+        case open(Write)
+        /// It has ended, and the store is closed or about to be.
+        case ended(isClosed: Bool)
+    }
+
+    /// What the store does.
+    private enum Write {
+        case none
+        /// It writes these messages, and the changes that remove others.
+        case inProgress(ids: [MessageID], removals: [StoredRecord.Key])
+        /// The removals could not be written. They are tried again with the next message, at this time, or at the end.
+        case failed(retry: UInt64)
+    }
+
+    /// How long removals wait that could not be written, if no message comes before.
+    private static let retryTime = Duration.seconds(5)
+    /// How long the end waits for the store.
+    private static let endTime = Duration.seconds(10)
+
+    private let store: any OutboxStore
+    private let runtime: any SupervisorRuntime
+    private var queue: (any BlockingQueue)?
+    private weak var owner: (any OutboxJournalOwner)?
+    private var phase = Phase.closed
+    /// The messages that are not written yet, the oldest first. `nil` stands for one that has ended before.
+    private var insertions: [(id: MessageID, record: StoredRecord?)] = []
+    private var removals: [StoredRecord.Key] = []
+    /// Whether the next write has no messages, because one with messages has failed. Removals may make room for them.
+    private var removesFirst = false
+    private var isEnding = false
+    private var openers = Waiters<TransportError?>()
+    private var closers = Waiters<Void>()
+    /// The timer that ends the wait of the closers.
+    private var deadline: UInt64?
+
+    init(_ store: any OutboxStore, _ owner: any OutboxJournalOwner, on runtime: any SupervisorRuntime) {
+        (self.store, self.owner, self.runtime) = (store, owner, runtime)
+    }
+
+    // MARK: Opening
+
+    /// Opens the store, unless it is open.
+    func open() {
+        guard case .closed = phase else { return }
+        phase = .opening
+        do throws(TransportError) {
+            if queue == nil { queue = try runtime.makeBlockingQueue("outbox store") }
+            let journal = RuntimeBound(self, to: runtime)
+            queue?.run { [store] in
+                let result = Result { () throws(TransportError) in try store.open() }
+                journal.execute { journal.value.opened(result) }
+            }
+        } catch {
+            failed(error)
+        }
+    }
+
+    private func opened(_ result: Result<[StoredRecord], TransportError>) {
+        do throws(TransportError) {
+            var messages: [StoredMessage] = []
+            for record in try result.get() { messages.append(try StoredMessage(record)) }
+            phase = .open(.none)
+            // An ended supervisor would reject the messages, but the next one can send them.
+            if isEnding { return ended() }
+            owner?.restored(messages.sorted { $0.id < $1.id })
+            openers.resumeAll(returning: nil)
+            proceed()
+        } catch {
+            // The store is open, but has records that this version does not know.
+            if case .success = result { queue?.run { [store] in store.close() } }
+            failed(error)
+        }
+    }
+
+    private func failed(_ error: TransportError) {
+        phase = .closed
+        owner?.storeFailed(error)
+        openers.resumeAll(returning: error)
+        if isEnding { ended() }
+    }
+
+    /// Waits until the store is open, and opens it if that has failed before. The result is the reason why it cannot be
+    /// opened.
+    func wait(opener id: UInt64, _ continuation: UnsafeContinuation<TransportError?, Never>) {
+        switch phase {
+        // After the end, the supervisor knows the reason.
+        case .open, .ended: continuation.resume(returning: nil)
+        case .closed, .opening:
+            if isEnding { return continuation.resume(returning: nil) }
+            openers.append(id, continuation)
+            open()
+        }
+    }
+
+    /// The caller stops waiting.
+    func cancel(opener id: UInt64) { openers.resume(id, returning: .cancelledSend) }
+
+    // MARK: Changes
+
+    /// Writes a message. ``OutboxJournalOwner/stored(_:)`` or ``OutboxJournalOwner/notStored(_:_:)`` follows, unless it is
+    /// removed before.
+    func insert(_ id: MessageID, _ payload: Payload) {
+        insertions.append((id, StoredMessage(id, payload).record))
+        proceed()
+    }
+
+    /// Removes a message that has ended.
+    func remove(_ id: MessageID) {
+        if let index = index(of: id) {
+            insertions[index].record = nil
+        } else {
+            removals.append(StoredMessage.key(id))
+            proceed()
+        }
+    }
+
+    private func index(of id: MessageID) -> Int? {
+        var (low, high) = (0, insertions.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if insertions[middle].id < id { low = middle + 1 } else { high = middle }
+        }
+        return low < insertions.count && insertions[low].id == id ? low : nil
+    }
+
+    /// Begins the next write, or the end, if nothing else is in progress.
+    private func proceed() {
+        guard case .open(let write) = phase else { return }
+        switch write {
+        case .inProgress: return
+        case .failed(let retry):
+            guard isEnding || !insertions.isEmpty else { return }
+            runtime.cancel(timer: retry)
+        case .none: break
+        }
+        var written: [(id: MessageID, record: StoredRecord?)] = []
+        if !removesFirst || removals.isEmpty { swap(&written, &insertions) }
+        removesFirst = false
+        let ids = written.compactMap { $0.record == nil ? nil : $0.id }
+        let changes = removals.map { StoreChange.remove($0) } + written.compactMap { $0.record.map { .put($0) } }
+        guard !changes.isEmpty, let queue else {
+            phase = .open(.none)
+            if isEnding { ended() }
+            return
+        }
+        phase = .open(.inProgress(ids: ids, removals: removals))
+        removals = []
+        let journal = RuntimeBound(self, to: runtime)
+        queue.run { [store] in
+            let result = Result { () throws(TransportError) in try store.write(changes) }
+            journal.execute { journal.value.wrote(result) }
+        }
+    }
+
+    private func wrote(_ result: Result<Void, TransportError>) {
+        guard case .open(.inProgress(let ids, let removed)) = phase else { return }
+        phase = .open(.none)
+        switch result {
+        case .success: if !ids.isEmpty { owner?.stored(ids) }
+        case .failure(let error):
+            removals = removed + removals
+            owner?.storeFailed(error)
+            if !ids.isEmpty {
+                removesFirst = true
+                owner?.notStored(ids, error)
+            } else if isEnding {
+                // The next process sends these messages again.
+                return ended()
+            } else {
+                let retry = runtime.schedule(at: runtime.clock.advanced(by: Self.retryTime)) { [self] in
+                    phase = .open(.none)
+                    proceed()
+                }
+                phase = .open(.failed(retry: retry))
+            }
+        }
+        proceed()
+    }
+
+    // MARK: The end
+
+    /// Writes what is left, and closes the store.
+    func end() {
+        guard !isEnding else { return }
+        isEnding = true
+        openers.resumeAll(returning: nil)
+        if case .closed = phase { ended() } else { proceed() }
+    }
+
+    private func ended() {
+        let isOpen = if case .open = phase { true } else { false }
+        phase = .ended(isClosed: false)
+        guard isOpen, let queue else { return closed() }
+        let journal = RuntimeBound(self, to: runtime)
+        queue.run { [store] in
+            store.close()
+            journal.execute { journal.value.closed() }
+        }
+    }
+
+    private func closed() {
+        phase = .ended(isClosed: true)
+        queue = nil
+        if let deadline = deadline.take() { runtime.cancel(timer: deadline) }
+        closers.resumeAll(returning: ())
+    }
+
+    /// Waits until the store is closed, but no longer than ten seconds.
+    func wait(closer id: UInt64, _ continuation: UnsafeContinuation<Void, Never>) {
+        if case .ended(isClosed: true) = phase { return continuation.resume() }
+        closers.append(id, continuation)
+        guard deadline == nil else { return }
+        deadline = runtime.schedule(at: runtime.clock.advanced(by: Self.endTime)) { [self] in
+            deadline = nil
+            closers.resumeAll(returning: ())
+        }
+    }
+}
