@@ -16,6 +16,7 @@ let package = Package(
         .library(name: "Protocols", targets: ["Protocols"]),
         .library(name: "Transports", targets: ["Transports"]),
         .library(name: "EmbeddedServers", targets: ["EmbeddedServers"]),
+        .library(name: "OutboxStores", targets: ["OutboxStores"]),
         .library(name: "TransportContract", targets: ["TransportContract"]),
         .executable(name: "imbench", targets: ["imbench"]),
         // For Benchmarks/ alone. It has no public declarations.
@@ -32,6 +33,8 @@ let package = Package(
         .target(name: "SocketIO", dependencies: ["CSocketIO", "Primitives"]),
         .target(name: "Transports", dependencies: ["Protocols", "TransportAPI", "Codecs", "SocketIO", "Primitives"]),
         .target(name: "EmbeddedServers", dependencies: ["Transports", "Protocols", "Primitives"]),
+        // The stores of an outbox that survives the end of the app: a file, and a database.
+        .target(name: "OutboxStores", dependencies: ["TransportAPI", "SocketIO"]),
         // The contract of every transport, as checks that a test of any package can run.
         .target(name: "TransportContract", dependencies: ["EmbeddedServers", "Transports", "TransportAPI"]),
         // A kernel, a clock and a network of a seed, in which everything above runs unchanged.
@@ -136,6 +139,10 @@ let package = Package(
                 "Transports", "Protocols", "TransportAPI", "Codecs", "EmbeddedServers", "SocketIO", "CSocketIO",
                 "TransportContract", "TrialCertificates", "TestSupport",
             ]
+        ),
+        .testTarget(
+            name: "OutboxStoresTests",
+            dependencies: ["OutboxStores", "TransportAPI", "SocketIO", "TestSupport"]
         ),
         .testTarget(
             name: "SimulationTests",

@@ -14,7 +14,7 @@ func currentThread() -> UInt {
 }
 
 /// Starts a detached thread that runs `body`.
-func startThread(_ name: String, _ body: @escaping @Sendable () -> Void) throws(SystemError) {
+package func startThread(_ name: String, _ body: @escaping @Sendable () -> Void) throws(SystemError) {
     final class Box {
         let name: String
         let body: @Sendable () -> Void
