@@ -183,7 +183,8 @@ let package = Package(
         .testTarget(
             name: "FuzzTests",
             dependencies: [
-                "TransportAPI", "Codecs", "SocketIO", "Protocols", "Transports", "EmbeddedServers", "Primitives",
+                "TransportAPI", "Codecs", "SocketIO", "Protocols", "Transports", "EmbeddedServers", "OutboxStores",
+                "Primitives",
             ],
             path: "Fuzz",
             exclude: ["Package.swift", "Main", "Corpora", "Crashes", "Dictionaries"],

@@ -17,6 +17,7 @@ let package = Package(
                 .product(name: "Protocols", package: "im-transports"),
                 .product(name: "Transports", package: "im-transports"),
                 .product(name: "EmbeddedServers", package: "im-transports"),
+                .product(name: "OutboxStores", package: "im-transports"),
             ],
             path: ".",
             exclude: ["Corpora", "Crashes", "Dictionaries", "Tests"],

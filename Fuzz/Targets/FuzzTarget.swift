@@ -55,6 +55,7 @@ struct FuzzTarget: Sendable {
         FuzzTarget(name: "json", run: fuzzJSON),
         FuzzTarget(name: "protobuf", run: fuzzProtobuf),
         FuzzTarget(name: "xml", run: fuzzXML),
+        FuzzTarget(name: "outbox-log", run: fuzzOutboxLog),
         FuzzTarget(name: "netlink", run: fuzzNetlink),
         FuzzTarget(name: "tls", run: fuzzTLS),
         FuzzTarget(name: "dtls", run: fuzzDTLS),
