@@ -31,7 +31,10 @@ let package = Package(
         .target(name: "Protocols", dependencies: ["TransportAPI", "Primitives"]),
         .target(name: "CSocketIO"),
         .target(name: "SocketIO", dependencies: ["CSocketIO", "Primitives"]),
-        .target(name: "Transports", dependencies: ["Protocols", "TransportAPI", "Codecs", "SocketIO", "Primitives"]),
+        .target(
+            name: "Transports",
+            dependencies: ["Protocols", "OutboxStores", "TransportAPI", "Codecs", "SocketIO", "Primitives"]
+        ),
         .target(name: "EmbeddedServers", dependencies: ["Transports", "Protocols", "Primitives"]),
         // The stores of an outbox that survives the end of the app: a file, and a database.
         .target(name: "OutboxStores", dependencies: ["TransportAPI", "SocketIO"]),
@@ -111,6 +114,11 @@ let package = Package(
             name: "CloseAndExit",
             dependencies: ["TransportAPI", "Transports", "SocketIO"],
             path: "Tests/CloseAndExit"
+        ),
+        .executableTarget(
+            name: "SubmitUntilKilled",
+            dependencies: ["TransportAPI", "Transports"],
+            path: "Tests/SubmitUntilKilled"
         ),
         // Helpers that the tests of several modules share. They see no more of a module than the other modules do.
         .target(

@@ -1,4 +1,5 @@
 // An app needs only one import, because the modules that this module's interface mentions are exported.
 @_exported import Codecs
+@_exported import OutboxStores
 @_exported import SocketIO
 @_exported import TransportAPI

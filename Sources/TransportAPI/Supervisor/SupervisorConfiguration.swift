@@ -131,6 +131,9 @@ public struct OutboxConfiguration: Sendable, Hashable {
     public var maximumAge: Duration? = .seconds(86_400)
     /// The treatment of a message when the outbox is full. By default `send` waits.
     public var whenFull = Policy.wait
+    /// The store that keeps the outbox across processes. `nil`, the default, means the memory, or the store of the setup
+    /// (``Supervisor/Setup/store``), which has priority.
+    public var store: StoreLocation?
 
     /// Creates the default settings.
     public init() {}

@@ -374,6 +374,58 @@ extension SettingFormat where Value: CaseIterable & RawRepresentable & Sendable,
     }
 }
 
+extension SettingFormat where Value == StoreLocation {
+    /// The format of the kind of a store, its path, and perhaps its syncs: `sqlite:chat.db?sync=always`.
+    static var store: Self {
+        let allowed =
+            #""file:PATH" or "sqlite:PATH", at the end perhaps "?sync=always", "?sync=none" or "?sync=TIME" (1s)"#
+        return SettingFormat(allowed: allowed, placeholder: "STORE", isString: true) { value in
+            value.string.flatMap { StoreLocation(setting: $0) }
+        } text: {
+            $0.settingText
+        }
+    }
+}
+
+extension StoreLocation {
+    private static let syncOption = "?sync="
+    private static let syncTime = SettingFormat<Duration>.duration(.milliseconds(1) ... .seconds(3600))
+
+    fileprivate init?(setting text: String) {
+        guard let colon = text.firstIndex(of: ":"), let kind = Kind(rawValue: String(text[..<colon])) else {
+            return nil
+        }
+        let rest = text[text.index(after: colon)...]
+        var (path, sync) = (String(rest), StoreSync.default)
+        if let mark = rest.lastIndex(of: "?"), rest[mark...].hasPrefix(Self.syncOption) {
+            let word = String(rest[mark...].dropFirst(Self.syncOption.count))
+            guard let read = Self.sync(word) else { return nil }
+            (path, sync) = (String(rest[..<mark]), read)
+        }
+        guard (1...4096).contains(path.utf8.count), !path.utf8.contains(0) else { return nil }
+        self.init(kind, path: path, sync: sync)
+    }
+
+    private static func sync(_ word: String) -> StoreSync? {
+        switch word {
+        case "always": .always
+        case "none": StoreSync.none
+        default: (try? syncTime.read(word, key: "sync")).map { .interval($0) }
+        }
+    }
+
+    fileprivate var settingText: String {
+        let word: String? =
+            switch sync {
+            case .default: nil
+            case .always: "always"
+            case .none: "none"
+            case .interval(let time): time.settingText
+            }
+        return "\(kind.rawValue):\(path)" + (word.map { Self.syncOption + $0 } ?? "")
+    }
+}
+
 extension SettingFormat where Value == Endpoint {
     /// Returns the format of a URL with one of these schemes.
     ///

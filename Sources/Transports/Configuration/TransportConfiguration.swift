@@ -242,6 +242,12 @@ extension TransportConfiguration {
                 "the maximum age of a message"
             ),
             .init("when-full", .word, \.whenFull, "the rule for a new message when the outbox is full"),
+            .init(
+                "store",
+                SettingFormat.store.orAbsent("the memory"),
+                \.store,
+                "where messages survive the app; sync says when the disk must have them"
+            ),
         ]
     )
 

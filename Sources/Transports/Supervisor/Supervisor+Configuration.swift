@@ -1,3 +1,4 @@
+import OutboxStores
 import Protocols
 import SocketIO
 import TransportAPI
@@ -41,7 +42,15 @@ extension Supervisor {
         adjust(&setup)
         let adjusted = setup.configuration
         settings.withLock { $0 = adjusted }
+        if setup.store == nil { setup.store = adjusted.outbox.store.map(Self.store) }
         try self.init(setup, on: loop)
+    }
+
+    private static func store(_ location: StoreLocation) -> any OutboxStore {
+        switch location.kind {
+        case .file: FileOutboxStore(path: location.path, sync: location.sync)
+        case .sqlite: SQLiteOutboxStore(path: location.path, sync: location.sync)
+        }
     }
 
     /// Returns a greeting that sends these texts, and waits for no answer.

@@ -50,6 +50,8 @@ package enum Peers {
     package static let imbench = beside("imbench")
     /// The program of `Tests/CloseAndExit`, which sends, closes and exits. It is in the folder of the tests.
     package static let closeAndExit = beside("CloseAndExit")
+    /// The program of `Tests/SubmitUntilKilled`, an app with a store.
+    package static let submitUntilKilled = beside("SubmitUntilKilled")
     package static let python = probe("python3", "-c", "import socket").path
 
     private static func path(_ name: String) -> String? {

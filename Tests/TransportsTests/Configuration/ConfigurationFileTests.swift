@@ -4,7 +4,8 @@ import Protocols
 import SocketIO
 import Testing
 import TransportAPI
-import Transports
+
+@testable import Transports
 
 @Suite("Configuration files")
 struct ConfigurationFileTests {
@@ -35,6 +36,7 @@ struct ConfigurationFileTests {
         supervisor.outbox.maximumBytes = 65_536
         supervisor.outbox.maximumAge = .seconds(3600)
         supervisor.outbox.whenFull = .dropOldest
+        supervisor.outbox.store = StoreLocation(.file, path: "a b/c", sync: .interval(.seconds(5)))
         supervisor.messageBuffer = 64
         supervisor.delivery.window = 16
         let expected = TransportConfiguration(
@@ -151,5 +153,30 @@ struct ConfigurationFileTests {
         #expect(try configuration(String(example)).endpoints.count == 2)
         let table = try #require(blocks.first { $0.hasPrefix("text\nkey ") }).dropFirst(5)
         #expect(String(table) == TransportConfiguration.keyReference)
+    }
+
+    @Test(
+        "A store has a kind, a path and perhaps its syncs",
+        arguments: [
+            ("sqlite:chat.db", StoreLocation(.sqlite, path: "chat.db")),
+            ("file:/tmp/a?b?sync=always", StoreLocation(.file, path: "/tmp/a?b", sync: .always)),
+            ("file:a?sync=none", StoreLocation(.file, path: "a", sync: .none)),
+            ("file:a:b?sync=100ms", StoreLocation(.file, path: "a:b", sync: .interval(.milliseconds(100)))),
+        ]
+    )
+    func store(text: String, location: StoreLocation) throws {
+        #expect(try SettingFormat.store.read(text, key: "store") == location)
+        #expect(SettingFormat.store.text(location) == text)
+    }
+
+    @Test(
+        "A store without a path, of an unknown kind or with a wrong sync is refused",
+        arguments: [
+            "", "file", "file:", "database:a", "file:a?sync=", "file:a?sync=sometimes", "file:a?sync=0s", "file:a\0b",
+            "sqlite:?sync=always",
+        ]
+    )
+    func refusedStore(text: String) {
+        #expect(throws: TransportError.self) { _ = try SettingFormat.store.read(text, key: "store") }
     }
 }

@@ -42,7 +42,7 @@ let completeFile = #"""
         "interval": "4m", "timeout": "15s", "idle-only": false, "payload": "heart", "answer": "heart-ack",
         "adaptive": {"minimum": "1m", "maximum": "20m", "resolution": "30s"}
       },
-      "outbox": {"count": 50, "bytes": 65536, "age": "1h", "when-full": "drop-oldest"},
+      "outbox": {"count": 50, "bytes": 65536, "age": "1h", "when-full": "drop-oldest", "store": "file:a b/c?sync=5s"},
       "delivery": {"mode": "plain", "window": 16}, "message-buffer": 64
     }
     """#

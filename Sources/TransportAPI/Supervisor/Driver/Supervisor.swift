@@ -72,6 +72,9 @@ public final class Supervisor: Sendable {
             throw TransportError.configuration("greeting", TransportError.greetingInSession)
         }
         try setup.configuration.check()
+        guard setup.store != nil || setup.configuration.outbox.store == nil else {
+            throw TransportError.configuration("outbox.store", "names a store, but the supervisor was not given one")
+        }
         let driver = SupervisorDriver(setup, on: runtime)
         self.runtime = runtime
         format = setup.format
