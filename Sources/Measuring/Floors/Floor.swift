@@ -113,8 +113,7 @@ package final class FloorBench {
     /// cannot be set up has the reason. With a placement, the two threads of each floor stay on its cores.
     package init(kinds: [FloorKind], sizes: [Int], placement: ThreadPlacement? = nil) {
         self.placement = placement
-        let sized = sizes.flatMap { size in kinds.filter { $0 != .wakeUp }.map { Key(kind: $0, size: size) } }
-        keys = kinds.contains(.wakeUp) ? [Key(kind: .wakeUp, size: FloorKind.wakeUp.maximumSize)] + sized : sized
+        keys = Self.keys(kinds, sizes)
         for key in keys {
             do throws(SystemFailure) {
                 entries[key] = Entry(floor: try key.kind.open(bytes: key.size, farCore: placement?.far))
@@ -122,6 +121,12 @@ package final class FloorBench {
                 entries[key] = Entry(reason: error.message)
             }
         }
+    }
+
+    /// The floors of `kinds` for each of `sizes`.
+    package static func keys(_ kinds: [FloorKind], _ sizes: [Int]) -> [Key] {
+        let sized = sizes.flatMap { size in kinds.filter { $0 != .wakeUp }.map { Key(kind: $0, size: size) } }
+        return kinds.contains(.wakeUp) ? [Key(kind: .wakeUp, size: FloorKind.wakeUp.maximumSize)] + sized : sized
     }
 
     /// Measures one repeat of one floor: for `duration`, or `rounds` round trips, whichever ends first. Ends early when

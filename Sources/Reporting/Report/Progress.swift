@@ -95,9 +95,10 @@ package struct Progress: Sendable {
         "\(total > 0 ? min(max(done, 0), total) * 100 / total : 100) %"
     }
 
-    /// The time that the rest takes if it goes on as before; `nil` in the first second.
+    /// The time that the rest takes if it goes on as before; `nil` in the first second, and in the first minute until a tenth
+    /// is done, because the first steps are seldom like the others.
     static func timeLeft(_ done: Int, of total: Int, after elapsed: Duration) -> String? {
-        guard done > 0, elapsed >= .seconds(1) else { return nil }
+        guard done > 0, elapsed >= .seconds(1), done >= total / 10 || elapsed >= .seconds(60) else { return nil }
         let left: Duration = elapsed / done * max(0, total - done)
         let seconds = Int((left / Duration.seconds(1)).rounded(.up))
         return seconds < 60 ? "\(seconds) s" : "\(seconds / 60) min \(seconds % 60) s"

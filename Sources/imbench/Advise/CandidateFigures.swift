@@ -48,9 +48,12 @@ struct AdviceFigures: Sendable {
         rows.sizes = Workload.allCases.map(\.size).distinct
         let registry = TransportRegistry(candidates.map(\.descriptor))
         let stage = try Stage(registry: registry, outside: [], seed: seed, placement: nil)
-        var progress = Progress(total: rows.count, isQuiet: options.isQuiet)
-        progress.step("the connections", weight: 0)
-        let bench = EchoBench(rows, .counted(messages), stage: stage, seed: seed)
+        // Opening the connections of a row takes longer than its few messages.
+        let openingWeight = 4
+        var progress = Progress(total: rows.count * (openingWeight + 1), isQuiet: options.isQuiet)
+        let bench = EchoBench(rows, .counted(messages), stage: stage, seed: seed) { key in
+            progress.step("opening \(key.name)", weight: openingWeight)
+        }
         for key in bench.keys where !Interruption.isRequested {
             progress.step(key.transport)
             bench.measure(key, duration: .seconds(5), messages: messages)

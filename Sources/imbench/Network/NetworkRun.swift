@@ -23,7 +23,8 @@ func runOverNetworks(_ options: RunCommand) throws -> Int32 {
     let lab = try NetworkLab.forOption()
     defer { lab.stop() }
     var progress = Progress(
-        total: options.networks.count * options.rows.count * options.load.picturePlaces.count * plan.messages.count,
+        // Opening the connections of a row takes about as long as one of its repeats.
+        total: options.networks.count * EchoBench.count(options.rows, options.load) * (plan.messages.count + 1),
         isQuiet: options.general.isQuiet
     )
     let stage = try Stage(
@@ -36,7 +37,6 @@ func runOverNetworks(_ options: RunCommand) throws -> Int32 {
     )
     var places: [NetworkPlace] = []
     for network in options.networks where !Interruption.isRequested {
-        progress.step("the connections over \(network.name)", weight: 0)
         lab.use(network, seed: seed)
         let limits = EchoBench.Limits(
             connect: .seconds(20) + network.delay * 20,
@@ -52,7 +52,9 @@ func runOverNetworks(_ options: RunCommand) throws -> Int32 {
             stage: stage,
             seed: EchoBench.textSeed,
             limits: limits
-        )
+        ) { key in
+            progress.step("\(network.name): opening \(key.name)")
+        }
         places.append(NetworkPlace(bench: bench, use: NetworkUse(network, seed, lab, over: options.rows.transports)))
     }
     measure(&places, plan, lab, seed, options.load.rate, &progress)

@@ -47,10 +47,13 @@ private func overhead(_ options: OverheadCommand) throws -> Int32 {
     // The bytes are the same each time.
     let seed: UInt64 = 1
     let stage = try Stage(registry: .withSessions, outside: [], seed: seed, placement: nil)
-    var progress = Progress(total: options.rows.count, isQuiet: options.general.isQuiet)
-    progress.step("the connections", weight: 0)
+    // Opening the connections of a row takes longer than its few messages.
+    let openingWeight = 4
+    var progress = Progress(total: options.rows.count * (openingWeight + 1), isQuiet: options.general.isQuiet)
     // One message in flight at a time, so that only the message and its acknowledgements are counted.
-    let bench = EchoBench(options.rows, .counted(200), stage: stage, seed: seed)
+    let bench = EchoBench(options.rows, .counted(200), stage: stage, seed: seed) { key in
+        progress.step("opening \(key.name)", weight: openingWeight)
+    }
     for key in bench.keys where !Interruption.isRequested {
         progress.step(key.name)
         bench.measure(key, duration: .seconds(5), messages: 200)

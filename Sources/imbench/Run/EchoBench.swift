@@ -83,12 +83,16 @@ final class EchoBench {
     private let descriptors: Int
     private(set) var descriptorsLeft: Int
 
+    /// Opens the connections of all rows.
+    ///
+    /// - Parameter opening: called before those of each row.
     init(
         _ rows: RowOptions,
         _ load: EchoLoad,
         stage: Stage,
         seed: UInt64,
-        limits: Limits = Limits()
+        limits: Limits = Limits(),
+        opening: (Key) -> Void = { _ in }
     ) {
         (self.rows, self.load) = (rows, load)
         self.limits = limits
@@ -103,8 +107,14 @@ final class EchoBench {
             }
         }
         for endpoint in stage.outside where rows.rowTransports.contains(endpoint.scheme) { probe(endpoint, seed) }
-        for key in keys { entries[key] = open(key, seed) }
+        for key in keys {
+            if !Interruption.isRequested { opening(key) }
+            entries[key] = open(key, seed)
+        }
     }
+
+    /// How many rows there will be.
+    static func count(_ rows: RowOptions, _ load: EchoLoad) -> Int { rows.count * load.picturePlaces.count }
 
     /// Whether a row has failed, and no other one can be measured.
     var haveAllFailed: Bool {

@@ -200,13 +200,21 @@ private func runComparison(_ options: RunCommand) throws -> Int32 {
     let sizes = EchoBench.encodedSizes(options.rows, seed: EchoBench.textSeed)
     // A floor has no picture beside it, so only the wake-ups are measured then.
     let kinds = options.load.pictureBytes == nil ? FloorKind.allCases : [.wakeUp]
+    let plan = RepeatPlan(options.load)
+    // Opening the connections of a row takes about as long as one of its repeats.
+    var progress = Progress(
+        total: (plan.messages.count + 1) * EchoBench.count(options.rows, options.load) * rowWeight
+            + plan.messages.count * FloorBench.keys(kinds, sizes).count,
+        isQuiet: options.general.isQuiet
+    )
     // The rows come first, because they raise the limit of descriptors.
-    let rows = EchoBench(options.rows, options.load, stage: stage, seed: EchoBench.textSeed)
+    let rows = EchoBench(options.rows, options.load, stage: stage, seed: EchoBench.textSeed) { key in
+        progress.step("opening \(key.name)", weight: rowWeight)
+    }
     // Beside rows that have failed, floors say nothing.
     let floors = FloorBench(kinds: rows.haveAllFailed ? [] : kinds, sizes: sizes, placement: placement)
-    let plan = RepeatPlan(options.load)
     results.remarks += [plan.remark].compactMap { $0 }
-    let (measured, planned) = measure(rows, floors, plan, options.general, seed)
+    let (measured, planned) = measure(rows, floors, plan, seed, &progress)
     spinners?.stop()
     results.end()
 
@@ -225,6 +233,9 @@ private func runComparison(_ options: RunCommand) throws -> Int32 {
     return options.assertions.status(of: results.rows, hasFailed: results.hasFailed)
 }
 
+/// The time of a repeat of a row beside that of a floor, which is steadier than a transport and needs a quarter of it.
+private let rowWeight = 4
+
 /// Measures all repeats of rows and floors, interleaved in an order drawn from the seed.
 ///
 /// - Returns: how many measurements were done before an interruption, and how many were planned.
@@ -232,8 +243,8 @@ private func measure(
     _ rows: EchoBench,
     _ floors: FloorBench,
     _ plan: RepeatPlan,
-    _ options: GeneralOptions,
-    _ seed: UInt64
+    _ seed: UInt64,
+    _ progress: inout Progress
 ) -> (measured: Int, planned: Int) {
     enum Step {
         case floor(FloorBench.Key)
@@ -243,19 +254,15 @@ private func measure(
     var generator = RandomSource.seeded(seed)
     var measured = 0
     let planned = plan.messages.count * steps.count
-    // A floor is steadier than a transport and needs a quarter of the time.
-    let weight = 4
-    let weights = rows.keys.count * weight + floors.keys.count
-    var progress = Progress(total: plan.messages.count * weights, isQuiet: options.isQuiet)
     for messages in plan.messages {
         for step in steps.shuffled(using: &generator) where !Interruption.isRequested {
             switch step {
             case .floor(let key):
                 progress.step("\(key.kind.rawValue) \(key.size)", figures: rows.figures)
-                let rounds = messages == .max ? .max : max(1, messages / weight)
-                floors.measure(key, duration: min(plan.duration / weight, .milliseconds(250)), rounds: rounds)
+                let rounds = messages == .max ? .max : max(1, messages / rowWeight)
+                floors.measure(key, duration: min(plan.duration / rowWeight, .milliseconds(250)), rounds: rounds)
             case .row(let key):
-                progress.step(key.name, weight: weight, figures: rows.figures)
+                progress.step(key.name, weight: rowWeight, figures: rows.figures)
                 rows.measure(key, duration: plan.duration, messages: messages)
             }
             if !Interruption.isRequested { measured += 1 }

@@ -157,6 +157,10 @@ import Testing
         #expect(Progress.timeLeft(1, of: 4, after: .seconds(10)) == "30 s")
         #expect(Progress.timeLeft(1, of: 11, after: .seconds(10)) == "1 min 40 s")
         #expect(Progress.timeLeft(4, of: 4, after: .seconds(10)) == "0 s")
+        // The first steps say little about the others.
+        #expect(Progress.timeLeft(1, of: 20, after: .seconds(10)) == nil)
+        #expect(Progress.timeLeft(2, of: 20, after: .seconds(10)) == "1 min 30 s")
+        #expect(Progress.timeLeft(1, of: 20, after: .seconds(60)) == "19 min 0 s")
         #expect(Progress.timeLeft(0, of: 4, after: .seconds(10)) == nil)
         #expect(Progress.timeLeft(1, of: 4, after: .milliseconds(900)) == nil)
     }
