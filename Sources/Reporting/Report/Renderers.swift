@@ -22,8 +22,7 @@ package enum TextRenderer {
         var lines = paragraph(report.warnings).map(style.red)
         lines += paragraph([report.title]).map(style.bold)
         lines += report.trust.isGiven ? trust.map(style.dim) : trust.map(style.red)
-        let verdict = report.verdict.isEmpty ? [] : [""] + paragraph(report.verdict)
-        lines += verdict
+        if !report.verdict.isEmpty { lines += [""] + paragraph(report.verdict) }
         for (section, legend) in report.parts(isHTML: false, showsDetails: page.showsDetails) {
             lines.append("")
             if let heading = section.heading { lines += paragraph([heading]).map(style.bold) }
@@ -34,20 +33,22 @@ package enum TextRenderer {
                 for (title, meaning) in legend {
                     lines += entry(title, meaning, column: column, indent: 2, style, width)
                 }
-                if !section.drawing.isEmpty || !section.notes.isEmpty { lines.append("") }
             }
-            lines += section.drawing + paragraph(section.notes)
+            let below = section.drawing + paragraph(section.notes)
+            if !below.isEmpty, section.table != nil || !legend.isEmpty { lines.append("") }
+            lines += below
         }
         if !report.facts.isEmpty { lines.append("") }
         for (name, value) in report.facts { lines += entry(name, value, column: 11, indent: 0, style, width) }
-        let hidden = report.sections.filter { $0.isDetail && $0.media != .htmlOnly }.compactMap(\.heading)
+        let hidden = report.sections.filter { $0.isDetail && $0.media != .htmlOnly }.compactMap(\.topic).distinct
         if !page.showsDetails, !hidden.isEmpty {
             lines += paragraph(["--details shows more: \(hidden.joined(separator: ", "))."])
         }
         let text = lines.joined(separator: "\n") + "\n"
         // The answer is repeated where it has left the screen, whose last line is that of the next prompt.
         let isLong = page.rows.map { text.count { $0 == "\n" } >= $0 } ?? false
-        return isLong && !verdict.isEmpty ? text + verdict.joined(separator: "\n") + "\n" : text
+        let answer = isLong ? paragraph(report.shortVerdict) : []
+        return answer.isEmpty ? text : text + answer.joined(separator: "\n") + "\n"
     }
 
     /// A name, and beside it a text from `column` on.

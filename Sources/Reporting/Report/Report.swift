@@ -20,6 +20,12 @@ package struct Report: Sendable {
         package var media = Media.all
         /// Whether a terminal shows the section only with `--details`.
         package var isDetail = false
+        /// The name by which a terminal mentions the section if it is left out; `nil` is the heading up to its colon. Sections
+        /// of one name are mentioned once.
+        package var shortName: String?
+
+        /// The section in the list of those that are left out.
+        var topic: String? { shortName ?? heading.map { String($0.prefix { $0 != ":" }) } }
 
         package init(
             heading: String? = nil,
@@ -31,11 +37,12 @@ package struct Report: Sendable {
             reading: String = "",
             next: [NextCommand] = [],
             media: Media = Media.all,
-            isDetail: Bool = false
+            isDetail: Bool = false,
+            shortName: String? = nil
         ) {
             (self.heading, self.question, self.charts, self.table) = (heading, question, charts, table)
             (self.drawing, self.notes, self.reading, self.next) = (drawing, notes, reading, next)
-            (self.media, self.isDetail) = (media, isDetail)
+            (self.media, self.isDetail, self.shortName) = (media, isDetail, shortName)
         }
     }
 
@@ -99,6 +106,17 @@ package struct Report: Sendable {
     package var verdict: [String] {
         let results = trust.isGiven ? conclusions : Self.qualified(conclusions)
         return [outcomes.failedRows].compactMap { $0 } + results
+    }
+
+    /// The verdict below a report that is longer than the screen: the rows that failed, and the first sentence of the results.
+    var shortVerdict: [String] {
+        let results = trust.isGiven ? conclusions : Self.qualified(conclusions)
+        return [outcomes.failedRows, results.first.map(Self.firstSentence)].compactMap { $0 }
+    }
+
+    private static func firstSentence(of text: String) -> String {
+        guard let end = text.firstRange(of: #/\. (?=[A-Z'])/#) else { return text }
+        return text[..<end.lowerBound] + "."
     }
 
     /// Results that may be those of a disturbance, and say so themselves, because a sentence is often quoted alone.

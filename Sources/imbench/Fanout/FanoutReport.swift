@@ -156,7 +156,10 @@ struct FanoutResults: Sendable {
         let isOpen = rows.contains { $0.targetRate != nil }
         var facts = run.facts
         if !facts.contains(where: { $0.name == "placement" }) { facts.append(("placement", run.placement.sentence)) }
-        let (times, costs) = (lastDifferences.sentences, costSentences)
+        let compared = lastDifferences
+        let times = compared.sentences
+        // The first table has the sentence about too few repeats.
+        let costs = costSentences.filter { $0 != compared.shortage }
         var more: [(String, ReportValue)] = [
             ("sentences", .array((times + costs).map(ReportValue.string))),
             ("warnings", .array(run.warnings.map(ReportValue.string))),
@@ -176,7 +179,7 @@ struct FanoutResults: Sendable {
                     question: "How long does it take until all subscribers have a message?",
                     charts: rows.map(\.subscribers).distinct.map(chart),
                     table: table.selecting(["1st p50", "half p50", "last p50", "last p99", "accounts"]),
-                    notes: times + [RowDifferences.rule(isQuiet: run.trust.isGiven)] + notes
+                    notes: times + compared.rule(isQuiet: run.trust.isGiven) + notes
                         + run.networks.map(\.sentence),
                     reading:
                         "Shorter is better. Each bar is the time from the intended moment of sending until the last subscriber "
@@ -228,7 +231,7 @@ struct FanoutResults: Sendable {
                 .text(
                     "accounts",
                     nil,
-                    "✓ if all are delivered or lost; repeats with a delivery, if not all; what should be 0"
+                    "✓ if all = delivered + lost + in flight; repeats with a delivery, if not all; other counts"
                 ),
                 .text(nil, "outcome"), .text(nil, "reason"),
             ],
@@ -274,15 +277,27 @@ struct FanoutResults: Sendable {
     private var verdict: [String] {
         guard let most = measured.map(\.subscribers).max() else { return [] }
         let hasSizes = hasSizes
-        let times = unlimited.filter { $0.subscribers == most }.compactMap { row in
-            row.last?.p50.map { (row.shortName + (hasSizes ? " \(row.size)" : ""), $0) }
+        let known = unlimited.filter { $0.subscribers == most }
+        let times = known.map { row in
+            (row.shortName + (hasSizes ? " \(row.size)" : ""), row.last?.p50 ?? 0)
         }
         guard let range = NamedRange(times) else { return roomNotes }
         let subject = most == 1 ? "the only subscriber has" : "the last of \(most) subscribers has"
-        let medians = "In the median, \(subject) a message after \(range.text("µs"))."
         let group = Self.group(most)
+        let differences = lastDifferences
+        let text = range.text("µs") { late, early in
+            let (late, early) = (known[late], known[early])
+            return late.size == early.size
+                && differences.isSure(
+                    late.shortName,
+                    above: early.shortName,
+                    at: .init(group: group, size: late.size)
+                )
+        }
+        let rooms = limited.contains { $0.subscribers == most } ? ", apart from the rooms, whose rate is limited" : ""
+        let medians = "In the median, \(subject) a message after \(text)\(rooms)."
         let scope = measured.contains { $0.subscribers != most } ? "with \(group)" : nil
-        let sure = times.count > 1 ? lastDifferences.sureSentences(scope: scope) { $0.group == group } : []
+        let sure = times.count > 1 ? differences.sureSentences(scope: scope) { $0.group == group } : []
         return [medians] + sure + unknown(most)
     }
 

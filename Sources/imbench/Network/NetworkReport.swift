@@ -21,7 +21,7 @@ extension RunResults {
             trust: trust,
             warnings: warnings,
             outcomes: outcomes,
-            verdict: parts.flatMap { Self.conclusions($0.use.network, $0.results.rows) },
+            verdict: parts.flatMap { $0.results.conclusions(over: $0.use.network) },
             facts: facts,
             sections: parts.flatMap { part in
                 [Self.section(part.use, part.results, trust), dailySection(over: part.use.network.name)].compactMap(
@@ -55,7 +55,9 @@ extension RunResults {
             question: "How long does a message take over \(use.network.name), there and back?",
             charts: charts,
             table: networkTable(results.rows).selecting(titles),
-            notes: results.roundTripSentences + [RowDifferences.rule(isQuiet: trust.isGiven), use.sentence],
+            notes: results.roundTripSentences + results.roundTripDifferences.rule(isQuiet: trust.isGiven) + [
+                use.sentence
+            ],
             reading: distributionReading(hasFloors: false),
             next: [
                 .init("To see the start of a conversation", "imbench open --network '\(use.network.name)'"),
@@ -123,17 +125,23 @@ extension RunResults {
 
     // MARK: In short
 
-    /// The sentences about one network that a person can act on. They restate figures of the table.
-    private static func conclusions(_ network: Network, _ rows: [ResultRow]) -> [String] {
+    /// The sentences about one network, whose rows these are, that a person can act on. They restate figures of the table. The
+    /// differences of the medians are tested, and those of other percentiles are not.
+    private func conclusions(over network: Network) -> [String] {
         let (hasCodecs, hasSizes) = (rows.map(\.codec).distinct.count > 1, rows.map(\.size).distinct.count > 1)
-        func range(_ value: (Latency) -> Double?, _ rows: [ResultRow]) -> String? {
-            let times = rows.compactMap { row -> (name: String, value: Double)? in
+        let differences = roundTripDifferences
+        func range(_ value: (Latency) -> Double?, _ rows: [ResultRow]) -> (rows: [ResultRow], range: NamedRange)? {
+            let known = rows.filter { $0.rtt.flatMap(value) != nil }
+            let times = known.map { row in
                 let name = [row.transport, hasCodecs ? row.codec : nil, hasSizes ? String(row.size) : nil]
-                return row.rtt.flatMap(value).map { (name.compactMap { $0 }.joined(separator: " "), $0 / 1000) }
+                return (name.compactMap { $0 }.joined(separator: " "), (row.rtt.flatMap(value) ?? 0) / 1000)
             }
-            return NamedRange(times)?.text("ms")
+            return NamedRange(times).map { (known, $0) }
         }
-        guard let half = range({ $0.p50 }, rows) else { return [] }
+        guard let medians = range({ $0.p50 }, rows) else { return [] }
+        let half = medians.range.text("ms") { slow, fast in
+            Self.isLonger(medians.rows[slow], than: medians.rows[fast], differences)
+        }
         var sentence = "Over \(network.name), the median round trip is \(half)."
         if network.delay > .zero {
             let own = Double(network.delay.wholeNanoseconds) * 2 / 1e6
@@ -142,8 +150,10 @@ extension RunResults {
         let known = rows.filter { $0.rtt?.p99 != nil }
         let (inOrder, others) = (known.filter(\.waitsForEarlier), known.filter { !$0.waitsForEarlier })
         if network.loss > 0, let slow = range({ $0.p99 }, inOrder), let other = range({ $0.p99 }, others) {
-            sentence += " The 99th percentile is \(slow) where a lost packet delays the messages behind it "
-            sentence += "(\(inOrder.map(\.transport).distinct.joined(separator: ", "))), and \(other) "
+            sentence +=
+                " The 99th percentile is \(slow.range.unnamed("ms")) where a lost packet delays the messages behind it "
+            sentence +=
+                "(\(inOrder.map(\.transport).distinct.joined(separator: ", "))), and \(other.range.unnamed("ms")) "
             sentence += "over \(others.map(\.transport).distinct.joined(separator: ", "))."
         }
         let lost = rows.filter { $0.accounts.lost > 0 }.map { row in

@@ -19,7 +19,7 @@ extension OpenResults {
                 question: "How long until the first message has its answer\(network.map { " over \($0)" } ?? "")?",
                 charts: [Self.chart(rows, network)] + (showsPackets ? rows.map { Self.packets($0) } : []),
                 table: Self.table(rows),
-                notes: differences(rows, network) + [RowDifferences.rule(isQuiet: run.trust.isGiven)]
+                notes: differences(rows, network) + compared(rows, network).rule(isQuiet: run.trust.isGiven)
                     + run.networks.filter { $0.network.name == network }.map(\.sentence),
                 reading:
                     "Shorter is better. The first part of a bar is the time until the connection is open. The second part is the "
@@ -70,9 +70,9 @@ extension OpenResults {
     private func compared(_ rows: [OpenRow], _ network: String?) -> RowDifferences {
         let rows = rows.filter { $0.failure == nil }.map { row in
             RowDifferences.Row(
-                subject: row.kind.name.replacing(",", with: ""),
-                group: network ?? "loopback",
-                size: 0,
+                subject: Self.subject(row),
+                group: Self.place(network).group,
+                size: Self.place(network).size,
                 values: row.answers
             )
         }
@@ -80,19 +80,32 @@ extension OpenResults {
         return RowDifferences([axis], .time("until the first answer"), wasCutShort: run.wasCutShort)
     }
 
+    /// The name of a row in sentences with lists.
+    private static func subject(_ row: OpenRow) -> String { row.kind.name.replacing(",", with: "") }
+
+    private static func place(_ network: String?) -> RowDifferences.Place {
+        .init(group: network ?? "loopback", size: 0)
+    }
+
     /// The range of the medians over one network, the largest sure difference, and the kinds that take longer than their
     /// round trips explain.
     private func conclusions(_ network: String?) -> [String] {
         let own = rows.filter { $0.network == network }
-        let medians = own.compactMap { row in row.answered.map { (row.kind.name, $0.median) } }
-        guard let range = NamedRange(medians), medians.count > 1 else { return [] }
+        let known = own.filter { $0.answered != nil }
+        guard let range = NamedRange(known.map { ($0.kind.name, $0.answered?.median ?? 0) }), known.count > 1 else {
+            return []
+        }
+        let differences = compared(own, network)
+        let answers = range.text("ms") { late, early in
+            differences.isSure(Self.subject(known[late]), above: Self.subject(known[early]), at: Self.place(network))
+        }
         let place = network.map { "Over \($0)" } ?? "Over loopback"
         let late = own.filter { $0.isLate }.map { row in
             "\(row.kind.name) (\(shown(row.answered?.median)) ms for \(shown(row.expected)) ms)"
         }
         return [
-            (["\(place), the first message has its answer after \(range.text("ms")), in the median."]
-                + compared(own, network).sureSentences()).joined(separator: " "),
+            (["\(place), the first message has its answer after \(answers), in the median."]
+                + differences.sureSentences()).joined(separator: " "),
             late.isEmpty
                 ? nil : "More than 20 % longer than their round trips explain: \(late.joined(separator: ", ")).",
         ].compactMap { $0 }

@@ -246,7 +246,7 @@ struct WakeUpRegime: Sendable, Hashable {
         let cost = "\(shown(roundTrip)) µs for two wake-ups"
         return isAwake
             ? "\(cost): cores were kept awake, so the times compare code"
-            : "\(cost): cores may sleep between messages, as on an idle device; --awake compares the code alone"
+            : "\(cost): cores may sleep between messages"
     }
 }
 

@@ -80,8 +80,6 @@ struct RowDifferences: Sendable {
     private static let widest = 10.0
     /// The most sentences.
     private static let mostSentences = 6
-    /// The most parts of a list of rows in a sentence. A longer one is only counted.
-    private static let mostParts = 3
 
     /// The place of a row in its table: the other property and the size.
     struct Place: Hashable, Sendable {
@@ -89,9 +87,12 @@ struct RowDifferences: Sendable {
         var size: Int
     }
 
-    /// What sentences mean by sure, for the reader of a report.
+    /// What the sentences mean by sure, for the reader of a report; nothing if no rows could be compared.
     ///
     /// - Parameter isQuiet: Whether nothing disturbed the machine. A disturbance can hit one row more than another.
+    func rule(isQuiet: Bool) -> [String] { subjects.isEmpty ? [] : [Self.rule(isQuiet: isQuiet)] }
+
+    /// The same for any comparison.
     static func rule(isQuiet: Bool) -> String {
         "A difference is sure if its interval lies beyond ±\(fixed(noise * 100, 0)) %. "
             + (isQuiet
@@ -281,7 +282,7 @@ struct RowDifferences: Sendable {
     }
 
     /// The largest factor between two rows of an axis at the same place: the estimate, and the one that it does not exceed;
-    /// `nil` without any comparison. It is not about the rows of ``leftOutSentence(axis:)``.
+    /// `nil` without any comparison. It is not about the rows of ``leftOutSentence(axis:mostParts:where:)``.
     func largestFactor(axis: Int = 0) -> (estimate: Double, bound: Double)? {
         let all = subjects.filter { $0.axis == axis }.flatMap(\.differences)
         let pairs = all.map(\.place).distinct.flatMap { place in
@@ -296,6 +297,26 @@ struct RowDifferences: Sendable {
         guard let estimate = pairs.map(\.0).max(), let bound = pairs.map(\.1).max() else { return nil }
         return (max(1, estimate), max(1, bound))
     }
+
+    /// Whether the number of one subject at a place is surely greater than that of another one there. Rows at different places
+    /// are not compared.
+    func isSure(_ more: String, above less: String, at place: Place) -> Bool {
+        subjects.map(\.axis).distinct.contains { axis in
+            let own = subjects.filter { $0.axis == axis && $0.differences.contains { $0.place == place } }
+            guard let reference = own.first?.reference else { return false }
+            func bounds(_ name: String) -> (low: Double, high: Double)? {
+                guard name != reference else { return (1, 1) }
+                let difference = own.first { $0.name == name }?.differences.first { $0.place == place }
+                return difference.map { ($0.low, $0.high) }
+            }
+            guard more != less, let one = bounds(more), let other = bounds(less) else { return false }
+            return one.low / other.high > Self.leastFactor(isReference: more == reference)
+        }
+    }
+
+    /// The factor beyond which the greater of two rows is surely greater. A difference from a reference that is greater is
+    /// told as less.
+    private static func leastFactor(isReference: Bool) -> Double { isReference ? 1 / (1 - noise) : 1 + noise }
 
     /// The two rows of an axis with the largest sure difference at the same place: the factor, and a sentence that begins with
     /// a small letter and has no full stop; `nil` if no difference is sure.
@@ -316,8 +337,7 @@ struct RowDifferences: Sendable {
             }
             let rows = [(first.reference, 1.0, 1.0)] + others
             for slow in rows {
-                // A difference from a slow reference is told as less time.
-                let least = slow.0 == first.reference ? 1 / (1 - Self.noise) : 1 + Self.noise
+                let least = Self.leastFactor(isReference: slow.0 == first.reference)
                 for fast in rows where slow.0 != fast.0 && slow.1 / fast.2 > max(least, largest?.factor ?? 1) {
                     largest = (slow.1 / fast.2, slow.0, fast.0, place)
                 }
@@ -368,7 +388,7 @@ struct RowDifferences: Sendable {
         }.max { $0.factor < $1.factor }
         let none = "No difference in \(words.quantity) \(scope.map { "\($0) " } ?? "")is sure."
         return [largest.map { Self.sentence(ofLargest: $0.sentence) } ?? none]
-            + [leftOutSentence(extents.indices.map { $0 }, where: isIncluded)].compactMap { $0 }
+            + [leftOutSentence(where: isIncluded)].compactMap { $0 }
     }
 
     /// Why rows cannot be compared; `nil` if there was nothing to compare.
@@ -377,20 +397,25 @@ struct RowDifferences: Sendable {
         return shortage ?? "There are too few repeats to compare the rows."
     }
 
-    /// The comparisons of an axis that have no interval, because too few repeats have a value in both rows; `nil` if there is
-    /// none.
-    func leftOutSentence(axis: Int) -> String? { leftOutSentence([axis]) }
-
-    private func leftOutSentence(_ axes: [Int], where isIncluded: (Place) -> Bool = { _ in true }) -> String? {
+    /// The comparisons of an axis, or of all, that have no interval, because too few repeats have a value in both rows; `nil`
+    /// if there is none.
+    ///
+    /// - Parameter mostParts: the longest list of their names. A longer one is only counted.
+    func leftOutSentence(
+        axis: Int? = nil,
+        mostParts: Int = 3,
+        where isIncluded: (Place) -> Bool = { _ in true }
+    ) -> String? {
+        let chosen = axis.map { [extents[$0]] } ?? extents
         var (count, parts) = (0, [String]())
-        for extent in axes.map({ extents[$0] }) {
+        for extent in chosen {
             let rows = extent.leftOut.filter { isIncluded($0.place) }
             count += rows.count
             parts += Self.names(of: rows, extent.all, extent.preposition)
         }
         guard count > 0 else { return nil }
-        let all = axes.reduce(0) { $0 + extents[$1].compared.count(where: isIncluded) }
-        let names = parts.count > Self.mostParts ? "" : " (\(parts.joined(separator: "; ")))"
+        let all = chosen.reduce(0) { $0 + $1.compared.count(where: isIncluded) }
+        let names = parts.count > mostParts ? "" : " (\(parts.joined(separator: "; ")))"
         return
             "\(count) of \(counted(all, "comparison")) \(count == 1 ? "is" : "are") left out\(names), because too few repeats "
             + "have a value in both rows."
@@ -438,7 +463,8 @@ struct RowDifferences: Sendable {
             if sure.isEmpty {
                 "For \(unsure), no difference is sure."
             } else {
-                "For \(sure), less is sure\(unsure.isEmpty ? "" : ", and for \(unsure) no difference")."
+                "For \(sure), a smaller difference is sure."
+                    + (unsure.isEmpty ? "" : " For \(unsure), no difference is sure.")
             }
         return sorted.prefix(room - 1).map(sentence) + [shortage].compactMap { $0 } + [last]
     }

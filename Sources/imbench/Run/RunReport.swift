@@ -21,10 +21,9 @@ extension RunResults {
                     question: "How long does a message take, there and back?",
                     charts: groups.map(Self.medianChart) + groups.map(Self.tailChart) + groups.map(Self.ratioChart),
                     table: table.selecting(["p50 µs", "95 % interval", "p99 µs", "×floor", "accounts"]),
-                    notes: loopNotes + roundTripSentences + [RowDifferences.rule(isQuiet: trust.isGiven)]
-                        + slowRepeatNotes
-                        + ratioNotes + sessionExplanation,
-                    reading: Self.timesReading,
+                    notes: loopNotes + roundTripSentences + roundTripDifferences.rule(isQuiet: trust.isGiven)
+                        + [skipped].compactMap { $0 } + slowRepeatNotes + ratioNotes + sessionExplanation,
+                    reading: [Self.timesReading, choice].compactMap { $0 }.joined(separator: " "),
                     next: [
                         .init("To see the same over a mobile network", "imbench run --network 4g"),
                         .init("To compare the code alone, without the time to wake cores", "imbench run --awake"),
@@ -135,7 +134,7 @@ extension RunResults {
                 .text("codec", "codec", "the format of the messages"),
                 .number("size", "size", "bytes of text in a message"),
             ] + Metric.all.map(\.column) + [
-                .text("accounts", nil, "✓ if each message has an outcome; and the numbers above 0 that should be 0"),
+                .text("accounts", nil, Self.accountsMeaning),
                 .number("95 % interval", nil, Self.intervalMeaning("µs")),
                 .text("guarantees", nil, "the promise of the transport for each message that was sent"),
             ],
@@ -154,6 +153,9 @@ extension RunResults {
             }
         )
     }
+
+    /// What ``accounts(of:)`` means.
+    static let accountsMeaning = "✓ if sent = answered + lost + in flight; and what should be 0 and is not"
 
     /// A check mark, and after it every count that should be 0.
     static func accounts(of row: ResultRow) -> String {
@@ -212,8 +214,10 @@ extension RunResults {
             return row.loop == .closed && medians.contains(nil) && medians.contains { $0 != nil }
         }
         guard !slow.isEmpty else { return [] }
+        let names = slow.prefix(3).map { "\($0.transport) \($0.codec) \($0.size)" }
+        let more = slow.count > names.count ? ["\(slow.count - names.count) more"] : []
         return [
-            "In \(counted(slow.count, "row")), some repeats have fewer than \(Histogram.fewestForMedian) messages and so no median. They are the slow ones, so "
+            "In \(counted(slow.count, "row")) (\(RowDifferences.list(names + more))), some repeats have fewer than \(Histogram.fewestForMedian) messages and so no median. They are the slow ones, so "
                 + "the medians of the rows are too short."
         ]
     }

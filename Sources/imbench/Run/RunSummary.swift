@@ -6,7 +6,7 @@ import Reporting
 extension RunResults {
     var summary: [Report.Section] {
         guard rows.contains(where: { $0.rtt != nil }) else { return [] }
-        var costs = Self.table(rows).withoutNotes.selecting(["CPU µs", "open ms", "open RTTs", "guarantees"]).merged(
+        var costs = Self.table(rows).withoutNotes.selecting(["CPU µs", "open ms", "guarantees"]).merged(
             by: 1
         )
         // What a transport is needs no line in the smallest report.
@@ -21,6 +21,7 @@ extension RunResults {
             Report.Section(
                 heading: "A message and a connection: the least and the most of its rows",
                 table: costs,
+                notes: advice,
                 media: .textOnly
             ),
         ]
@@ -50,7 +51,7 @@ extension RunResults {
                 .text("transport"), .text("codec"),
             ] + sizes.map { .number("\($0) bytes") }
                 + [
-                    .text("ok", nil, "✓ if each message has an outcome; and the numbers above 0 that should be 0")
+                    .text("ok", nil, Self.accountsMeaning)
                 ],
             rows: lines.map { line in
                 let own = rows.filter { $0.transport == line.transport && $0.codec == line.codec }

@@ -7,17 +7,32 @@ extension RunResults {
     private var measured: [ResultRow] { rows.filter { $0.outcome == .measured && $0.rtt != nil } }
 
     /// The differences of round trips. The sentences and the conclusion have the same ones, so that they agree.
-    private var roundTripDifferences: RowDifferences {
+    var roundTripDifferences: RowDifferences {
         RowDifferences([byTransport(.p50), byCodec(.p50)], .time, wasCutShort: wasCutShort)
     }
 
     /// The sentences under the table of round trips.
     var roundTripSentences: [String] { roundTripDifferences.sentences }
 
+    /// Whether the round trip of one row is surely longer than that of another one, which differs in transport or codec.
+    static func isLonger(_ slow: ResultRow, than fast: ResultRow, _ differences: RowDifferences) -> Bool {
+        func place(_ group: String) -> RowDifferences.Place { .init(group: group, size: slow.size) }
+        guard slow.size == fast.size else { return false }
+        if slow.codec == fast.codec {
+            return differences.isSure(slow.transport, above: fast.transport, at: place(slow.codec))
+        }
+        return slow.transport == fast.transport
+            && differences.isSure(slow.codec, above: fast.codec, at: place(slow.transport))
+    }
+
     /// The sentences under the table of costs.
     var costSentences: [String] {
         let axes = [byTransport(.cpu), byCodec(.cpu)]
-        let processor = RowDifferences(axes, .processorTime, wasCutShort: wasCutShort).sentences
+        // The table above has the sentence about too few repeats.
+        let known = [roundTripDifferences.shortage]
+        let processor = RowDifferences(axes, .processorTime, wasCutShort: wasCutShort).sentences.filter {
+            !known.contains($0)
+        }
         let opening = measured.contains { $0.handshake != nil }
         let notJudged = "\"open ms\" is the median of a few connections in a row, so its differences are not judged."
         return processor + [byteSentence].compactMap { $0 } + (opening ? [notJudged] : [])
@@ -28,7 +43,10 @@ extension RunResults {
         let rows = floors.filter { $0.kind != .wakeUp }.map {
             RowDifferences.Row(subject: $0.kind.rawValue, size: $0.size, values: $0.repeats[.p50] ?? [])
         }
-        return RowDifferences([.init(rows: rows)], .time, wasCutShort: wasCutShort).sentences
+        let known = [roundTripDifferences.shortage]
+        return RowDifferences([.init(rows: rows)], .time, wasCutShort: wasCutShort).sentences.filter {
+            !known.contains($0)
+        }
     }
 
     /// Each transport beside the first one, with the same codec and size.
@@ -100,13 +118,19 @@ extension RunResults {
 
     // MARK: In short
 
-    /// The end of the report: results and next steps for a person. Empty if the numbers have no meaning.
+    /// The verdict of the report: results for a person. Empty if the numbers have no meaning.
     var conclusions: [String] {
         guard !environment.isDebugBuild else { return [] }
         guard let speed = speedConclusion else {
             return [medians, roundTripDifferences.notCompared].compactMap { $0 }
         }
-        return [speed] + [byteConclusion, nextSteps].compactMap { $0 }
+        return [speed, byteConclusion].compactMap { $0 }
+    }
+
+    /// What to do about the results, for the end of the tables. Empty if there are no results.
+    var advice: [String] {
+        guard !environment.isDebugBuild, speedConclusion != nil else { return [] }
+        return [[choice, nextSteps].compactMap { $0 }.joined(separator: " ")].filter { !$0.isEmpty }
     }
 
     /// The medians of the smallest messages, for a run whose rows are not compared. So none of them is named.
@@ -121,7 +145,7 @@ extension RunResults {
 
     private var isOutside: Bool { record.options.contains { ["url", "config", "network"].contains($0.name) } }
 
-    /// How much the transports and the codecs differ, and what to do about it.
+    /// How much the transports and the codecs differ, and how many comparisons are left out.
     private var speedConclusion: String? {
         let differences = roundTripDifferences
         var sentences: [String] = []
@@ -132,30 +156,41 @@ extension RunResults {
             let place =
                 !isFirst || !trust.isGiven
                 ? "With" : isOutside ? "In this run, with" : "On this machine, with"
-            let bound = "\(fixed((most.bound * 100).rounded(.up) / 100, 2, trimmed: true)) times"
+            let bound = Self.times(most.bound)
             let estimate = "\(fixed(most.estimate, 2, trimmed: true)) times"
             // The certainty is that of all sentences.
             let certainty = isFirst ? ", with \(fixed(RowDifferences.certainty * 100, 0)) % certainty" : ""
             sentences.append(
-                "\(place) the same \(other) and size, the median round trip of the slowest \(subject) is about \(estimate) that of "
+                "\(place) the same \(other) and size, the slowest \(subject) takes about \(estimate) the time of "
                     + "the fastest (at most \(bound)\(certainty))."
             )
-            let sure = differences.sureSentence(axis: axis, namesCertainty: isFirst)
-            sentences += [sure, differences.leftOutSentence(axis: axis)].compactMap { $0 }
-            guard axis == 0 else { continue }
-            sentences += [skipped].compactMap { $0 }
-            guard differences.largestSure(axis: axis)?.factor ?? 1 < Self.similar else { continue }
-            sentences.append(
-                most.bound < Self.similar
-                    ? "Choose the transport by what it guarantees, and by the network."
-                    : "The bound of \(bound) includes noise: a quiet machine or more --repeat gives a closer one."
-            )
+            sentences += [differences.sureSentence(axis: axis, namesCertainty: isFirst)].compactMap { $0 }
         }
-        return sentences.isEmpty ? nil : sentences.joined(separator: " ")
+        guard !sentences.isEmpty else { return nil }
+        // The sentences under the table name more of them.
+        return (sentences + [differences.leftOutSentence(mostParts: 1)].compactMap { $0 }).joined(separator: " ")
+    }
+
+    /// The conclusion from transports that differ little, or the remedy if noise may hide that; `nil` for others.
+    var choice: String? {
+        let differences = roundTripDifferences
+        guard !environment.isDebugBuild, let most = differences.largestFactor(),
+            differences.largestSure()?.factor ?? 1 < Self.similar
+        else { return nil }
+        guard most.bound >= Self.similar else {
+            return "Choose the transport by what it guarantees, and by the network."
+        }
+        return
+            "The bound of \(Self.times(most.bound)) includes noise: a quiet machine or more --repeat gives a closer one."
+    }
+
+    /// The factor that a bound does not exceed.
+    private static func times(_ bound: Double) -> String {
+        "\(fixed((bound * 100).rounded(.up) / 100, 2, trimmed: true)) times"
     }
 
     /// The rows that do not apply, and so are not compared; `nil` if there is none.
-    private var skipped: String? {
+    var skipped: String? {
         let skipped = rows.filter { if case .skipped = $0.outcome { true } else { false } }
         guard !skipped.isEmpty, !wasCutShort else { return nil }
         let names = RowDifferences.names(
@@ -187,11 +222,6 @@ extension RunResults {
     /// The commands that answer what a run over loopback cannot.
     private var nextSteps: String? {
         guard !isOutside else { return nil }
-        let steps = [
-            ("open --network 4g", "shows the first message over a mobile network"),
-            ("outage", "shows what is lost when the path breaks"), ("advise", "ranks the transports for your purpose"),
-        ]
-        let texts = steps.map { "'imbench \($0)' \($1)" }
-        return "Loopback has no loss and no distance. \(RowDifferences.list(texts))."
+        return "Loopback has no loss: see 'imbench open --network 4g', 'imbench outage', 'imbench advise'."
     }
 }

@@ -103,7 +103,8 @@ struct StormResults: Sendable {
                 heading: "\(entry.policy.rawValue): attempts/s, clients connected again",
                 drawing: plot.lines(timeline, clients: model.clients),
                 media: .textOnly,
-                isDetail: true
+                isDetail: true,
+                shortName: "a plot for each policy"
             )
         }
         return Report(

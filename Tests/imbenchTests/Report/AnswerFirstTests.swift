@@ -44,9 +44,26 @@ struct AnswerFirstTests {
 
     @Test("A default run has at most 60 lines of 80 columns, and begins with its title, its trust and its verdict")
     func short() throws {
-        let results = defaultRun()
-        let lines = lines(results, .init(showsDetails: false))
-        #expect(lines.count <= 61, "\(lines.count - 1)")
+        var results = defaultRun()
+        results.record.environment = .current()
+        results.record.environment.isDebugBuild = false
+        results.record.options = [
+            ("transport", "tcp,ws,mqtt,http,udp"), ("codec", "json,protobuf"), ("size", "32,256,4096"),
+            ("delivery", "plain"), ("duration", "3s"), ("warmup", "20ms"), ("repeat", "30"), ("connections", "1"),
+            ("in-flight", "1"), ("placement", "apart"), ("awake", "no"),
+        ]
+        // A disturbed machine and different codecs make the verdict long.
+        results.record.load = MachineLoad(average: 1, others: 1.5, stolen: 0.01, involuntarySwitches: 100, seconds: 75)
+        for (index, row) in results.rows.enumerated() {
+            results.rows[index].bytesPerMessage?.framing = Double(row.transport.count) * 10
+            if row.transport == "udp" { results.rows[index].guarantee = "nothing: messages can be lost or reordered" }
+            if row.codec == "protobuf" {
+                results.rows[index].repeats[.p50] = row.repeats[.p50]?.map { $0.map { $0 / 1.3 } }
+            }
+        }
+        // The answer has left a screen of 24 lines, and is repeated.
+        let lines = lines(results, .init(rows: 24, showsDetails: false))
+        #expect(lines.count <= 61, "\(lines.count - 1): \(lines.joined(separator: "\n"))")
         #expect(lines.allSatisfy { $0.count <= 80 })
         let report = results.report
         let head = [report.title, String(report.trust.sentence.prefix(40)), String(report.verdict[0].prefix(40))]
@@ -115,14 +132,46 @@ struct AnswerFirstTests {
         #expect(!long.contains { $0.contains("--details") })
     }
 
-    @Test("The verdict is repeated below a report that is longer than the screen")
+    @Test(
+        "Below a report that is longer than the screen, the failed rows and the first sentence of the verdict are repeated"
+    )
     func repeated() throws {
-        let results = defaultRun()
-        let last = try #require(results.report.verdict.last).wrapped(to: 80)
+        var results = defaultRun()
+        results.rows[0].outcome = .failed("refused")
+        let verdict = results.report.verdict
+        let sentence = try #require(verdict[1].firstRange(of: ". The largest"))
+        let first = verdict[1][..<sentence.lowerBound] + "."
+        let last = verdict[0].wrapped(to: 80) + String(first).wrapped(to: 80)
         let long = lines(results, .init(rows: 24, showsDetails: false))
         #expect(long.dropLast().suffix(last.count) == last[...])
         let high = lines(results, .init(rows: 80, showsDetails: false))
         #expect(high.dropLast().suffix(last.count) != last[...])
+    }
+
+    @Test("What to do about the results stands below the tables, and not in the verdict")
+    func advice() throws {
+        let results = defaultRun()
+        let advice = try #require(results.advice.first)
+        #expect(advice.hasSuffix("see 'imbench open --network 4g', 'imbench outage', 'imbench advise'."))
+        #expect(!results.report.verdict.contains { $0.contains("imbench") })
+        let lines = lines(results, .init(showsDetails: false))
+        let place = try #require(lines.firstIndex { advice.hasPrefix($0) && !$0.isEmpty })
+        #expect(place > (try #require(lines.lastIndex { $0.hasPrefix("udp ") })))
+    }
+
+    @Test("Sections that are left out are mentioned by their headings up to a colon, and once if they share a name")
+    func omitted() {
+        let sections = ["Floors: the same", "a: 1", "b: 2"].map { heading in
+            Report.Section(
+                heading: heading,
+                isDetail: true,
+                shortName: heading.hasPrefix("Floors") ? nil : "a plot for each policy"
+            )
+        }
+        var report = defaultRun().report
+        report.sections = sections
+        let text = report.text(.table, .none, .init(showsDetails: false))
+        #expect(text.hasSuffix("\n--details shows more: Floors, a plot for each policy.\n"))
     }
 
     @Test("Lines are as wide as the terminal")

@@ -333,7 +333,7 @@ struct RowDifferencesTests {
         let sentences = RowDifferences([.init(rows: rows)], .time).sentences
         try #require(sentences.count == 6)
         #expect(sentences[0] == "At 8 bytes, t11 takes 2048 times as long as t0.")
-        #expect(sentences[5] == "For t6, t5, t4, t3, t2 and t1, less is sure.")
+        #expect(sentences[5] == "For t6, t5, t4, t3, t2 and t1, a smaller difference is sure.")
     }
 
     @Test("What is less sure may be a larger difference, and its sentence names the reference if there are several")
@@ -356,7 +356,9 @@ struct RowDifferencesTests {
         let (first, second) = (rows("tcp", ["a", "b", "c", "d"], 1.5), rows("room", ["a", "e", "f", "g"], 1.2))
         let last = RowDifferences([first, second], .time).sentences.last
         #expect(
-            last?.hasPrefix("For e and a compared with room, and for a compared with tcp, less is sure.") == true,
+            last?.hasPrefix(
+                "For e and a compared with room, and for a compared with tcp, a smaller difference is sure."
+            ) == true,
             "\(last ?? "")"
         )
         var equal = first
@@ -366,8 +368,42 @@ struct RowDifferencesTests {
         }
         #expect(
             RowDifferences([equal], .time).sentences.last
-                == "For c, b and a, less is sure, and for u0, u1, u2, u3, u4 and u5 no difference."
+                == "For c, b and a, a smaller difference is sure. For u0, u1, u2, u3, u4 and u5, no difference is sure."
         )
+    }
+
+    @Test("A row is surely above another one at the same place only, whichever of them is the reference")
+    func above() {
+        func row(_ name: String, _ group: String, _ value: Double) -> RowDifferences.Row {
+            .init(subject: name, group: group, size: 8, values: [Double?](repeating: value, count: 20))
+        }
+        let rows = [
+            row("tcp", "json", 10), row("ws", "json", 12), row("udp", "json", 10.1), row("mqtt", "json", 9),
+            row("tcp", "protobuf", 10),
+        ]
+        let differences = RowDifferences([.init(preposition: "with", rows: rows)], .time)
+        let (json, protobuf) = (
+            RowDifferences.Place(group: "json", size: 8), RowDifferences.Place(group: "protobuf", size: 8)
+        )
+        #expect(differences.isSure("ws", above: "tcp", at: json) && !differences.isSure("tcp", above: "ws", at: json))
+        #expect(differences.isSure("tcp", above: "mqtt", at: json))
+        #expect(differences.isSure("ws", above: "mqtt", at: json))
+        #expect(!differences.isSure("udp", above: "tcp", at: json) && !differences.isSure("ws", above: "ws", at: json))
+        #expect(!differences.isSure("ws", above: "tcp", at: protobuf))
+        #expect(differences.rule(isQuiet: true).count == 1)
+        #expect(RowDifferences([], .time).rule(isQuiet: true).isEmpty)
+    }
+
+    @Test("A range names the rows at an end only if they surely differ from all others")
+    func range() throws {
+        let figures = [("a", 1.0), ("b", 1.0), ("c", 2), ("d", 3), ("e", 3.1)].map { (name: $0.0, value: $0.1) }
+        let range = try #require(NamedRange(figures))
+        #expect(range.text("ms") { _, _ in true } == "1.00 (a and b) to 3.10 ms (e)")
+        #expect(range.text("ms") { _, _ in false } == "1.00 to 3.10 ms")
+        // The last two do not surely differ.
+        #expect(range.text("ms") { $0 != 4 || $1 != 3 } == "1.00 (a and b) to 3.10 ms")
+        #expect(try #require(NamedRange([("a", 1), ("b", 1)])).text("ms") { _, _ in true } == "1.00 ms")
+        #expect(NamedRange([]) == nil)
     }
 
     @Test("A run with one row has no sentences")

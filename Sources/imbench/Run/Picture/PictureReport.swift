@@ -61,7 +61,7 @@ extension RunResults {
                 "How long does a message take\(place) while a picture is sent, and what does a second connection change?",
             charts: charts,
             table: pictureTable(inMilliseconds: use != nil),
-            notes: pictureSentences + [RowDifferences.rule(isQuiet: trust.isGiven)] + pictureExplanation
+            notes: pictureSentences + pictureRule + pictureExplanation
                 + sessionExplanation + [use?.sentence].compactMap { $0 },
             reading: hasTails
                 ? "Shorter is better. The bar in front is the median of the messages, and the bar behind it is their 90th "
@@ -107,7 +107,7 @@ extension RunResults {
                     .text(
                         "accounts",
                         nil,
-                        "✓ if each message and piece has an outcome; and the numbers above 0 that should be 0"
+                        "✓ if sent = answered + lost + in flight, pieces too; and what should be 0 and is not"
                     )
                 ],
             rows: rows.map { row in
@@ -161,6 +161,19 @@ extension RunResults {
 
     /// The differences that are sure: of the messages with and without a picture, of both connections, and of the picture.
     var pictureSentences: [String] {
+        let (messages, others) = pictureDifferences
+        // The first ones have more comparisons, and need as many repeats or more.
+        let sentences = messages.sentences + others.sentences.filter { $0 != others.shortage }
+        return sentences.map { $0.prefix(1).uppercased() + $0.dropFirst() }
+    }
+
+    /// What those sentences mean by sure; nothing if no rows could be compared.
+    private var pictureRule: [String] {
+        let (messages, others) = pictureDifferences
+        return (messages.rule(isQuiet: trust.isGiven) + others.rule(isQuiet: trust.isGiven)).distinct
+    }
+
+    private var pictureDifferences: (messages: RowDifferences, pictures: RowDifferences) {
         let beside: [PicturePlace: String] = [
             .none: "a message alone", .same: "a message beside a picture on the same connection",
             .second: "a message beside a picture on a second connection",
@@ -173,15 +186,10 @@ extension RunResults {
             .same: "one on the same connection", .second: "a picture on a second connection",
         ]
         let rtt: (ResultRow) -> [Double?] = { $0.repeats[.p50] ?? [] }
-        let messages = RowDifferences(
-            [axis(beside, rtt), axis(connections, rtt)],
-            .time,
-            wasCutShort: wasCutShort
+        return (
+            RowDifferences([axis(beside, rtt), axis(connections, rtt)], .time, wasCutShort: wasCutShort),
+            RowDifferences([axis(pictures) { $0.picture?.repeats ?? [] }], .time)
         )
-        let others = RowDifferences([axis(pictures) { $0.picture?.repeats ?? [] }], .time)
-        // The first ones have more comparisons, and need as many repeats or more.
-        let sentences = messages.sentences + others.sentences.filter { $0 != others.shortage }
-        return sentences.map { $0.prefix(1).uppercased() + $0.dropFirst() }
     }
 
     /// Each place of the picture beside the first one, over the same transport.
