@@ -4,6 +4,9 @@ import CommandSupport
 package enum Trust: Sendable, Hashable {
     /// They are counted or computed, so they are the same on a busy machine.
     case exact
+    /// They are those of a model with random events, which are drawn from the seed. They are the same on a busy machine, and
+    /// others with another seed.
+    case simulated(seed: UInt64)
     /// They are times, which other programs make longer. The doubts are parts of a sentence that say why they did. The gaps
     /// are sentences about what could not be checked.
     case timed(MachineLoad?, doubts: [String] = [], gaps: [String] = [])
@@ -14,7 +17,7 @@ package enum Trust: Sendable, Hashable {
     /// Why not, as parts of a sentence; empty if they can.
     private var reasons: [String] {
         switch self {
-        case .exact: []
+        case .exact, .simulated: []
         case .timed(let load, let doubts, _): (load?.disturbances ?? []) + doubts
         case .recorded(let doubts): doubts
         }
@@ -25,6 +28,8 @@ package enum Trust: Sendable, Hashable {
     package var sentence: String {
         switch self {
         case .exact: return "Exact: the numbers are counted or computed, so other programs do not change them."
+        case .simulated(let seed):
+            return "Simulated: a model with random clients, seed \(seed); another --seed changes the numbers a little."
         case .timed(let load, _, let gaps):
             guard isGiven else {
                 let figures = load.map { $0.sentence.isEmpty ? "" : " (\($0.sentence))" } ?? ""

@@ -105,5 +105,7 @@ struct MachineLoadTests {
             doubted.sentence.hasPrefix("Not trustworthy, because the p90 of 1 of 2 floors is over 2 times its p50 (")
         )
         #expect(Trust.exact.isGiven && Trust.exact.sentence.hasPrefix("Exact: "))
+        let simulated = Trust.simulated(seed: 7)
+        #expect(simulated.isGiven && simulated.sentence.hasPrefix("Simulated: a model with random clients, seed 7; "))
     }
 }
