@@ -1,4 +1,5 @@
 import CommandSupport
+import EmulatedNetworks
 import Reporting
 
 /// The results of `imbench open`.
@@ -29,7 +30,7 @@ extension OpenResults {
                         : " The mark is the model: the round trips of the column RTTs and that of the message, each of which "
                             + "takes twice the network's delay.")
                     + (showsPackets
-                        ? " The charts of packets show one connection to scale, without TCP's plain acknowledgements. Each bar "
+                        ? " The charts of packets show one first message to scale, without TCP's plain acknowledgements. Each bar "
                             + "is a packet on its way, and each dotted line is one more round trip. Below are the median of "
                             + "all connections and the model." : ""),
                 next: [.init("To see one message on each wire", "imbench trace Hello --tls")]
@@ -111,8 +112,10 @@ extension OpenResults {
         ].compactMap { $0 }
     }
 
+    /// The rows. Without a network there is no model.
     private static func table(_ rows: [OpenRow]) -> Table {
-        Table(
+        let hasModel = rows.contains { $0.expected != nil }
+        return Table(
             labels: 2,
             columns: [
                 .text("transport", "transport", "the protocol, as in the scheme of its URL"),
@@ -132,14 +135,15 @@ extension OpenResults {
                 .number(
                     "answer ms",
                     "answer_ms",
-                    "median time to the first answer, in ms; ! if over 20 % longer than its round trips"
+                    "median time to the first answer, in ms"
+                        + (hasModel ? "; ! if over 20 % longer than its round trips" : "")
                 ),
                 .number(
                     "95 %",
                     nil,
                     RunResults.intervalMeaning("ms")
                 ),
-                .number("model", "expected_ms", "the answer if it took only its round trips, in ms"),
+                .number(hasModel ? "model" : nil, "expected_ms", "the answer if it took only its round trips, in ms"),
                 .number(nil, "answer_low_ms"), .number(nil, "answer_high_ms"),
                 .text(nil, "failure"),
             ],
@@ -180,25 +184,47 @@ extension OpenResults {
         )
     }
 
-    /// The packets of one connection from their sending to their arrival, and below them the median of all connections and
-    /// the model.
+    /// The packets of the connections that were opened after the recording began, because those of the ones before may still
+    /// arrive. A transport may open several. Datagrams have no SYN, and one port.
+    private static func opened(_ packets: [LinkRecord]) -> [LinkRecord] {
+        let opened = packets.filter { $0.isFromClient && $0.summary == "SYN" }.map(\.clientPort)
+        let ports = opened.isEmpty ? [packets.last { $0.isFromClient }?.clientPort].compactMap { $0 } : opened
+        return packets.filter { ports.contains($0.clientPort) }
+    }
+
+    /// The packet with the answer: the last one that arrives less than half a round trip from it, if there is one. A response
+    /// without content has none (RFC 9110, section 15.3.5).
+    private static func answer(of row: OpenRow, among packets: [LinkRecord], since start: Int64) -> Int? {
+        guard let answered = row.answers.last ?? row.answered?.median else { return nil }
+        let near = row.roundTrip.map { $0 / 2 } ?? 5
+        return packets.lastIndex { packet in
+            guard !packet.isFromClient, !packet.summary.hasPrefix("HTTP 204"), let arrival = packet.arrival else {
+                return false
+            }
+            return abs(Double(arrival - start) / 1e6 - answered) < near
+        }
+    }
+
+    /// The packets until the answer from their sending to their arrival, and below them the median of all connections and the
+    /// model.
     private static func packets(_ row: OpenRow) -> BarChart {
         var chart = BarChart(
             title: "\(row.kind.name): packets until the answer of the first message, in ms",
             legend: [(.first, "from the client"), (.third, "from the server")]
         )
-        // Packets of the connection before can still arrive.
-        let port = row.packets.last { $0.isFromClient }?.clientPort
-        let packets = row.packets.filter { $0.clientPort == port }
+        let packets = opened(row.packets)
         guard let first = packets.first else { return chart }
-        // The recording ends with the answer.
-        let message = packets.lastIndex { $0.isFromClient }
-        let answer = packets.lastIndex { !$0.isFromClient }
+        let ports = packets.map(\.clientPort).distinct
+        let answer = answer(of: row, among: packets, since: first.sent)
+        let message = packets.lastIndex { packet in
+            packet.isFromClient && answer.map { packet.arrival ?? packet.sent <= packets[$0].sent } ?? true
+        }
         chart.rows = packets.enumerated().map { index, packet in
-            let role = index == message ? "message" : index == answer ? "answer" : nil
+            let role = index == message ? ", message" : index == answer ? ", answer" : ""
             let times = [packet.sent, packet.arrival ?? packet.sent].map { Double($0 - first.sent) / 1e6 }
+            let number = (ports.firstIndex(of: packet.clientPort) ?? 0) + 1
             return BarChart.Row(
-                label: packet.summary + (role.map { ", \($0)" } ?? ""),
+                label: packet.summary + role + (ports.count > 1 ? " (connection \(number))" : ""),
                 spans: [.init(kind: packet.isFromClient ? .first : .third, from: times[0], to: times[1])],
                 value: "\(packet.bytes) B"
             )
