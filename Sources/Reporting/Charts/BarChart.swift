@@ -88,9 +88,11 @@ package struct BarChart: Chart {
         for value in lines {
             guard let place = axis.place(value), (0...1).contains(place) else { continue }
             let x = layout.left + place * (layout.right - layout.left)
-            // The dots are visible on bars too.
-            drawing.line((x, 0), (x, layout.bottom), "under")
-            drawing.line((x, 0), (x, layout.bottom), "reference")
+            for (from, to) in layout.spansOfLines {
+                // The dots are visible on bars too.
+                drawing.line((x, from), (x, to), "under")
+                drawing.line((x, from), (x, to), "reference")
+            }
         }
         for (index, (row, box)) in zip(rows, boxes).enumerated() {
             layout.drawHover(of: index, "\(row.label): \(values(of: row, on: axis))", &drawing)
@@ -140,6 +142,12 @@ package struct BarChart: Chart {
             }
             rowHeight = isStacked ? 36 : 21
             bottom = Double(chart.rows.count) * rowHeight + 3
+        }
+
+        /// The heights at which a line crosses the rows. It leaves out texts that stand above their bars.
+        var spansOfLines: [(from: Double, to: Double)] {
+            guard isStacked else { return [(0, bottom)] }
+            return stride(from: 0, to: bottom - 3, by: rowHeight).map { ($0 + 17, $0 + rowHeight + 1) }
         }
 
         func box(of index: Int, _ row: Row) -> Box {

@@ -67,9 +67,9 @@ extension Chart {
             drawing.line((0, 4), (26, 4), "series \(style.classes)")
             return "<svg class=\"key\" viewBox=\"0 0 26 8\" aria-hidden=\"true\">\(drawing.content)</svg>"
         case .point(let style):
-            var drawing = SVGDrawing(width: 8, height: 8)
-            drawing.circle((4, 4), radius: 3, "point \(style.colourClass)")
-            return "<svg class=\"key dot\" viewBox=\"0 0 8 8\" aria-hidden=\"true\">\(drawing.content)</svg>"
+            var drawing = SVGDrawing(width: 10, height: 10)
+            style.drawPoint(at: (5, 5), &drawing)
+            return "<svg class=\"key dot\" viewBox=\"0 0 10 10\" aria-hidden=\"true\">\(drawing.content)</svg>"
         }
     }
 }

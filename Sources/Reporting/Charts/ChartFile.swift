@@ -57,7 +57,7 @@ extension Chart {
             switch key.swatch {
             case .bar: swatch = 12
             case .line: swatch = 26
-            case .point: swatch = 8
+            case .point: swatch = 10
             }
             let length = swatch + gap + SVGDrawing.width(of: key.meaning) * Self.legendShare
             if x > Self.margin, x + length > Self.margin + Self.fileWidth {
@@ -71,7 +71,7 @@ extension Chart {
             case .bar(.reconnecting):
                 page.rectangle(x: x, y: middle - 2, width: swatch, height: 4, BarChart.Kind.reconnecting.rawValue)
             case .bar(let kind): page.rectangle(x: x, y: middle - 5, width: swatch, height: 10, kind.rawValue)
-            case .point(let style): page.circle((x + 4, middle), radius: 3, "point \(style.colourClass)")
+            case .point(let style): style.drawPoint(at: (x + 5, middle), &page)
             case .line(let style): page.line((x, middle), (x + swatch, middle), "series \(style.classes)")
             }
             let room = Self.margin + Self.fileWidth - x - swatch - gap

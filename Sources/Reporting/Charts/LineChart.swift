@@ -83,7 +83,7 @@ package struct LineChart: Chart {
         let plot = Plot(self, x: x.fitted(to: roomy(values.x, x)), y: y.fitted(to: roomy(values.y, y)), width)
         var drawing = SVGDrawing(width: width, height: plot.bottom + 38)
         plot.drawAxes(&drawing)
-        for line in series { plot.draw(line, &drawing) }
+        for line in series { plot.draw(line, hasShapes: labels == .atPoints, &drawing) }
         plot.draw(references, &drawing)
         plot.drawHovers(series, &drawing)
         switch labels {
@@ -160,6 +160,8 @@ extension LineChart {
         /// above each other, because such lines can be close together.
         func draw(_ references: [Reference], _ drawing: inout SVGDrawing) {
             var names: [(label: String, height: Double)] = []
+            let heights = references.filter { $0.direction == .horizontal }.compactMap { y.place($0.value) }
+                .filter { (0...1).contains($0) }.map { bottom - $0 * (bottom - top) }
             for reference in references.sorted(by: { $0.value < $1.value }) {
                 switch reference.direction {
                 case .horizontal:
@@ -167,7 +169,10 @@ extension LineChart {
                     let height = bottom - place * (bottom - top)
                     drawing.line((left, height), (right, height), "reference")
                     let below = names.last?.height ?? .infinity
-                    names.append((reference.label, max(top + 11, min(height - 4, below - Self.lineHeight))))
+                    var base = min(height - 4, below - Self.lineHeight)
+                    // No other line crosses the name.
+                    for other in heights.sorted(by: >) where other > base - 10 && other < base + 3 { base = other - 4 }
+                    names.append((reference.label, max(top + 11, base)))
                 case .vertical:
                     guard let place = x.place(reference.value), (0...1).contains(place) else { continue }
                     let side = left + place * (right - left)
@@ -181,7 +186,9 @@ extension LineChart {
         }
 
         /// A line with its intervals. A part that is outside is drawn at the end of the axis, and marked once.
-        func draw(_ line: Series, _ drawing: inout SVGDrawing) {
+        ///
+        /// - Parameter hasShapes: Whether points differ by their shape, because no line shows to whom they belong.
+        func draw(_ line: Series, hasShapes: Bool, _ drawing: inout SVGDrawing) {
             var points: [SVGDrawing.Point] = []
             var wasOutside = false
             for point in line.points {
@@ -194,7 +201,12 @@ extension LineChart {
                 if isOutside, !wasOutside { drawing.clipMark(at: at, towards: placeY > 1 ? .up : .down) }
                 wasOutside = isOutside
                 if let interval = point.interval { draw(interval, at, line, isMarked: !isOutside, &drawing) }
-                if line.hasMarks, !isOutside { drawing.circle(at, radius: 3, "point \(line.style.colourClass)") }
+                guard line.hasMarks, !isOutside else { continue }
+                if hasShapes {
+                    line.style.drawPoint(at: at, &drawing)
+                } else {
+                    drawing.circle(at, radius: 3, "point \(line.style.colourClass)")
+                }
             }
             drawing.polyline(points, "series \(line.style.classes)")
         }
@@ -322,15 +334,18 @@ extension LineChart {
                 let width = SVGDrawing.width(of: label) * Self.boldShare
                 let heights = stride(from: top + 12, to: bottom, by: 8)
                 let places = heights.compactMap { Self.crossing(line, at: $0) } + [end]
-                // Beside the line, or below it.
-                let starts = places.flatMap { place -> [SVGDrawing.Point] in
-                    [(place.x + 6, place.y + 4), (place.x + 6, place.y + 13)]
-                }
+                // Behind the line, or below it, or else before it.
+                let starts =
+                    places.flatMap { place -> [SVGDrawing.Point] in
+                        [(place.x + 6, place.y + 4), (place.x + 6, place.y + 13)]
+                    } + places.map { place -> SVGDrawing.Point in (place.x - 6 - width, place.y + 4) }
                 let room = drawing.width
                 let free = starts.first { start in
                     let columns = (start.x - 3)...(start.x + width)
                     let rows = (start.y - 11)...(start.y + 4)
-                    guard columns.upperBound <= room, rows.lowerBound >= top, rows.upperBound <= bottom else {
+                    guard columns.lowerBound >= left, columns.upperBound <= room, rows.lowerBound >= top,
+                        rows.upperBound <= bottom
+                    else {
                         return false
                     }
                     return !taken.contains { columns.contains($0.x) && rows.contains($0.y) }
@@ -342,7 +357,7 @@ extension LineChart {
         }
 
         /// Names around the last points, where they cover neither a point, its interval, nor another name. The first free
-        /// place is the nearest.
+        /// place is the nearest. If there is none, the name covers as few of them as possible.
         func drawLabelsAtPoints(_ series: [Series], _ drawing: inout SVGDrawing) {
             let ends = series.compactMap { line in end(of: line).map { (line: line, end: $0) } }
             let points = ends.flatMap { line, end in
@@ -358,19 +373,25 @@ extension LineChart {
                 let starts = heights.flatMap { height in
                     [8, -8 - width, -width / 2].map { (x: end.x + $0, y: end.y + height) }
                 }
-                let free = starts.first { start in
+                func covered(_ start: (x: Double, y: Double)) -> Int {
                     let (columns, rows) = (start.x...(start.x + width), (start.y - 11)...(start.y + 3))
-                    guard columns.lowerBound >= left, columns.upperBound <= drawing.width, rows.lowerBound >= top - 4,
-                        rows.upperBound <= bottom
-                    else { return false }
                     // A name close to another point would seem to be its name.
-                    return !points.contains { point in
+                    let near = points.count { point in
                         let margin = point.x == end.x ? 3.0 : 11
                         return (columns.lowerBound - margin...columns.upperBound + margin).contains(point.x)
                             && rows.contains(point.y)
-                    } && !names.contains { $0.columns.overlaps(columns) && $0.rows.overlaps(rows) }
+                    }
+                    // Two names in one place could not be read.
+                    return near + names.count { $0.columns.overlaps(columns) && $0.rows.overlaps(rows) } * 1000
                 }
-                guard let free else { continue }
+                let inside = starts.map { start in
+                    (
+                        x: max(left, min(start.x, drawing.width - width)), y: max(top + 7, min(start.y, bottom - 3))
+                    )
+                }
+                let unmoved = zip(starts, inside).filter { $0 == $1 }.map(\.1)
+                let nearest = unmoved.first { covered($0) == 0 } ?? inside.min { covered($0) < covered($1) }
+                guard let free = nearest else { continue }
                 let middle = free.y - 4
                 if abs(middle - end.y) > 15 {
                     let side = min(max(end.x, free.x), free.x + width)

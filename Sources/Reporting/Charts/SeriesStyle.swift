@@ -1,8 +1,8 @@
-/// The colour and the dashes of a line, or the colour of a bar.
+/// The colour and the dashes of a line, the colour and the shape of a point, or the colour of a bar.
 package struct SeriesStyle: Sendable, Hashable {
     /// How many colours and how many dash patterns the style of the page has. They have no common divisor.
     static let colours = 7
-    static let dashes = 5
+    static let dashes = 8
 
     private var colour: Int
     private var dash: Int
@@ -30,7 +30,8 @@ package struct SeriesStyle: Sendable, Hashable {
         return others[Int(hash) % others.count]
     }
 
-    /// The plain transports differ from each other in both colour and dashes.
+    /// The plain transports over a network differ from each other in both colour and dashes. All transports of one protocol have
+    /// one colour.
     private static let transports: [String: SeriesStyle] = [
         "tcp": SeriesStyle(colour: 0, dash: 0),
         "tcp-session": SeriesStyle(colour: 0, dash: 1),
@@ -44,15 +45,16 @@ package struct SeriesStyle: Sendable, Hashable {
         "mqtt-qos1": SeriesStyle(colour: 2, dash: 1),
         "mqtt-qos2": SeriesStyle(colour: 2, dash: 3),
         "mqtt-early": SeriesStyle(colour: 2, dash: 4),
-        "mqtt+ws": SeriesStyle(colour: 4, dash: 1),
-        "mqtt+wss": SeriesStyle(colour: 4, dash: 0),
-        "stomp": SeriesStyle(colour: 6, dash: 2),
+        "mqtt+ws": SeriesStyle(colour: 2, dash: 5),
+        "mqtt+wss": SeriesStyle(colour: 2, dash: 6),
+        "mqtt-session": SeriesStyle(colour: 2, dash: 7),
+        "stomp": SeriesStyle(colour: 6, dash: 6),
         "stomp+tls": SeriesStyle(colour: 6, dash: 1),
         "stomp+ws": SeriesStyle(colour: 6, dash: 3),
         "stomp+wss": SeriesStyle(colour: 6, dash: 4),
-        "xmpp": SeriesStyle(colour: 4, dash: 2),
+        "xmpp": SeriesStyle(colour: 4, dash: 4),
         "xmpps": SeriesStyle(colour: 4, dash: 3),
-        "http": SeriesStyle(colour: 5, dash: 1),
+        "http": SeriesStyle(colour: 5, dash: 5),
         "https": SeriesStyle(colour: 5, dash: 0),
         "http-sse": SeriesStyle(colour: 5, dash: 2),
         "http-long-poll": SeriesStyle(colour: 5, dash: 3),
@@ -62,7 +64,7 @@ package struct SeriesStyle: Sendable, Hashable {
         "udp-reliable": SeriesStyle(colour: 3, dash: 4),
         "udp-unordered": SeriesStyle(colour: 3, dash: 2),
         "udp-session": SeriesStyle(colour: 3, dash: 0),
-        "memory": SeriesStyle(colour: 6, dash: 0),
+        "memory": SeriesStyle(colour: 6, dash: 7),
     ]
 
     private static let others: [SeriesStyle] = {
@@ -74,4 +76,16 @@ package struct SeriesStyle: Sendable, Hashable {
     var classes: String { "\(colourClass) d\(dash)" }
     /// The class of a shape that has no dashes.
     var colourClass: String { "c\(colour)" }
+
+    /// Draws a point, whose shape takes the place of dashes: a circle, a square, a triangle or a diamond, filled or hollow.
+    func drawPoint(at centre: SVGDrawing.Point, _ drawing: inout SVGDrawing) {
+        let classes = (dash.isMultiple(of: 2) ? "point" : "point hollow") + " \(colourClass)"
+        let (x, y) = centre
+        switch dash / 2 {
+        case 0: drawing.circle(centre, radius: 3, classes)
+        case 1: drawing.polygon([(x - 3, y - 3), (x + 3, y - 3), (x + 3, y + 3), (x - 3, y + 3)], classes)
+        case 2: drawing.polygon([(x, y - 3.7), (x + 3.7, y + 3), (x - 3.7, y + 3)], classes)
+        default: drawing.polygon([(x, y - 4), (x + 4, y), (x, y + 4), (x - 4, y)], classes)
+        }
+    }
 }

@@ -101,6 +101,8 @@ private func charts() -> [any Chart] {
     func styles() {
         let styles = (0..<35).map { SeriesStyle($0).classes }
         #expect(Set(styles).count == 35)
+        // Each pattern has its rule.
+        for dash in 1..<SeriesStyle.dashes { #expect(ChartStyle.page.contains(".series.d\(dash) {")) }
         for (first, second) in zip(styles, styles.dropFirst()) {
             #expect(zip(first.split(separator: " "), second.split(separator: " ")).allSatisfy { $0 != $1 })
         }
@@ -112,8 +114,14 @@ private func charts() -> [any Chart] {
         let styles = names.map { SeriesStyle.transport($0).classes }
         #expect(names.count > 10 && Set(styles).count == names.count)
         // The plain ones can be told apart without colours.
-        let plain = ["tcp", "ws", "mqtt", "udp"].map { SeriesStyle.transport($0).classes.split(separator: " ")[1] }
-        #expect(Set(plain).count == 4)
+        let plain = ["tcp", "ws", "mqtt", "udp", "http", "stomp", "xmpp"].map(SeriesStyle.transport)
+        #expect(Set(plain.map { $0.classes.split(separator: " ")[1] }).count == plain.count)
+        // One protocol has one colour, which no other protocol over a network has.
+        #expect(Set(plain.map(\.colourClass)).count == plain.count)
+        for name in names where name.hasPrefix("mqtt") || name.hasPrefix("stomp") {
+            let base = name.hasPrefix("mqtt") ? "mqtt" : "stomp"
+            #expect(SeriesStyle.transport(name).colourClass == SeriesStyle.transport(base).colourClass, "\(name)")
+        }
         // A session has the colour of its transport.
         for name in names {
             let session = SeriesStyle.transport(name + "-session")
@@ -202,6 +210,17 @@ private func charts() -> [any Chart] {
         let elements = try drawn(chart, width: width)
         let line = try #require(elements.lastIndex { $0.classes == ["reference"] })
         #expect(try #require(elements.firstIndex { $0.text.hasPrefix("a name") && $0.name == "text" }) > line)
+        // Texts above their bars are not crossed.
+        let lines = elements.filter { $0.classes == ["reference"] }
+        let isStacked = lines.count == chart.rows.count
+        #expect(isStacked || lines.count == 1)
+        for text in elements where text.name == "text" && text.classes.contains("halo") && isStacked {
+            let base = try #require(text.number("y"))
+            for line in lines {
+                let (from, to) = (try #require(line.number("y1")), try #require(line.number("y2")))
+                #expect(to < base - 8 || from > base + 2, "\(text.text)")
+            }
+        }
     }
 
     @Test("Rows without spans, and spans of zeros, do not trap")
@@ -341,9 +360,7 @@ private func charts() -> [any Chart] {
         let axes = (x: Axis(scale: .logarithmic), y: Axis(scale: .logarithmic))
         let chart = LineChart(title: "t", x: axes.x, y: axes.y, series: series, labels: .atPoints)
         let elements = try drawn(chart, width: width)
-        let dots = elements.filter { $0.name == "circle" }.compactMap { dot in
-            dot.number("cx").flatMap { x in dot.number("cy").map { (x: x, y: $0) } }
-        }
+        let dots = elements.filter { $0.classes.contains("point") }.compactMap(centre)
         #expect(dots.count == places.count)
         let names = elements.filter { $0.classes.contains("name") }
         #expect(names.count == places.count)
@@ -357,6 +374,61 @@ private func charts() -> [any Chart] {
             boxes.append(box)
         }
         #expect(chart.html.contains("key dot"))
+    }
+
+    /// The middle of a point of any shape.
+    private func centre(_ point: Element) -> (x: Double, y: Double)? {
+        if let x = point.number("cx"), let y = point.number("cy") { return (x, y) }
+        let numbers = (point.attributes["points"] ?? "").split { " ,".contains($0) }.compactMap { Double($0) }
+        let corners = stride(from: 0, to: numbers.count - 1, by: 2).map { (x: numbers[$0], y: numbers[$0 + 1]) }
+        guard let left = corners.map(\.x).min(), let right = corners.map(\.x).max(),
+            let top = corners.map(\.y).min(), let bottom = corners.map(\.y).max()
+        else { return nil }
+        return ((left + right) / 2, (top + bottom) / 2)
+    }
+
+    @Test("Points of one colour have different shapes in plot and legend, and each has a name even without room")
+    func shapes() throws {
+        let names = ["http", "https", "http-poll", "http-long-poll", "http-sse", "http-session"]
+        let series = names.map { name in
+            LineChart.Series(label: name, style: .transport(name), points: [.init(1, 1)], hasMarks: true)
+        }
+        let many = (0..<30).map {
+            LineChart.Series(label: "s\($0)", style: .init($0), points: [.init(1, 1)], hasMarks: true)
+        }
+        for width in [330.0, 560] {
+            let chart = LineChart(title: "t", x: Axis(), y: Axis(), series: series + many, labels: .atPoints)
+            let elements = try drawn(chart, width: width)
+            let points = elements.filter { $0.classes.contains("point") }.prefix(names.count)
+            #expect(Set(points.map(\.classes.last)).count == 1)
+            #expect(
+                Set(points.map { "\($0.name) \($0.attributes["points"] ?? "") \($0.classes)" }).count == names.count
+            )
+            let labels = elements.filter { $0.classes.contains("name") }
+            #expect(Set(labels.map(\.text)) == Set(chart.series.map(\.label)))
+            for label in labels {
+                let x = try #require(label.number("x"))
+                #expect(x >= 0 && x + SVGDrawing.width(of: label.text) <= width)
+            }
+        }
+        // Over lines, the dashes show it.
+        let line = LineChart(title: "t", x: Axis(), y: Axis(), series: series)
+        #expect(try drawn(line).count { $0.name == "circle" } == names.count)
+    }
+
+    @Test("No horizontal line crosses the name of another one", arguments: [2.0, 4, 8, 20])
+    func referencesBesideEachOther(_ gap: Double) throws {
+        var chart = chart([.init(0, 1), .init(1, 100)])
+        chart.references = (0..<3).map {
+            .init(direction: .horizontal, value: 20 + gap * Double($0), label: "floor \($0)")
+        }
+        let elements = try drawn(chart)
+        let lines = elements.filter { $0.name == "line" && $0.classes == ["reference"] }.compactMap { $0.number("y1") }
+        let names = elements.filter { $0.classes == ["halo"] }.compactMap { $0.number("y") }
+        #expect(lines.count == 3 && names.count == 3)
+        for name in names {
+            #expect(!lines.contains { $0 > name - 9 && $0 < name + 2 }, "\(name) \(lines)")
+        }
     }
 
     @Test("Names beside the ends of lines do not overlap, and stay within the drawing", arguments: [1, 5, 30])
