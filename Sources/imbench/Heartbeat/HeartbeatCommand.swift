@@ -139,7 +139,7 @@ private func pingBytes(_ name: String, on stage: Stage) -> (bytes: Double?, outc
             }
         }
         guard let bytes = try measured.get() else {
-            return (nil, .skipped("the protocol has no ping; heart-beats of its own are not counted"))
+            return (nil, .skipped("heart-beats, whose bytes are not counted"))
         }
         return (bytes, .measured)
     } catch {
@@ -228,7 +228,9 @@ struct HeartbeatResults: Sendable {
                 "\(grouped(fixed(cost.bytes, 0))) bytes a day over \(cost.row.transport) at an interval of \(cost.row.interval.settingText)"
             }
             let range = most.bytes > least.bytes ? "from \(text(least)) to \(text(most))" : text(least)
-            sentences.append("Without messages, a connection costs \(range).")
+            let others = rows.filter { if case .skipped = $0.outcome { true } else { false } }.map(\.transport).distinct
+            let leftOut = others.isEmpty ? "" : ", without the heart-beats of \(RowDifferences.list(others))"
+            sentences.append("Without messages, a connection costs \(range)\(leftOut).")
         }
         if let longest = measured.map(\.silence).max(), let shortest = measured.map(\.silence).min() {
             func text(_ interval: Duration) -> String {

@@ -72,7 +72,8 @@ struct HeartbeatOptions: Sendable, Equatable {
     /// The missing requirement of a measured NAT; `nil` if there is none.
     var refusal: String?
 
-    /// The rows of a transport: its own interval, and the given ones, from the shortest to the longest.
+    /// The rows of a transport: its own interval, and the given ones, from the shortest to the longest. One without pings has a
+    /// single row, which says so.
     func rows(
         of descriptor: TransportDescriptor,
         pingBytes: Double?,
@@ -80,7 +81,8 @@ struct HeartbeatOptions: Sendable, Equatable {
         _ outcome: ResultRow.Outcome
     ) -> [HeartbeatRow] {
         let own = descriptor.keepaliveInterval
-        return Set(intervals + [own]).sorted().map { interval in
+        let isSkipped = if case .skipped = outcome { true } else { false }
+        return Set((isSkipped ? [] : intervals) + [own]).sorted().map { interval in
             HeartbeatRow(
                 transport: descriptor.name,
                 interval: interval,

@@ -102,8 +102,13 @@ struct RadioModel: Sendable, Equatable {
 
     /// The model in one sentence.
     var sentence: String {
-        "Radio-awake time is a model, not a measurement: each ping keeps the radio awake for \(wake.settingText) until it "
-            + "can send and for \(tail.settingText) afterwards (\(name); \(source)). Other traffic is not counted."
+        "Radio-awake time is a model, not a measurement: each ping keeps the radio awake for \(Self.text(wake)) until it "
+            + "can send and for \(Self.text(tail)) afterwards (\(name); \(source)). Other traffic is not counted."
+    }
+
+    /// A time in seconds, as in the sources.
+    private static func text(_ time: Duration) -> String {
+        "\(fixed(Double(time.wholeNanoseconds) / 1e9, 3, trimmed: true)) s"
     }
 }
 

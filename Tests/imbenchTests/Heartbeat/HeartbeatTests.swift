@@ -282,6 +282,17 @@ struct HeartbeatTests {
         #expect(!report.text(.csv, .none).contains("survives"))
     }
 
+    @Test("A protocol with heart-beats of its own has one row, and the verdict says that they are missing")
+    func heartBeats() throws {
+        var results = try results()
+        let stomp = try TransportRegistry.measured.transport(named: "stomp")
+        let reason = "heart-beats, whose bytes are not counted"
+        results.rows += results.options.rows(of: stomp, pingBytes: nil, .skipped(reason))
+        #expect(results.rows.count { $0.transport == "stomp" } == 1)
+        #expect(results.report.text(.table, .none).ranges(of: reason).count == 1)
+        #expect(results.report.verdict[0].hasSuffix(", without the heart-beats of stomp."))
+    }
+
     @Test("The verdict names the rows that failed, and a protocol without pings is none of them")
     func failedRows() throws {
         let verdict = try results(.failed("tcp://h:1: Connection refused (111)")).report.verdict
