@@ -103,51 +103,39 @@ struct CrowdResults: Sendable {
         )
     }
 
-    /// The transports with the least and the most memory per connection, and with the most and the fewest connections opened
-    /// per second. A single transport has its figures.
+    /// The range of the memory per connection, and of the connections opened per second. Nothing is repeated, so no transport
+    /// is said to differ from another one, and the figures have two digits.
     private var verdict: [String] {
         let measured = rows.filter { $0.failure == nil }
-        func figure(_ row: CrowdRow, _ metric: String) -> String? { row.value(of: metric).map { fixed($0, 0) } }
-        func ends(_ metric: String) -> (least: CrowdRow, most: CrowdRow)? {
-            func value(_ row: CrowdRow) -> Double { row.value(of: metric) ?? 0 }
-            let known = measured.filter { $0.value(of: metric) != nil }
-            guard known.count > 1, let least = known.min(by: { value($0) < value($1) }),
-                let most = known.max(by: { value($0) < value($1) })
-            else { return nil }
-            return (least, most)
+        func range(_ metric: String) -> String? {
+            let values = measured.compactMap { $0.value(of: metric) }
+            guard let least = values.min(), let most = values.max() else { return nil }
+            return [least, most].map(Self.rough).distinct.joined(separator: " to ")
         }
-        var sentences: [String] = []
-        if measured.count == 1, let only = measured.first {
-            let parts = [
-                figure(only, "server_bytes").map { "\($0) bytes of heap at the server" },
-                figure(only, "client_bytes").map { "\($0) at the client" },
-                figure(only, "server_kernel_bytes").map { "\($0) bytes of the kernel's memory at each end" },
-            ].compactMap { $0 }
-            if !parts.isEmpty {
-                sentences.append("An idle connection over \(only.transport) takes \(RowDifferences.list(parts)).")
-            }
-            if let rate = figure(only, "connections_per_s") {
-                sentences.append("Over \(only.transport), \(rate) connections were opened per second.")
-            }
-            return sentences
-        }
-        if let (least, most) = ends("server_bytes"), let low = figure(least, "server_bytes"),
-            let high = figure(most, "server_bytes")
-        {
-            sentences.append(
-                "An idle connection takes the least heap at the server over \(least.transport), \(low) bytes, and the most over "
-                    + "\(most.transport), \(high) bytes."
-            )
-        }
-        if let (fewest, most) = ends("connections_per_s"), let low = figure(fewest, "connections_per_s"),
-            let high = figure(most, "connections_per_s")
-        {
-            sentences.append(
-                "Over \(most.transport) the most connections were opened per second, \(high), and over \(fewest.transport) "
-                    + "the fewest, \(low)."
-            )
-        }
-        return sentences
+        let parts = [
+            range("server_bytes").map { "\($0) bytes of heap at the server" },
+            range("client_bytes").map { "\($0) at the client" },
+            range("server_kernel_bytes").map { "\($0) bytes of the kernel's memory at each end" },
+        ].compactMap { $0 }
+        let place = measured.count == 1 ? measured.first.map { " over \($0.transport)" } ?? "" : ""
+        let sentences = [
+            parts.isEmpty ? nil : "An idle connection\(place) takes about \(RowDifferences.list(parts)).",
+            range("connections_per_s").map { "About \($0) connections\(place) were opened per second." },
+        ].compactMap { $0 }
+        guard !sentences.isEmpty else { return [] }
+        return sentences + [
+            measured.count == 1
+                ? "This is one measurement."
+                : "Each transport was measured once, so a small difference may be chance."
+        ]
+    }
+
+    /// A number with two digits, and zeros behind them.
+    private static func rough(_ value: Double) -> String {
+        guard value.isFinite else { return "-" }
+        var unit = 1.0
+        while value.magnitude / unit >= 99.5 { unit *= 10 }
+        return grouped(fixed((value / unit).rounded() * unit, 0))
     }
 
     private var table: Table {

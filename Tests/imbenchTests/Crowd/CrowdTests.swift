@@ -25,7 +25,7 @@ struct CrowdTests {
     }
 
     @Test(
-        "The verdict of idle clients has the most and the least memory and speed, or the figures of the only transport"
+        "The verdict of idle clients has ranges of two digits without a winner, because each transport is measured once"
     )
     func idleVerdict() {
         func row(_ transport: String, _ bytes: Double, _ rate: Double?) -> CrowdRow {
@@ -42,8 +42,9 @@ struct CrowdTests {
         }
         #expect(
             verdict([row("tls", 18_000.4, 1200), row("tcp", 2000, 11_000), row("ws", 2700, nil)]) == [
-                "An idle connection takes the least heap at the server over tcp, 2000 bytes, and the most over tls, 18000 bytes.",
-                "Over tcp the most connections were opened per second, 11000, and over tls the fewest, 1200.",
+                "An idle connection takes about 2000 to 18,000 bytes of heap at the server and 4000 to 36,000 at the client.",
+                "About 1200 to 11,000 connections were opened per second.",
+                "Each transport was measured once, so a small difference may be chance.",
             ]
         )
         var failed = row("ws", 1, 1)
@@ -51,10 +52,13 @@ struct CrowdTests {
         #expect(
             verdict([failed, row("tcp", 2000, 11_000)]) == [
                 "1 of 2 rows failed: ws (3 of 10 pings were not answered).",
-                "An idle connection over tcp takes 2000 bytes of heap at the server and 4000 at the client.",
-                "Over tcp, 11000 connections were opened per second.",
+                "An idle connection over tcp takes about 2000 bytes of heap at the server and 4000 at the client.",
+                "About 11,000 connections over tcp were opened per second.", "This is one measurement.",
             ]
         )
+        #expect(verdict([row("tcp", 3252, 13_049)])[1].hasPrefix("About 13,000 connections over tcp"))
+        #expect(verdict([row("tcp", 3252, 99.7)])[0].contains("about 3300 bytes of heap at the server and 6500 at"))
+        #expect(verdict([row("tcp", 3252, 99.7)])[1].hasPrefix("About 100 connections"))
         #expect(verdict([failed]) == ["1 of 1 row failed: ws (3 of 10 pings were not answered)."])
     }
 }
