@@ -151,8 +151,8 @@ extension Comparison {
         let text = "Of \(counted(main.count, "row")), " + parts.joined(separator: "; ") + "."
         let resolutions = main.compactMap(\.resolution)
         guard let half = RepeatStatistics(resolutions)?.median else { return text }
-        let rows = main.count == 1 ? "It" : resolutions.count == 1 ? "One of them" : "Half of the rows"
-        return text + " \(rows) would show a change of \(shownResolution(half)) %."
+        let rows = main.count == 1 ? "A" : resolutions.count == 1 ? "In one of them, a" : "In half of the rows, a"
+        return text + " \(rows) change below \(shownResolution(half)) % would probably not be seen."
     }
 
     /// Why rows are unknown, if it is the same reason for all of them.
@@ -299,6 +299,7 @@ extension Comparison {
         let ends = rows.flatMap(\.differences).filter { $0.metric == metric }.compactMap(\.interval)
             .map { max(abs($0.low - 1), abs($0.high - 1)) * 100 }.filter(\.isFinite).sorted()
         // The axis has nine of ten intervals whole. A few very uncertain changes would hide the others.
+        // Nothing can become less by more than 100 %.
         let reach = ends.isEmpty ? 5 : min(max(5, ends[(ends.count - 1) * 9 / 10]), 1e6)
         return BarChart(
             title: "Change of \(metric.title) in %: \(metric.isBetterWhenLarger ? "more" : "less") is better",
@@ -320,7 +321,7 @@ extension Comparison {
                     value: shownChange(ratio)
                 )
             },
-            range: -reach...reach,
+            range: -min(reach, 100)...reach,
             lines: [0],
             unit: .percent
         )
