@@ -8,6 +8,8 @@ package struct RunRecord: Sendable {
     /// The names of those that the command line has. The defaults of one option may depend on others.
     package var changedOptions: [String] = []
     package var seed: UInt64
+    /// Whether another seed would give other numbers, so that people need to know it.
+    package var usesSeed = true
     /// Whether the run was interrupted, so that rows are shorter or missing.
     package var wasCutShort = false
     /// Sentences for the report, such as that the cores could not be kept awake.
@@ -63,7 +65,7 @@ package struct RunRecord: Sendable {
                     + (environment.isDebugBuild ? "debug" : "release")
                     + (environment.commit.map { ", commit \($0.prefix(12))" } ?? "")
             ),
-            ("run", "\(environment.date), seed \(seed)"),
+            ("run", environment.date + (usesSeed ? ", seed \(seed)" : "")),
             ("options", options.map { "\($0.name)=\($0.value)" }.joined(separator: " ")),
         ]
     }

@@ -80,6 +80,7 @@ struct CrowdCommand: RunnableCommand {
 private func gather(_ options: CrowdCommand) throws -> Int32 {
     let target = try options.report.target()
     var run = RunResults(of: options, seed: 0)
+    run.record.usesSeed = false
     if run.environment.isDebugBuild { remark("this is a debug build", isQuiet: options.general.isQuiet) }
     let loop = try makeLoop("im-server")
     // The process of the clients inherits the limit.

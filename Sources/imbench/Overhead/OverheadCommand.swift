@@ -60,6 +60,7 @@ private func overhead(_ options: OverheadCommand) throws -> Int32 {
     }
     progress.finish()
     var results = RunResults(of: options, seed: seed)
+    results.record.usesSeed = false
     results.rows = bench.results(FloorBench(kinds: [], sizes: []))
     results.wasCutShort = Interruption.isRequested
     try target.write(results.overheadReport, options.report)

@@ -65,6 +65,7 @@ private func trace(_ options: TraceCommand) throws -> Int32 {
     var message = ChatMessage.sample(size: 0, seed: 1)
     message.text = options.text
     var results = TraceResults(run: RunResults(of: options, seed: 1))
+    results.run.record.usesSeed = false
     for name in options.transports {
         for codec in options.codecs.compactMap(WireFormat.init) {
             results.messages.append(traced(message, over: name, codec))
