@@ -25,6 +25,7 @@ package func rounded(_ number: Double, _ digits: Int) -> Double {
 /// A number with about three significant digits and no exponent, as in tables.
 package func shown(_ value: Double?) -> String {
     guard let value, value.isFinite else { return "-" }
+    if value > 0, value < 0.005 { return "< 0.01" }
     return grouped(fixed(value, value.magnitude < 9.995 ? 2 : value.magnitude < 999.5 ? 1 : 0))
 }
 

@@ -198,9 +198,9 @@ package enum HTMLRenderer {
     /// narrow page.
     private static let longestWord = 28
 
-    /// A text whose options, as in `--tls`, no line end splits.
+    /// A text in which no line end splits an option, as `--tls`, or a number from its percent sign.
     private static func prose(_ text: String) -> String {
-        words(text) { $0.contains("--") && $0.count <= longestWord }
+        words(text.replacing(" %", with: "\u{a0}%")) { $0.contains("--") && $0.count <= longestWord }
     }
 
     /// A text with a tag around the words that no line end may split.
