@@ -277,13 +277,13 @@ extension TransportError.Code {
             .keepaliveTimeout:
             Row(.network)
         case .refused, .serverUnavailable, .tooManyRequests, .closedByPeer, .acknowledgementTimeout: Row(.peer)
-        case .resourcesExhausted, .bufferFull, .wouldBlock, .systemError: Row(.local)
+        case .resourcesExhausted, .bufferFull, .wouldBlock, .storageFailed, .systemError: Row(.local)
         case .authenticationFailed: Row(.local, attempt: .never, open: .never, message: .never)
         case .invalidConfiguration, .forbidden: Row(.local, attempt: .elsewhere, open: .never, message: .never)
         case .certificateRejected: Row(.peer, attempt: .elsewhere, open: .never)
         case .unsupported: Row(.local, attempt: .elsewhere, open: .elsewhere, message: .never)
         case .handshakeFailed: Row(.peer, attempt: .elsewhere, open: .elsewhere)
-        case .addressInUse, .permissionDenied, .notFound, .messageTooLarge, .cancelled, .busy, .storageFailed:
+        case .addressInUse, .permissionDenied, .notFound, .messageTooLarge, .cancelled, .busy:
             Row(.local, attempt: .elsewhere, message: .never)
         case .secureHandshakeFailed, .protocolViolation, .invalidText: Row(.peer, attempt: .elsewhere)
         // A connection that this program has closed did not take the message, and the next one can.

@@ -18,7 +18,7 @@ struct TransportErrorTests {
         (.keepaliveTimeout, .network, true), (.protocolViolation, .peer, false), (.invalidText, .peer, false),
         (.messageTooLarge, .local, false), (.bufferFull, .local, true), (.acknowledgementTimeout, .peer, true),
         (.wouldBlock, .local, true), (.closedByUser, .local, false), (.cancelled, .local, false),
-        (.busy, .local, false), (.systemError, .local, true),
+        (.busy, .local, false), (.storageFailed, .local, true), (.systemError, .local, true),
     ]
 
     @Test("Each code has its fault and says whether a retry can help", arguments: table)

@@ -377,9 +377,11 @@ extension SettingFormat where Value: CaseIterable & RawRepresentable & Sendable,
 extension SettingFormat where Value == StoreLocation {
     /// The format of the kind of a store, its path, and perhaps its syncs: `sqlite:chat.db?sync=always`.
     static var store: Self {
-        let allowed =
-            #""file:PATH" or "sqlite:PATH", at the end perhaps "?sync=always", "?sync=none" or "?sync=TIME" (1s)"#
-        return SettingFormat(allowed: allowed, placeholder: "STORE", isString: true) { value in
+        let advice: @Sendable (String) -> String? = { text in
+            text.contains(StoreLocation.syncOption) ? "its sync is always, none, or a time such as 1s" : nil
+        }
+        let allowed = #""file:PATH" or "sqlite:PATH""#
+        return SettingFormat(allowed: allowed, placeholder: "STORE", advice: advice, isString: true) { value in
             value.string.flatMap { StoreLocation(setting: $0) }
         } text: {
             $0.settingText
@@ -388,7 +390,7 @@ extension SettingFormat where Value == StoreLocation {
 }
 
 extension StoreLocation {
-    private static let syncOption = "?sync="
+    fileprivate static let syncOption = "?sync="
     private static let syncTime = SettingFormat<Duration>.duration(.milliseconds(1) ... .seconds(3600))
 
     fileprivate init?(setting text: String) {

@@ -246,7 +246,7 @@ extension TransportConfiguration {
                 "store",
                 SettingFormat.store.orAbsent("the memory"),
                 \.store,
-                "where messages survive the app; sync says when the disk must have them"
+                "where messages survive the app; \"?sync=always\", \"?sync=none\" or \"?sync=1s\" at the end: when the disk has them"
             ),
         ]
     )

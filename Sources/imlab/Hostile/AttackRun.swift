@@ -26,7 +26,7 @@ struct AttackRun {
     var rest: Int32 = 0
     /// How long the attack continues beyond `hold` for enough round trips, and then for the expected endings. Placed hostile
     /// clients yield to all other programs, so their effect may be delayed.
-    var longestOvertime = Duration.seconds(30)
+    var longestOvertime = Duration.seconds(120)
     /// The pauses before the two quiet phases. The second one is longer than the server lingers on closed connections.
     var pauses = (first: Duration.milliseconds(200), afterwards: Duration.milliseconds(2500))
     /// The program of the idle clients and its arguments; `nil` for this program.

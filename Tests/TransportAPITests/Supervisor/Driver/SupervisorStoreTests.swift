@@ -126,10 +126,11 @@ struct SupervisorStoreTests {
         #expect(store.writes.map(text) == ["+1"])
         #expect(submits.map { $0.value != nil } == [true, false, false, false] && script.last?.texts == ["1"])
         runtime.advance(by: .milliseconds(10))
-        #expect(store.writes.map(text) == ["+1", "-1 +2 +3 +4"])
+        #expect(store.writes.map(text) == ["+1", "+2 +3 +4"])
         #expect(submits.allSatisfy { $0.value != nil } && script.last?.texts == ["1", "2", "3", "4"])
         let close = runtime.begin { await supervisor.close() }
-        runtime.advance(by: .milliseconds(20))
+        runtime.advance(by: .milliseconds(30))
+        #expect(store.writes.dropFirst(2).map(text) == ["-1", "-2 -3 -4"])
         #expect(close.value == 0 && store.kept == [] && !store.isOpen)
     }
 
