@@ -27,6 +27,8 @@ public struct LogObserver: SupervisorObserver {
             logger.notice("connection ended", metadata: ["endpoint": "\(endpoint)", "reason": "\(reason)"])
         case .finished(let id, let outcome) where !outcome.isSuccess:
             logger.warning("message not delivered", metadata: ["id": "\(id)", "outcome": "\(outcome)"])
+        case .storeFailed(let error):
+            logger.error("store failed", metadata: ["error": "\(error)"])
         case .sessionLost, .notConnecting, .discarded, .unclaimed, .unacknowledged, .undecodable:
             logger.warning("\(event)")
         case .roundTrip, .keepaliveInterval, .duplicate:

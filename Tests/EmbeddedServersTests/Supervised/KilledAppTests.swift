@@ -18,9 +18,10 @@ struct KilledAppTests {
         init() {
             let (numbers, arrived) = AsyncStream.makeStream(of: Int.self)
             self.numbers = numbers
+            // Each process has a session of its own. On the loop, their messages are handled in the order of their arrival.
             server = SessionServer(on: EventLoop.shared) { session in
                 let messages = session.messages
-                Task {
+                Task(executorPreference: EventLoop.shared) {
                     for await message in messages {
                         arrived.yield(Int(String(decoding: message.bytes, as: UTF8.self)) ?? -1)
                     }

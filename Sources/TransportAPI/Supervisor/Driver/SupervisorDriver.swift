@@ -381,9 +381,9 @@ extension SupervisorDriver: OutboxJournalOwner {
         if let last = messages.last { handle(.stored(last.id)) }
     }
 
-    func stored(_ ids: [MessageID]) {
+    func stored(_ ids: [MessageID], through last: MessageID) {
         outgoing.stored(ids)
-        if let last = ids.last { handle(.stored(last)) }
+        handle(.stored(last))
     }
 
     func notStored(_ ids: [MessageID], _ error: TransportError) {

@@ -4,8 +4,8 @@ import Primitives
 protocol OutboxJournalOwner: AnyObject {
     /// The store is open and has these messages of an earlier process, oldest first.
     func restored(_ messages: [StoredMessage])
-    /// The store has these messages, in the order in which they were inserted.
-    func stored(_ ids: [MessageID])
+    /// The store has these messages now, and all up to `last`.
+    func stored(_ ids: [MessageID], through last: MessageID)
     /// The store could not write these messages.
     func notStored(_ ids: [MessageID], _ error: TransportError)
     /// The store could not be opened or written.
@@ -47,9 +47,11 @@ final class OutboxJournal {
     private var queue: (any BlockingQueue)?
     private weak var owner: (any OutboxJournalOwner)?
     private var phase = Phase.closed
-    /// The messages that are not written yet, the oldest first. `nil` stands for one that has ended before.
+    /// The messages that are not written yet, in the order of their identifiers. `nil` stands for one that has ended before.
     private var insertions: [(id: MessageID, record: StoredRecord?)] = []
     private var removals: [StoredRecord.Key] = []
+    /// The last of the written messages.
+    private var lastWritten = MessageID(0)
     /// Whether the next write has no messages, because one with messages has failed. Removals may make room for them.
     private var removesFirst = false
     private var isEnding = false
@@ -125,13 +127,15 @@ final class OutboxJournal {
     /// Writes a message. ``OutboxJournalOwner/stored(_:)`` or ``OutboxJournalOwner/notStored(_:_:)`` follows, unless it is
     /// removed before.
     func insert(_ id: MessageID, _ payload: Payload) {
-        insertions.append((id, StoredMessage(id, payload).record))
+        // As a rule it is the last one. A message that was submitted during the submission of another one comes before that.
+        insertions.insert((id, StoredMessage(id, payload).record), at: firstIndex(notBefore: id))
         proceed()
     }
 
     /// Removes a message that has ended.
     func remove(_ id: MessageID) {
-        if let index = index(of: id) {
+        let index = firstIndex(notBefore: id)
+        if index < insertions.count, insertions[index].id == id {
             insertions[index].record = nil
         } else {
             removals.append(StoredMessage.key(id))
@@ -139,13 +143,13 @@ final class OutboxJournal {
         }
     }
 
-    private func index(of id: MessageID) -> Int? {
+    private func firstIndex(notBefore id: MessageID) -> Int {
         var (low, high) = (0, insertions.count)
         while low < high {
             let middle = (low + high) / 2
             if insertions[middle].id < id { low = middle + 1 } else { high = middle }
         }
-        return low < insertions.count && insertions[low].id == id ? low : nil
+        return low
     }
 
     /// Begins the next write, or the end, if nothing else is in progress.
@@ -181,7 +185,11 @@ final class OutboxJournal {
         guard case .open(.inProgress(let ids, let removed)) = phase else { return }
         phase = .open(.none)
         switch result {
-        case .success: if !ids.isEmpty { owner?.stored(ids) }
+        case .success:
+            guard let last = ids.last else { break }
+            lastWritten = max(lastWritten, last)
+            let waiting = insertions.first { $0.record != nil }?.id
+            owner?.stored(ids, through: waiting.map { min(lastWritten, MessageID($0.number - 1)) } ?? lastWritten)
         case .failure(let error):
             removals = removed + removals
             owner?.storeFailed(error)

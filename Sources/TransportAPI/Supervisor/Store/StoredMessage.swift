@@ -6,6 +6,7 @@ struct StoredMessage {
     /// The kind of these records. Others are left for later versions.
     static let kind: UInt8 = 1
     private static let version: UInt8 = 1
+    private static let largestNumber: UInt64 = 1 << 62
     /// The version, the attributes and the length of the topic.
     private static let headerLength = 6
 
@@ -53,6 +54,10 @@ struct StoredMessage {
         let bytes = record.value
         guard record.key.kind == Self.kind, let version = bytes.first, version == Self.version else {
             throw failure("was written by another version")
+        }
+        // The next messages get greater numbers.
+        guard (1...Self.largestNumber).contains(record.key.number) else {
+            throw failure("has a number that no message has")
         }
         guard bytes.count >= Self.headerLength else {
             throw failure("has \(bytes.count) bytes and needs \(Self.headerLength)")

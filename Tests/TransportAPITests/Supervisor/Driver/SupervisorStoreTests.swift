@@ -333,9 +333,9 @@ struct SupervisorStoreTests {
         ]
     )
     func back(payload: Payload) throws {
-        let record = StoredMessage(MessageID(.max - 1), payload).record
+        let record = StoredMessage(MessageID(1 << 62), payload).record
         let message = try StoredMessage(record)
-        #expect(message.id == MessageID(.max - 1) && message.payload == payload)
+        #expect(message.id == MessageID(1 << 62) && message.payload == payload)
     }
 
     private static let key = StoredRecord.Key(kind: 1, number: 1)
@@ -348,6 +348,8 @@ struct SupervisorStoreTests {
             StoredRecord(key, [1, 1, 0, 0, 0, 2, 65]), StoredRecord(key, [1, 1, 255, 255, 255, 255, 65]),
             StoredRecord(key, [1, 0, 0, 0, 0, 1, 65]), StoredRecord(key, [1, 1, 0, 0, 0, 1, 0xFF]),
             StoredRecord(key, [1, 0xF8, 0, 0, 0, 0]),
+            StoredRecord(StoredRecord.Key(kind: 1, number: 0), [1, 0, 0, 0, 0, 0]),
+            StoredRecord(StoredRecord.Key(kind: 1, number: 1 << 62 + 1), [1, 0, 0, 0, 0, 0]),
         ]
     )
     func refused(record: StoredRecord) {
