@@ -42,7 +42,7 @@ struct KilledAppTests {
     @Test(
         "Every message that the app has accepted arrives, first in the order in which it was accepted",
         arguments: StoreLocation.Kind.allCases.filter { $0 == .file || SQLiteLibrary.shared != nil },
-        ["tcp", "ws"]
+        ["tcp", "ws", "http"]
     )
     func killed(kind: StoreLocation.Kind, transport: String) async throws {
         let program = try #require(Peers.submitUntilKilled)
