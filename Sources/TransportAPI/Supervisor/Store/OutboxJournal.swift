@@ -13,8 +13,8 @@ protocol OutboxJournalOwner: AnyObject {
 }
 
 /// Writes the messages of an outbox to its store, in order and outside the runtime. While one write is in progress, the
-/// next changes gather, and all of them are the next write. So the number of writes and of fsyncs does not grow with the
-/// number of messages.
+/// next changes gather, and all of them are the next write. So messages that are submitted together share a write and its
+/// fsync.
 ///
 /// The changes that gather are limited by the outbox: an insertion is a message that has a place there, and a removal
 /// belongs to a message that was written. Lives on its runtime.
