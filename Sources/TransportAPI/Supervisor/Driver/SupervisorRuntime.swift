@@ -26,7 +26,7 @@ package protocol SupervisorRuntime: AnyObject, Sendable {
     func makeRandomSource() -> RandomSource
     /// Makes a queue for work that may block, such as writes to a disk. By default its work runs at once.
     ///
-    /// - Throws: `.storageFailed` or another error if the system has no thread left.
+    /// - Throws: The error of the system if it has no thread left.
     func makeBlockingQueue(_ name: String) throws(TransportError) -> any BlockingQueue
     /// The machine is in another network, so that failures in the former one mean nothing any more. Call this on the
     /// runtime. By default does nothing.
