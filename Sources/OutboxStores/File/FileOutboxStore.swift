@@ -29,8 +29,8 @@ public final class FileOutboxStore: OutboxStore {
     /// - Parameters:
     ///   - path: The path of the file, which is created if it does not exist. Its folder must exist.
     ///   - sync: When the file is synced to the disk. Default: within a second.
-    ///   - maximumBytes: The most bytes of all records, each of which counts 14 bytes more than its value. A write beyond it
-    ///     fails. Default 256 MiB; at least 1.
+    ///   - maximumBytes: The most bytes of all records. A record counts 14 bytes more than its value. A write beyond it fails.
+    ///     Default 256 MiB; at least 1.
     public convenience init(path: String, sync: StoreSync = .default, maximumBytes: Int = 256 << 20) {
         self.init(path: path, sync: sync, maximumBytes: maximumBytes, calls: FileCalls())
     }

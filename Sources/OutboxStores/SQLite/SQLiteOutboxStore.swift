@@ -92,8 +92,8 @@ public final class SQLiteOutboxStore: OutboxStore {
     ///   - path: The path of the database, which is created if it does not exist. Its folder must exist.
     ///   - sync: When SQLite syncs to the disk. Default: within a second. With `none`, SQLite still syncs before it moves its log
     ///     to the database, because otherwise a power cut could damage the whole database.
-    ///   - maximumBytes: The most bytes of all records, each of which counts 14 bytes more than its value. A write beyond it
-    ///     fails. Default 256 MiB; at least 1.
+    ///   - maximumBytes: The most bytes of all records. A record counts 14 bytes more than its value. A write beyond it fails.
+    ///     Default 256 MiB; at least 1.
     public convenience init(path: String, sync: StoreSync = .default, maximumBytes: Int = 256 << 20) {
         self.init(path: path, sync: sync, maximumBytes: maximumBytes, library: .shared)
     }

@@ -6,7 +6,7 @@ import Testing
 @testable import OutboxStores
 @testable import TransportAPI
 
-/// System calls of a store, of which a test makes some fail.
+/// System calls of a store that a test can let fail.
 final class FailingCalls: Sendable {
     private struct State {
         var writeErrors: [Int32] = []
@@ -303,7 +303,7 @@ extension StoreFolder {
         }
     }
 
-    @Test("A file of which most is no longer needed is rewritten with the same records")
+    @Test("A file with mostly dead bytes is rewritten with the same records")
     func compaction() throws {
         let folder = try StoreFolder()
         let store = FileOutboxStore(path: folder.store, sync: .none)

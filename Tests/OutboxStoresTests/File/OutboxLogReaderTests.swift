@@ -27,7 +27,7 @@ struct SmallLog {
         }
     }
 
-    /// Four frames, the third of which ends in zeros.
+    /// Four frames. The third one ends in zeros.
     static let small = SmallLog([
         [put(1, 1, "first")], [put(1, 2, "second"), put(2, 1, "")], [remove(1, 1), put(1, 3, "zeros: \0\0\0")],
         [put(1, 4, "fourth")],
