@@ -120,6 +120,11 @@ let package = Package(
             dependencies: ["TransportAPI", "Transports"],
             path: "Tests/SubmitUntilKilled"
         ),
+        .executableTarget(
+            name: "ReceiveUntilKilled",
+            dependencies: ["TransportAPI", "Transports"],
+            path: "Tests/ReceiveUntilKilled"
+        ),
         // Helpers that the tests of several modules share. They see no more of a module than the other modules do.
         .target(
             name: "TestSupport",

@@ -21,11 +21,18 @@ extension FuzzInput {
         case 0: return Payload(record())
         case 1:
             let (session, limit) = (SessionID(high: number, low: 0), UInt64(kind >> 4))
-            frame = .hello(session, incarnation: number & 3, received: number >> 2, limit: limit)
-        case 2: frame = .welcome(incarnation: number & 3, received: number >> 2, limit: UInt64(kind >> 4) << 3)
-        case 3, 4: frame = .message(number, Payload([kind]))
+            let numbering = SessionNumbering(after: number >> 3 & 7, sender: 0)
+            let token = kind & 128 == 0 ? nil : "token"
+            var hello = ClientHello(incarnation: number & 3, received: number >> 2, limit: limit, numbering: numbering)
+            hello.token = token
+            frame = .hello(session, hello)
+        case 2:
+            let numbering = SessionNumbering(after: number >> 5, sender: 1)
+            let limit = UInt64(kind >> 4) << 3
+            frame = .welcome(incarnation: number & 3, received: number >> 2, limit: limit, numbering: numbering)
+        case 3, 4: frame = .message(number, Payload([kind]), isRepeated: kind & 64 != 0)
         case 5: frame = .acknowledge(number)
-        case 6: frame = .skip(number)
+        case 6: frame = .skip(max(number, 1)...max(number, 1) + UInt64(kind >> 4))
         case 7: frame = .ping(UInt32(number))
         case 8: frame = .pong(UInt32(number))
         case 9: frame = .bye

@@ -43,7 +43,7 @@ public final class EmbeddedServer: Sendable {
         on loop: EventLoop = .shared,
         registry: TransportRegistry = .standard,
         observer: ServerObserver? = nil,
-        decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)? = nil
+        decide: (@Sendable (ClientRequest) -> ClientDecision)? = nil
     ) async throws(TransportError) -> EmbeddedServer {
         let endpoint = try Endpoint(url)
         if decide == nil, let broker = try registry.transport(named: endpoint.scheme).broker {

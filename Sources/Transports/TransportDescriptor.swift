@@ -29,6 +29,8 @@ public struct TransportDescriptor: Sendable {
     public var hasPath = true
     /// Whether its connections are encrypted.
     package var isEncrypted = false
+    /// Whether its connections do not leave the process.
+    package var isInProcess = false
     /// The name of the same transport over TLS; `nil` if there is none.
     package var encryptedName: String?
     /// Whether it is one transport over another. Comparisons leave it out unless it is requested.

@@ -114,14 +114,30 @@ public struct TransportRegistry: Sendable {
 
     /// Returns a transport to `endpoint`, with connections in a context.
     ///
-    /// - Throws: `.invalidConfiguration` if the scheme is not known or an option is wrong.
+    /// - Throws: `.invalidConfiguration` if the scheme is not known, if an option is wrong, or if credentials would be sent
+    ///   without encryption.
     public func transport(
         for endpoint: Endpoint,
         in context: ConnectionContext
     ) throws(TransportError) -> any Transport {
         let transport = try transport(named: endpoint.scheme)
         try transport.checkPath(of: endpoint)
-        return try transport.make(endpoint, context)
+        let made = try transport.make(endpoint, context)
+        if context.sendsCredentials { try checkCredentials(endpoint, transport) }
+        return made
+    }
+
+    /// Refuses an endpoint over which anybody on the path could read the token of a login.
+    private func checkCredentials(_ endpoint: Endpoint, _ transport: TransportDescriptor) throws(TransportError) {
+        let authority = HTTPSyntax.authority(host: endpoint.host, port: nil)
+        guard !transport.isEncrypted, !transport.isInProcess, Authority(authority)?.isLoopback != true else { return }
+        var limits = ConnectionLimits()
+        let settings = ConnectionLimits.settings(keepalive: transport.keepaliveInterval)
+        try settings.read(ConfigurationValue(endpoint.options), into: &limits, ignoresUnknown: true)
+        guard !limits.allowsInsecureCredentials else { return }
+        let encrypted = transport.encryptedName.map { "use \($0)://" } ?? "use an encrypted transport"
+        let sentence = "\(encrypted), or write insecure-credentials=on if nobody else can read on the path"
+        throw .configuration("token", "would be sent to \(endpoint) without encryption; \(sentence)")
     }
 
     /// Connects to a URL: `tcp://`, `ws://`, `mqtt://`, `mqtt+ws://`, `stomp://`, `stomp+ws://`,
@@ -175,7 +191,7 @@ public struct TransportRegistry: Sendable {
         on loop: EventLoop = .shared,
         pages: [WebPage] = [],
         observer: ServerObserver? = nil,
-        decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)? = nil
+        decide: (@Sendable (ClientRequest) -> ClientDecision)? = nil
     ) async throws(TransportError) -> any Listener {
         try await listen(at: Endpoint(url), on: loop, Serving(pages: pages, observer: observer, decide: decide))
     }

@@ -316,7 +316,7 @@ struct ChatRoomTests {
     func silent() async throws {
         let server = try await ChatServer.start("tcp://127.0.0.1:0", room: ChatRoom())
         let silent = try await TransportRegistry.standard.transport(for: server.endpoint).connect(timeout: .seconds(30))
-        let hello = SessionFrame.hello(SessionID(high: 1, low: 1), incarnation: 0, received: 0, attempt: 1)
+        let hello = SessionFrame.hello(SessionID(high: 1, low: 1), ClientHello(incarnation: 0, received: 0, attempt: 1))
         #expect(await silent.send(hello.payload).isSuccess)
         guard case .welcome = try SessionFrame(try #require(try await silent.receive())) else {
             Issue.record("the session did not start")

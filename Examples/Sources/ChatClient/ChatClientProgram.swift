@@ -1,5 +1,6 @@
 import Foundation
 import Interruption
+import TransportAPI
 
 /// `ChatClient URL NAME [TOKEN]`, for example `ChatClient ws://127.0.0.1:8080 ann secret`: sends each line of standard
 /// input, and prints the messages of the others.
@@ -8,12 +9,9 @@ struct ChatClientProgram {
     static func main() async throws {
         let words = CommandLine.arguments
         guard words.count >= 3 else { return print("ChatClient URL NAME [TOKEN]") }
-        var tokens: ChatMember.Tokens?
-        if words.count > 3 {
-            let token = words[3]
-            tokens = { _ in token }
-        }
-        let member = try ChatMember(words[1], name: words[2], tokens: tokens)
+        var token: TokenSource?
+        if words.count > 3 { token = { _ in words[3] } }
+        let member = try ChatMember(words[1], name: words[2], token: token)
         let messages = member.messages
         let states = member.supervisor.states
         Task { for await message in messages { print("\(message.sender): \(message.text)") } }

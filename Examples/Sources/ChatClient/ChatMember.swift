@@ -4,28 +4,17 @@ import Transports
 
 /// One member of a chat: a supervisor that stays connected, and a channel of messages over it.
 struct ChatMember: Sendable {
-    /// Returns the token for the next attempt. The argument is whether the server has refused the last one.
-    typealias Tokens = @Sendable (_ isRefused: Bool) async throws -> String
-
     let supervisor: Supervisor
     let chat: Channel<ChatMessage>
     let name: String
 
     /// Begins to connect.
     ///
-    /// - Parameter tokens: Called before each attempt. `nil` sends no token.
-    init(_ url: String, name: String, tokens: Tokens? = nil) throws {
+    /// - Parameter token: Returns the token for the next attempt. `nil` sends none.
+    init(_ url: String, name: String, token: TokenSource? = nil) throws {
         var configuration = TransportConfiguration(endpoints: [try Endpoint(url)])
         configuration.supervisor.delivery.mode = .session
-        supervisor = try Supervisor(configuration) { setup in
-            guard let tokens else { return }
-            setup.preparation = { endpoint, isRefused in
-                var endpoint = endpoint
-                let value = "Authorization: Bearer \(try await tokens(isRefused))"
-                endpoint.options.append(.init(name: "header", value: value))
-                return endpoint
-            }
-        }
+        supervisor = try Supervisor(configuration) { $0.token = token }
         chat = supervisor.channel()
         self.name = name
         supervisor.connect()

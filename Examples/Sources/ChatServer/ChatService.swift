@@ -12,14 +12,14 @@ final class ChatService: Sendable {
 
     /// Starts a server.
     ///
-    /// - Parameter users: The name of the user of each token, which clients send in the header `Authorization` of `ws://`.
-    ///   With `nil`, all clients are accepted, and their names are not verified.
+    /// - Parameter users: The name of the user of each token. With `nil`, all clients are accepted, and their names are not
+    ///   verified.
     static func start(_ url: String, users: [String: String]? = nil) async throws -> ChatService {
         let room = Room()
         var settings = SessionServer.Configuration()
         // A member that is away with a full outbox must not delay the others.
         settings.supervisor.outbox.whenFull = .refuseNewest
-        let server = SessionServer(settings) { session in
+        let server = SessionServer(settings, decide: users.map(decision)) { session in
             // This runs before the first message of the session. It must not wait.
             let chat = session.channel(of: ChatMessage.self)
             let messages = chat.messages
@@ -29,11 +29,7 @@ final class ChatService: Sendable {
                 room.leave(chat)
             }
         }
-        let listener = try await TransportRegistry.standard.listen(
-            url,
-            observer: { event in print(event) },
-            decide: users.map(decision)
-        )
+        let listener = try await TransportRegistry.standard.listen(url, observer: { event in print(event) })
         Task { try await server.serve(listener) }
         return ChatService(listener, server)
     }
@@ -42,12 +38,9 @@ final class ChatService: Sendable {
         (endpoint, self.listener, self.server) = (listener.endpoint, listener, server)
     }
 
-    private static func decision(_ users: [String: String]) -> @Sendable (WebSocketRequest) -> WebSocketDecision {
+    private static func decision(_ users: [String: String]) -> @Sendable (ClientRequest) -> ClientDecision {
         { request in
-            let scheme = "Bearer "
-            guard let header = request.header("Authorization"), header.hasPrefix(scheme),
-                let user = users[String(header.dropFirst(scheme.count))]
-            else { return .refuse(status: 401) }
+            guard let token = request.token, let user = users[token] else { return .refuse(status: 401) }
             return .acceptAs(Identity(user))
         }
     }

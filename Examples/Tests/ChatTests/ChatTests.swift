@@ -76,8 +76,8 @@ struct ChatTests {
     }
 
     private func member(_ service: ChatService, _ name: String, _ token: String? = nil) throws -> ChatMember {
-        var tokens: ChatMember.Tokens?
-        if let token { tokens = { _ in token } }
-        return try ChatMember("\(service.endpoint)", name: name, tokens: tokens)
+        var source: TokenSource?
+        if let token { source = { _ in token } }
+        return try ChatMember("\(service.endpoint)", name: name, token: source)
     }
 }

@@ -28,6 +28,8 @@ package struct ConnectionLimits: Sendable, Hashable {
     /// How long the connection may be silent before the supervisor checks that the peer is alive. `nil`, the default:
     /// the interval in the core's capabilities.
     package var keepaliveInterval: Duration?
+    /// For clients: whether a supervisor may log in over a connection that is not encrypted. `false` by default.
+    package var allowsInsecureCredentials = false
 
     /// Creates the default limits.
     package init() {}

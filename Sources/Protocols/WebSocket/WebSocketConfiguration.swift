@@ -88,7 +88,7 @@ package struct WebSocketConfiguration: Sendable {
     package var pages: [WebPage] = []
 
     /// Decides about a request. The server calls it on its event loop, so it must neither block nor wait.
-    package typealias Decide = @Sendable (WebSocketRequest) -> WebSocketDecision
+    package typealias Decide = @Sendable (ClientRequest) -> ClientDecision
 
     /// Creates a configuration with all defaults.
     package init() {}
@@ -109,59 +109,6 @@ package struct WebSocketConfiguration: Sendable {
     package static func hostHeader(host: String, port: UInt16?, defaultPort: UInt16 = 80) -> String {
         HTTPSyntax.authority(host: host, port: port == defaultPort ? nil : port)
     }
-}
-
-/// The handshake request of a client.
-public struct WebSocketRequest: Sendable, Hashable {
-    /// The path as it was received: percent-encoded, without the query.
-    public let path: String
-    /// The query as it was received, without its question mark. Empty if there was none. It is never printed, because it may
-    /// contain a token.
-    @Secret public private(set) var query: String
-    /// The offered subprotocols, the preferred one first.
-    public let subprotocols: [String]
-    /// All headers, in their order.
-    public let headers: [HTTPHeader]
-    /// The verified certificate of the client; `nil` without TLS, and if the client has sent none.
-    public let clientCertificate: TLSCertificate?
-
-    package init(
-        path: String,
-        query: String,
-        subprotocols: [String],
-        headers: [HTTPHeader],
-        clientCertificate: TLSCertificate? = nil
-    ) {
-        self.path = path
-        self.query = query
-        (self.subprotocols, self.headers) = (subprotocols, headers)
-        self.clientCertificate = clientCertificate
-    }
-
-    /// Returns the value of the first header with a name.
-    ///
-    /// - Parameter name: the name. Its case is ignored.
-    /// - Returns: the value, or `nil` if there is no such header.
-    public func header(_ name: String) -> String? {
-        headers.values(name).first
-    }
-}
-
-/// The decision of a server about a handshake request.
-public enum WebSocketDecision: Sendable, Hashable {
-    /// The server opens the connection. Its client has the identity in its certificate, if it has sent one.
-    case accept
-    /// The server opens the connection, and its client has this identity.
-    case acceptAs(Identity)
-    /// The server refuses the request with this HTTP status and these further headers: 401 with WWW-Authenticate, 503
-    /// with Retry-After. A status outside 300...599 becomes 500.
-    case refuse(status: Int, headers: [HTTPHeader] = [])
-
-    /// Returns the status of a refusal: a status outside 300...599 becomes 500.
-    package static func refusalStatus(_ status: Int) -> Int { (300...599).contains(status) ? status : 500 }
-
-    /// The reason that the server reports locally when its decision refuses a request.
-    package static let refusalReason = "the server's decision refuses the request"
 }
 
 extension TransportError {

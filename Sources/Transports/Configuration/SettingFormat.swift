@@ -490,6 +490,15 @@ extension SettingFormat where Value == [String] {
     }
 }
 
+extension SettingFormat where Value == String {
+    /// The format of a token. Errors do not quote it.
+    static var loginToken: Self {
+        var text = SettingFormat.text(1...ClientHello.longestToken)
+        text.isSecret = true
+        return text
+    }
+}
+
 // MARK: Lists
 
 extension SettingFormat {

@@ -16,6 +16,9 @@ public struct TransportConfiguration: Sendable, Hashable {
     public var codec: WireFormat
     /// The headers of each WebSocket handshake, such as Authorization. Default none.
     public var headers: [HTTPHeader]
+    /// The token with which a client logs in to a session server; the hello of the session carries it. 1 to 8,192 bytes. In session
+    /// mode only. `nil` by default. It is never printed. A token that changes is ``/TransportAPI/Supervisor/Setup/token``.
+    @Secret public var token: String?
     /// The texts that a supervisor sends first on each connection, before all messages. At most 16, each of 1 to 65,536
     /// bytes. In plain mode only. Default none. They are never printed, because a greeting may be a login. A greeting that also
     /// receives is ``/TransportAPI/Supervisor/Setup/greeting``.
@@ -28,12 +31,14 @@ public struct TransportConfiguration: Sendable, Hashable {
         endpoints: [Endpoint],
         codec: WireFormat = .json,
         headers: [HTTPHeader] = [],
+        token: String? = nil,
         greeting: [String] = [],
         supervisor: SupervisorConfiguration = SupervisorConfiguration()
     ) {
         self.endpoints = endpoints
         self.codec = codec
         self.headers = headers
+        self.token = token
         self.greeting = greeting
         self.supervisor = supervisor
     }
@@ -154,6 +159,12 @@ extension TransportConfiguration {
             .init("codec", .word, \.codec, "the format of messages"),
             .init("headers", .headers, \.headers, "the HTTP headers that are sent with each WebSocket handshake"),
             .init(
+                "token",
+                SettingFormat.loginToken.orAbsent,
+                \.token,
+                "the token with which the client logs in to a session server"
+            ),
+            .init(
                 "greeting",
                 .greeting,
                 \.greeting,
@@ -225,6 +236,7 @@ extension TransportConfiguration {
             guard !configuration.endpoints.isEmpty else { throw value.missing("endpoints", "a list of 1 to 64 URLs") }
             try configuration.checkHeaders(value)
             try configuration.checkGreeting(value)
+            try configuration.checkToken(value)
             try configuration.checkProbe(value)
             try configuration.checkSession(value)
         }
@@ -281,6 +293,19 @@ extension TransportConfiguration {
     private func checkGreeting(_ value: ConfigurationValue) throws(TransportError) {
         guard supervisor.delivery.mode == .session, let greeting = value.member("greeting") else { return }
         throw greeting.failure(TransportError.greetingInSession)
+    }
+
+    private func checkToken(_ value: ConfigurationValue) throws(TransportError) {
+        guard let token = value.member("token") else { return }
+        guard supervisor.delivery.mode == .session else { throw token.failure(TransportError.tokenWithoutSession) }
+        let context = ConnectionContext(sendsCredentials: true)
+        for endpoint in endpoints {
+            do throws(TransportError) {
+                _ = try value.registry.transport(for: fitting(endpoint, value.registry).0, in: context)
+            } catch {
+                throw token.failure(error)
+            }
+        }
     }
 
     private func checkSession(_ value: ConfigurationValue) throws(TransportError) {

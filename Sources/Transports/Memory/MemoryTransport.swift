@@ -11,6 +11,7 @@ extension TransportDescriptor {
         var descriptor = withinProcess
         descriptor.answersClients = true
         descriptor.decidesHandshakes = true
+        descriptor.isInProcess = true
         descriptor.annotate = annotateFrame
         descriptor.cores = { (endpoint) throws(TransportError) in
             let core = try MemoryClientSettings.list.read(endpoint).shared.core()
@@ -32,7 +33,7 @@ extension TransportDescriptor {
                 loop: context.loop,
                 limits: settings.shared.limits,
                 core: try settings.shared.core(),
-                request: WebSocketRequest(
+                request: ClientRequest(
                     path: endpoint.path.isEmpty ? "/" : endpoint.path,
                     query: settings.handshake.query ?? "",
                     subprotocols: [],
@@ -102,7 +103,7 @@ private enum MemoryHub {
 
     struct Entry {
         let acceptor: LoopBound<MemoryAcceptor>
-        let decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)?
+        let decide: (@Sendable (ClientRequest) -> ClientDecision)?
     }
 
     struct State {
@@ -150,7 +151,7 @@ private struct MemoryTransport: Transport {
     let limits: ConnectionLimits
     let core: FramedTCPCore
     /// The part of this client that a server sees.
-    let request: WebSocketRequest
+    let request: ClientRequest
 
     var capabilities: Capabilities { limits.describe(core.capabilities) }
 
@@ -187,7 +188,7 @@ private struct MemoryTransport: Transport {
         case .acceptAs(let identity): return identity
         case .refuse(let status, let headers):
             let retryAfter = headers.retryAfter(at: WallClock.unixTime())
-            let status = WebSocketDecision.refusalStatus(status)
+            let status = ClientDecision.refusalStatus(status)
             entry.acceptor.loop.execute { [acceptor = entry.acceptor] in acceptor.value.noteRefusal(status) }
             throw .refusedRequest(
                 status: status,
@@ -219,7 +220,7 @@ private final class MemoryAcceptor: DriverOwner, Acceptor {
         limits: ConnectionLimits,
         handler: any ConnectionHandler,
         core: FramedTCPCore,
-        decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)?
+        decide: (@Sendable (ClientRequest) -> ClientDecision)?
     ) throws(TransportError) {
         host = endpoint.host
         self.loop = loop
@@ -246,7 +247,7 @@ private final class MemoryAcceptor: DriverOwner, Acceptor {
 
     /// Notifies the observer of a client that the server's decision refused.
     func noteRefusal(_ status: Int) {
-        let error = TransportError.refused(status: status, WebSocketDecision.refusalReason)
+        let error = TransportError.refused(status: status, ClientDecision.refusalReason)
         queue.note(nil, CloseReason(error), wasOpen: false)
     }
 

@@ -15,6 +15,9 @@ public struct ConnectionContext: Sendable {
     /// Whether each connection continues the session of the one before, so that a connection can be replaced by a better one
     /// without losing or doubling a message. `false` by default.
     public var continuesSessions: Bool
+    /// Whether the supervisor logs in over the connections. The registry then refuses endpoints that are not encrypted, except
+    /// on this machine or with `insecure-credentials=on`. `false` by default.
+    public var sendsCredentials: Bool
 
     /// Creates a context.
     ///
@@ -23,13 +26,16 @@ public struct ConnectionContext: Sendable {
     ///   - headers: Headers of each handshake of HTTP. None by default.
     ///   - keepalive: The keepalive of the supervisor; none by default.
     ///   - continuesSessions: Whether each connection continues the session of the one before; `false` by default.
+    ///   - sendsCredentials: Whether the supervisor logs in over the connections; `false` by default.
     public init(
         on loop: EventLoop = .shared,
         headers: [HTTPHeader] = [],
         keepalive: KeepaliveConfiguration? = nil,
-        continuesSessions: Bool = false
+        continuesSessions: Bool = false,
+        sendsCredentials: Bool = false
     ) {
         (self.loop, self.headers, self.keepalive) = (loop, headers, keepalive)
         self.continuesSessions = continuesSessions
+        self.sendsCredentials = sendsCredentials
     }
 }

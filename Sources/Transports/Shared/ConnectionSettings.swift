@@ -53,6 +53,12 @@ extension ConnectionLimits {
                     \.keepaliveInterval,
                     "the silence after which a supervisor sends a keepalive, unless its own settings say so"
                 ),
+                .init(
+                    "insecure-credentials",
+                    .flag,
+                    \.allowsInsecureCredentials,
+                    "whether a supervisor may send its token over a connection to another machine that is not encrypted"
+                ),
             ]
         )
     }

@@ -23,25 +23,32 @@ extension Supervisor {
         // A wrong endpoint is reported now, and not at the first attempt.
         _ = try configuration.transports(from: registry, on: loop)
         // The app may adjust the settings after the factory is made.
-        let settings = Locked(configuration.supervisor)
+        let settings = Locked((supervisor: configuration.supervisor, hasToken: configuration.token != nil))
         var setup = Setup(endpoints: configuration.endpoints) { (endpoint) throws(TransportError) in
             let settings = settings.withLock { $0 }
             let context = ConnectionContext(
                 on: loop,
                 headers: configuration.headers,
-                keepalive: settings.keepalive,
-                continuesSessions: settings.delivery.mode == .session
+                keepalive: settings.supervisor.keepalive,
+                continuesSessions: settings.supervisor.delivery.mode == .session,
+                sendsCredentials: settings.hasToken
             )
             return try registry.transport(for: endpoint, in: context)
         }
         setup.configuration = configuration.supervisor
         setup.format = configuration.codec.name
+        if let token = configuration.token { setup.token = { _ in token } }
         setup.warn = writeToStandardError
         setup.fitting = { configuration.fitting($0, registry) }
         if !configuration.greeting.isEmpty { setup.greeting = Self.greeting(configuration.greeting) }
         adjust(&setup)
         let adjusted = setup.configuration
-        settings.withLock { $0 = adjusted }
+        let hasToken = setup.token != nil
+        settings.withLock { $0 = (adjusted, hasToken) }
+        if hasToken {
+            // An endpoint over which the token must not be sent is reported now, too.
+            for endpoint in configuration.endpoints { _ = try setup.factory(setup.fitting(endpoint).0) }
+        }
         if setup.store == nil { setup.store = adjusted.outbox.store.map(Self.store) }
         try self.init(setup, on: loop)
     }

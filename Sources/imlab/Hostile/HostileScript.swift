@@ -430,7 +430,9 @@ extension HostileScript {
         script.freshOpening = { client, visit in
             // Each visit begins another session.
             let session = SessionID(high: UInt64(client), low: UInt64(visit))
-            return opened(framed(SessionFrame.hello(session, incarnation: 0, received: 0, attempt: 1).payload.bytes))
+            return opened(
+                framed(SessionFrame.hello(session, ClientHello(incarnation: 0, received: 0, attempt: 1)).payload.bytes)
+            )
         }
         @Sendable func message(_ sequence: Int, _ bytes: [UInt8]) -> [UInt8] {
             framed(SessionFrame.message(UInt64(sequence), Payload(bytes)).payload.bytes)

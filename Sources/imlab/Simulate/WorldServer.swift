@@ -108,10 +108,11 @@ extension World {
             if scenario.serverProcesses { return processAtServer(payload, 0, epoch) }
             note(client.checker.delivered(payload, epoch: epoch))
             answer(.server)
-        case .deliverUnprocessed(let key, let payload):
+        case .deliverUnprocessed(let key, let payload, _, _):
             record.log.note(now, 46, payload.bytes.count, key)
             if mutation == .loseDelivery, roll(20) == 0 { return }
             processAtServer(payload, key, epoch)
+        case .storeProcessed: fail(.honesty, "a server has no store")
         case .confirm: fail(.honesty, "a session confirms nothing to its connection")
         case .accepted(let id): note(server.checker.accepted(id))
         case .finish(let id, let outcome):
@@ -236,10 +237,7 @@ extension World {
 
     /// The first frame of a connection identifies the client.
     private mutating func answerHello(_ connection: Int, _ payload: Payload) {
-        guard let frame = try? SessionFrame(payload),
-            case .hello(let id, let incarnation, let received, let attempt, let limit) = frame
-        else { return }
-        let hello = ClientHello(incarnation: incarnation, received: received, attempt: attempt, limit: limit)
+        guard let frame = try? SessionFrame(payload), case .hello(let id, let hello) = frame else { return }
         if admission.fault == .full {
             sendDown(connection, SessionFrame.refused(.full).payload)
             return disconnectServer(connection, isAbrupt: false)
@@ -263,7 +261,7 @@ extension World {
     private mutating func repeatOnPurpose(_ payload: Payload) {
         guard mutation == .dropDedupe, let frame = try? SessionFrame(payload), let session = server.session
         else { return }
-        if case .message(let sequence, let content) = frame, sequence <= session.link.delivery.receiver.received {
+        if case .message(let sequence, let content, _) = frame, sequence <= session.link.delivery.receiver.received {
             note(client.checker.delivered(content, epoch: session.incarnation))
         }
     }

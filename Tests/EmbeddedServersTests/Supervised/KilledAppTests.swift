@@ -40,7 +40,7 @@ struct KilledAppTests {
     }
 
     @Test(
-        "Every message that the app has accepted arrives, first in the order in which it was accepted",
+        "Every message that the app has accepted arrives once, in the order in which it was accepted",
         arguments: StoreLocation.Kind.allCases.filter { $0 == .file || SQLiteLibrary.shared != nil },
         ["tcp", "ws", "http"]
     )
@@ -54,10 +54,13 @@ struct KilledAppTests {
         let store = "\(kind.rawValue):\(folder.path)/outbox"
 
         var accepted = 0
+        // With these a process began. The one before it may have submitted them too, and was killed before it could say so.
+        var firsts: Set<Int> = []
         for _ in 0..<Self.kills {
             // The moment does not matter for the outcome, and a failure shows it by the numbers.
             let count = Int.random(in: 0...300)
             let first = accepted + 1
+            firsts.insert(first)
             accepted = try await aside {
                 let app = try Peer(program, [url, store, "\(first)"])
                 var last = first - 1
@@ -71,11 +74,12 @@ struct KilledAppTests {
         }
         // The next process sends what is left.
         let first = accepted + 1
+        firsts.insert(first)
         let app = try await aside { try Peer(program, [url, store, "\(first)"]) }
         var (seen, highest, repeated, overtaken) = (Set<Int>(), 0, 0, 0)
         for await number in receiver.numbers {
             if !seen.insert(number).inserted {
-                repeated += 1
+                if !firsts.contains(number) { repeated += 1 }
             } else if number < highest {
                 overtaken += 1
             }
@@ -89,6 +93,6 @@ struct KilledAppTests {
         await receiver.stop()
         print("\(kind.rawValue) over \(transport): \(accepted) accepted, \(repeated) repeated, \(Self.kills) kills")
         let lost = (1...max(1, accepted)).filter { accepted > 0 && !seen.contains($0) }
-        #expect(lost == [] && overtaken == 0)
+        #expect(lost == [] && repeated == 0 && overtaken == 0)
     }
 }

@@ -128,7 +128,7 @@ struct CookieTests {
         configuration.headers = [try HTTPHeader("Authorization", "Bearer hunter2")]
         var core = try WebSocketCore(.client, configuration)
         core.cookies = header
-        let request = WebSocketRequest(path: "/p", query: "hunter2", subprotocols: [], headers: configuration.headers)
+        let request = ClientRequest(path: "/p", query: "hunter2", subprotocols: [], headers: configuration.headers)
         for value in [jar, header, cookie, core, request] as [Any] {
             var text = "\(value) \(String(reflecting: value))"
             dump(value, to: &text)

@@ -52,6 +52,8 @@ package enum Peers {
     package static let closeAndExit = beside("CloseAndExit")
     /// The program of `Tests/SubmitUntilKilled`, an app with a store.
     package static let submitUntilKilled = beside("SubmitUntilKilled")
+    /// The program of `Tests/ReceiveUntilKilled`, its counterpart.
+    package static let receiveUntilKilled = beside("ReceiveUntilKilled")
     package static let python = probe("python3", "-c", "import socket").path
 
     private static func path(_ name: String) -> String? {

@@ -50,27 +50,32 @@ final class ScriptedListener: Listener {
 
 extension SessionFrame {
     /// The welcome of a server over a scripted connection, which takes messages of 1 MiB with their envelope of nine bytes.
-    static func scriptedWelcome(incarnation: UInt64, received: UInt64) -> SessionFrame {
-        .welcome(incarnation: incarnation, received: received, limit: (1 << 20) - 9)
+    /// Its own messages up to `ended` have ended, and its sender is left out.
+    static func scriptedWelcome(incarnation: UInt64, received: UInt64, after ended: UInt64 = 0) -> SessionFrame {
+        let numbering = SessionNumbering(after: ended, sender: 0)
+        return .welcome(incarnation: incarnation, received: received, limit: (1 << 20) - 9, numbering: numbering)
     }
 }
 
 extension ScriptedConnection {
-    /// The sent messages, as frames of a session.
+    /// The sent messages, as frames of a session. The random sender of a welcome is left out.
     var frames: [SessionFrame] {
         sent.compactMap { payload in
-            do throws(TransportError) { return try SessionFrame(payload) } catch { return nil }
+            guard case .welcome(let incarnation, let received, let limit, let numbering)? = try? SessionFrame(payload)
+            else { return try? SessionFrame(payload) }
+            let known = SessionNumbering(after: numbering.ended, sender: 0)
+            return .welcome(incarnation: incarnation, received: received, limit: limit, numbering: known)
         }
     }
 
     /// The payloads of the message frames among them.
     var messages: [String] {
-        frames.compactMap { if case .message(_, let payload) = $0 { payload.string } else { nil } }
+        frames.compactMap { if case .message(_, let payload, _) = $0 { payload.string } else { nil } }
     }
 
     /// The incarnation in the server's welcome.
     var incarnation: UInt64? {
-        frames.lazy.compactMap { if case .welcome(let incarnation, _, _) = $0 { incarnation } else { nil } }.first
+        frames.lazy.compactMap { if case .welcome(let incarnation, _, _, _) = $0 { incarnation } else { nil } }.first
     }
 
     func give(_ frame: SessionFrame) { give(frame.payload) }

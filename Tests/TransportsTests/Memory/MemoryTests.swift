@@ -43,7 +43,7 @@ struct MemoryTests {
 
     @Test("A server decides by path, query and headers who connects, and knows the identity of each client")
     func decision() async throws {
-        let decide: @Sendable (WebSocketRequest) -> WebSocketDecision = { request in
+        let decide: @Sendable (ClientRequest) -> ClientDecision = { request in
             guard request.header("Authorization") == "Bearer secret" else { return .refuse(status: 401) }
             return .acceptAs(Identity(request.path, claims: ["query": request.query]))
         }
@@ -65,7 +65,7 @@ struct MemoryTests {
     @Test("The error of a refused client has the Retry-After time of the server, and the server's observer is notified")
     func retryAfter() async throws {
         let later = [try HTTPHeader("Retry-After", "7")]
-        let decide: @Sendable (WebSocketRequest) -> WebSocketDecision = { _ in .refuse(status: 503, headers: later) }
+        let decide: @Sendable (ClientRequest) -> ClientDecision = { _ in .refuse(status: 503, headers: later) }
         let (events, continuation) = AsyncStream.makeStream(of: ServerEvent.self)
         let listener = try await registry.listen(
             "memory://later",

@@ -178,7 +178,7 @@ struct WrongFormatTests {
 
     @Test("The error names the hello of a client in session mode")
     func hello() throws {
-        let payload = SessionFrame.hello(SessionID(high: 1, low: 2), incarnation: 0, received: 0).payload
+        let payload = SessionFrame.hello(SessionID(high: 1, low: 2), ClientHello(incarnation: 0, received: 0)).payload
         let error = try #require(throws: CodecError.self) {
             try JSONCodec().decode(ChatMessage.self, from: payload.bytes)
         }

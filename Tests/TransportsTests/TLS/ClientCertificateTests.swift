@@ -26,7 +26,7 @@ struct ClientCertificateTests {
     private func host(
         _ scheme: String = "wss",
         _ choice: String = "required",
-        decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)? = nil
+        decide: (@Sendable (ClientRequest) -> ClientDecision)? = nil
     ) async throws -> TLSHost {
         // With contexts of its own, because other tests make so many that the shared ones are forgotten.
         try await TLSHost(

@@ -44,7 +44,7 @@ struct HoardingTests {
                 group.addTask {
                     let connection = try await TransportRegistry.standard.connect(address)
                     let id = SessionID(high: client, low: 1)
-                    _ = await connection.send(SessionFrame.hello(id, incarnation: 0, received: 0).payload)
+                    _ = await connection.send(SessionFrame.hello(id, ClientHello(incarnation: 0, received: 0)).payload)
                     for number in 2...280 as ClosedRange<UInt64> {
                         guard await connection.send(SessionFrame.message(number, content).payload).isSuccess else {
                             break
@@ -57,7 +57,7 @@ struct HoardingTests {
         }
         // It still serves, and has received all that was sent before.
         let connection = try await TransportRegistry.standard.connect(address)
-        let hello = SessionFrame.hello(SessionID(high: 99, low: 1), incarnation: 0, received: 0)
+        let hello = SessionFrame.hello(SessionID(high: 99, low: 1), ClientHello(incarnation: 0, received: 0))
         #expect(await connection.send(hello.payload).isSuccess)
         #expect(try await connection.receive() != nil)
         await connection.close()

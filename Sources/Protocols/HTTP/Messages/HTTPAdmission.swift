@@ -44,7 +44,7 @@ extension HTTPRequest {
     /// - Returns: the identity from the decision; `nil` if it has given none.
     /// - Throws: the refusal, with status 404 or that of the decision.
     package func decide(_ configuration: WebSocketConfiguration, query: String) throws(HTTPRefusal) -> Identity? {
-        let request = WebSocketRequest(
+        let request = ClientRequest(
             path: path,
             query: query,
             subprotocols: [],

@@ -88,14 +88,14 @@ package enum RequestAdmission {
 }
 
 /// A host and a port (RFC 3986, section 3.2), normalised for comparing: without user, in lower case.
-struct Authority: Sendable, Hashable {
+package struct Authority: Sendable, Hashable {
     /// A name, an IPv4 address, or an IPv6 address in brackets.
     let host: String
     /// The port, or `nil` for the default port of the scheme.
     let port: UInt16?
 
     /// Parses "host", "host:port" or "[::1]:port". Returns `nil` for anything else.
-    init?(_ text: some StringProtocol) {
+    package init?(_ text: some StringProtocol) {
         let bytes = text.utf8
         guard let first = bytes.first, HTTPSyntax.isVisible(text, except: "/?#@\\,\"") else { return nil }
         let isLiteral = first == UInt8(ascii: "[")
@@ -122,7 +122,7 @@ struct Authority: Sendable, Hashable {
     var isAddress: Bool { host.hasPrefix("[") ? host.contains(":") : Self.ipv4(host) != nil }
 
     /// Whether the host is a loopback name (RFC 6761, section 6.3) or a loopback address.
-    var isLoopback: Bool {
+    package var isLoopback: Bool {
         let name = host.hasSuffix(".") ? String(host.dropLast()) : host
         if name == "localhost" || name.hasSuffix(".localhost") { return true }
         guard host.hasPrefix("[") else { return Self.isLoopback(ipv4: host) }

@@ -63,7 +63,7 @@ enum ServerHandshake {
         guard let offers = WebSocketExtension.list(headers.values("Sec-WebSocket-Extensions")) else {
             throw bad("the Sec-WebSocket-Extensions header is malformed")
         }
-        let request = WebSocketRequest(
+        let request = ClientRequest(
             path: target.path,
             query: target.query,
             subprotocols: subprotocols,
@@ -118,7 +118,7 @@ enum ServerHandshake {
 
     /// Checks the path, and asks the app's decision.
     static func decide(
-        _ request: WebSocketRequest,
+        _ request: ClientRequest,
         _ configuration: WebSocketConfiguration
     ) throws(Refusal) -> Identity? {
         if let paths = configuration.allowedPaths, !paths.contains(request.path) {
@@ -128,9 +128,9 @@ enum ServerHandshake {
         case nil, .accept: return nil
         case .acceptAs(let identity): return identity
         case .refuse(let status, let headers):
-            let status = WebSocketDecision.refusalStatus(status)
+            let status = ClientDecision.refusalStatus(status)
             let others = headers.filter { !HTTPResponse.isReserved($0) }
-            throw Refusal(status: status, reason: WebSocketDecision.refusalReason, headers: others)
+            throw Refusal(status: status, reason: ClientDecision.refusalReason, headers: others)
         }
     }
 

@@ -19,6 +19,8 @@ package enum ConversationEvent: Sendable {
     case submit(MessageID, Payload)
     /// The store has this message and all before it.
     case stored(MessageID)
+    /// The store knows that the session has this incarnation, and that the app has processed its messages up to this number.
+    case storedSession(UInt64, processed: UInt64)
     /// The store could not write these messages.
     case notStored([MessageID], TransportError)
     /// The caller of a message was cancelled.

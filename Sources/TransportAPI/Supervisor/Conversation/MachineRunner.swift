@@ -46,14 +46,15 @@ final class MachineRunner {
             if let handle = handles[connection] { return handle.complete(id, payload, orSend: orSend) }
             owner.handle(.settled(connection, id, .rejected(.connectionGone)))
         case .deliver(let payload): inbound.give(payload)
-        case .deliverUnprocessed(let key, let payload): inbound.give(payload, key)
+        case .deliverUnprocessed(let key, let payload, let id, let isRepeated):
+            inbound.give(payload, key, id, isRepeated: isRepeated)
         case .confirm(let connection, let count): handles[connection]?.confirm(count)
         case .accepted(let id): if outgoing.admitted(id) { owner.handle(.stored(id)) }
         case .finish(let id, let outcome): outgoing.finished(id, outcome)
         case .abandon(let connection): handles.removeValue(forKey: connection)?.abandon(CloseReason(.keepalive))
         case .close(let connection, let reason): closing = handles.removeValue(forKey: connection)?.close(reason)
         case .ping(let connection): handles[connection]?.ping()
-        case .connect, .forget, .state, .note: break
+        case .connect, .forget, .state, .note, .storeProcessed: break
         }
     }
 

@@ -31,9 +31,9 @@ package struct PeerLink: Sendable {
     private var pings = SessionPings()
     private var isReading = true
 
-    init(_ configuration: SupervisorConfiguration, identity: SessionID, isStored: Bool = false) {
+    init(_ configuration: SupervisorConfiguration, identity: SessionID, sender: UInt64, isStored: Bool = false) {
         self.configuration = configuration.keepalive
-        delivery = Delivery(configuration, identity: identity, isStored: isStored)
+        delivery = Delivery(configuration, identity: identity, sender: sender, isStored: isStored)
     }
 
     // MARK: The connection
@@ -107,7 +107,7 @@ package struct PeerLink: Sendable {
         case .cancel(let id): delivery.cancel(id, at: now, &actions)
         case .acknowledgesAfterProcessing: delivery.acknowledgeAfterProcessing()
         case .processed(let key, let isAbandoned): delivery.processed(key, isAbandoned: isAbandoned, &actions)
-        case .received, .pong, .ended, .submit, .close, .deadlineReached: break
+        case .received, .pong, .ended, .submit, .storedSession, .close, .deadlineReached: break
         }
     }
 

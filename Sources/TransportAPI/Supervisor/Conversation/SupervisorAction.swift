@@ -20,9 +20,11 @@ package enum SupervisorAction: Sendable {
     /// Give this message to the listeners.
     case deliver(Payload)
     /// Give this message to the listeners that acknowledge it under this key after they have processed it.
-    case deliverUnprocessed(UInt64, Payload)
+    case deliverUnprocessed(UInt64, Payload, ReceivedMessage.ID?, isRepeated: Bool)
     /// Acknowledge this number of the oldest unacknowledged messages of the connection.
     case confirm(connection: Int, Int)
+    /// Store that the messages of the session up to this number were processed.
+    case storeProcessed(UInt64)
     /// The message has a place in the outbox.
     case accepted(MessageID)
     /// The message has ended.

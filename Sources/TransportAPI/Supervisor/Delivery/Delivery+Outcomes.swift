@@ -50,17 +50,17 @@ extension Delivery {
         at now: Instant,
         _ actions: inout [SupervisorAction]
     ) throws(TransportError) {
-        let count: Int
         switch try numbers.acknowledge(through: sequence) {
-        case .new(let number): count = number
+        case .new: break
         case .repeated:
             guard attached.repeatsLosses, attached.isOpen else { return }
-            return sendAgain(retransmission.prompted(numbers, inFlight: outbox.sentCount), at: now, &actions)
+            return sendAgain(retransmission.prompted(inFlight: outbox.sentCount), at: now, &actions)
         case .overtaken: return
         }
         blame.acknowledged()
-        var (sample, hasRepeated): (Duration?, Bool) = (nil, false)
-        while !outbox.isEmpty, outbox[0].sequence != 0, outbox[0].sequence <= sequence {
+        var (count, sample, hasRepeated): (Int, Duration?, Bool) = (0, nil, false)
+        while !outbox.isEmpty, outbox[0].id.number <= sequence {
+            count += 1
             hasRepeated = hasRepeated || outbox[0].isRepeated
             sample = outbox[0].sentAt.duration(to: now)
             outbox.remove(at: 0).finish(.acknowledged, &actions)
@@ -70,7 +70,7 @@ extension Delivery {
         if hasRepeated { sample = nil }
         // Acknowledgements in the welcome of a new connection have waited for that connection, so they give no sample.
         if attached.isOpen {
-            let positions = retransmission.acknowledged(count, after: sample, numbers, inFlight: outbox.sentCount)
+            let positions = retransmission.acknowledged(count, after: sample, inFlight: outbox.sentCount)
             sendAgain(positions, at: now, &actions)
         }
         if attached.repeatsLosses { retransmission.restart(at: now, inFlight: outbox.sentCount) }

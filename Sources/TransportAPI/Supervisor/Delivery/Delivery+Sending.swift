@@ -14,7 +14,7 @@ extension Delivery {
         }
         let expiry = outbox.expiry(from: now)
         guard waiting.isEmpty else { return wait(id, payload, expiry, &actions) }
-        switch outbox.append(id, payload, expiry: expiry) {
+        switch outbox.append(id, payload, expiry: expiry, mayHaveLeft: mayHaveLeft(id)) {
         case .accepted: actions.append(.accepted(id))
         case .acceptedInPlaceOf(let oldest):
             actions.append(.accepted(id))
@@ -45,6 +45,11 @@ extension Delivery {
         flush(at: now, &actions)
     }
 
+    /// Whether an earlier process may have sent the message in this session.
+    private func mayHaveLeft(_ id: MessageID) -> Bool {
+        configuration.mode == .session && numbers.mayHaveLeft(id.number)
+    }
+
     private mutating func wait(
         _ id: MessageID,
         _ payload: Payload,
@@ -63,11 +68,11 @@ extension Delivery {
         admitWaiting(&actions)
         let most = configuration.window
         let window = blame.isSearching ? blame.window(most, oldest: outbox.isEmpty ? nil : outbox[0].id) : most
-        while attached.isOpen, !handover.isHolding, outbox.sentCount < window {
+        while attached.isOpen, !handover.isHolding, !awaitsStoredSession, outbox.sentCount < window {
             if refusesNext(at: now, &actions) { continue }
-            let sequence = style == .session ? numbers.next : 0
-            guard let message = outbox.handNext(to: attached.number, at: now, sequence: sequence) else { return }
-            numbers.sent(message.sequence)
+            let firstNumber = style == .session ? numbers.next : 0
+            guard let message = outbox.handNext(to: attached.number, at: now, firstNumber: firstNumber) else { return }
+            if style == .session { numbers.sent(message.id.number) }
             transmit(message, &actions)
             if attached.repeatsLosses { retransmission.sent(at: now) }
         }
@@ -87,18 +92,22 @@ extension Delivery {
         return true
     }
 
-    /// Hands a message to the connection, or a skip frame if the message was given up.
+    /// Hands a message to the connection, after a skip frame for the numbers before it that were left out. A message that was
+    /// given up is such a number too.
     private mutating func transmit(_ message: Outbox.Handed, _ actions: inout [SupervisorAction]) {
         let (connection, id) = (attached.number, message.id)
-        guard let payload = message.payload else {
-            return actions.append(.transmit(connection, nil, SessionFrame.skip(message.sequence).payload))
+        let end = message.payload == nil ? id.number + 1 : id.number
+        if message.firstNumber != 0, message.firstNumber < end {
+            let skip = SessionFrame.skip(message.firstNumber...end - 1)
+            actions.append(.transmit(connection, nil, skip.payload))
         }
+        guard let payload = message.payload else { return }
         handover.add(to: connection, completesSends: attached.completesSends)
         switch style {
         case .plain where message.isRepeated: actions.append(.complete(connection, id, payload, orSend: false))
         case .plain: actions.append(.transmit(connection, id, payload))
         case .session:
-            let frame = SessionFrame.message(message.sequence, payload).payload
+            let frame = SessionFrame.message(id.number, payload, isRepeated: message.isRepeated).payload
             actions.append(.transmit(connection, id, frame))
         case .origin:
             let frame = SessionFrame.origin(identity, id.number, payload).payload
@@ -128,7 +137,12 @@ extension Delivery {
     private mutating func admitWaiting(_ actions: inout [SupervisorAction]) {
         while let next = waiting.first, outbox.hasRoom(for: next.payload.bytes.count) || outbox.isEmpty {
             waiting.removeFirst()
-            switch outbox.append(next.id, next.payload, expiry: next.expiry) {
+            if next.id.number <= numbers.acknowledged {
+                // An earlier process has sent it.
+                actions.append(.finish(next.id, .acknowledged))
+                continue
+            }
+            switch outbox.append(next.id, next.payload, expiry: next.expiry, mayHaveLeft: mayHaveLeft(next.id)) {
             case .accepted, .acceptedInPlaceOf: actions.append(.accepted(next.id))
             case .full, .tooLarge:
                 actions.append(.finish(next.id, .rejected(tooLargeForOutbox(next.payload.bytes.count))))

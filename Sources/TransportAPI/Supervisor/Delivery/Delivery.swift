@@ -12,8 +12,13 @@ package struct Delivery: Sendable {
     }
 
     let configuration: DeliveryConfiguration
-    /// The identifier of this side to other clients of a broker.
-    let identity: SessionID
+    /// The identifier of this side to a session server, and to other clients of a broker.
+    private(set) var identity: SessionID
+    /// The sender of this side's messages in a session (``SessionNumbering/sender``).
+    private var sender: UInt64
+    /// Whether messages wait until the store knows the session in which they are sent.
+    private(set) var awaitsStoredSession = false
+    let isStored: Bool
     package internal(set) var attached = AttachedConnection()
     /// The messages that have not ended.
     package internal(set) var outbox: Outbox
@@ -27,18 +32,30 @@ package struct Delivery: Sendable {
     /// when it does, because only the connection knows whether a part of them has left.
     var endError: TransportError?
 
-    /// - Parameter isStored: Whether a message is sent only once the store has it (``stored(through:at:_:)``).
-    package init(_ configuration: SupervisorConfiguration, identity: SessionID, isStored: Bool = false) {
+    /// - Parameters:
+    ///   - configuration: The settings.
+    ///   - identity: The identifier of this side.
+    ///   - sender: The sender of its messages in a session, a random number.
+    ///   - isStored: Whether a store has to know what the peer learns: a message before it is sent (``stored(through:at:_:)``),
+    ///     and that a message was processed before it is acknowledged (``storedSession(processed:at:_:)``).
+    package init(
+        _ configuration: SupervisorConfiguration,
+        identity: SessionID,
+        sender: UInt64 = 0,
+        isStored: Bool = false
+    ) {
         self.configuration = configuration.delivery
         self.identity = identity
+        self.sender = sender
+        self.isStored = isStored
         outbox = Outbox(configuration.outbox, isStored: isStored)
         waiting = WaitingMessages(configuration.outbox)
-        incoming = IncomingMessages(earlyLimit: configuration.messageBufferBytes)
+        incoming = IncomingMessages(earlyLimit: configuration.messageBufferBytes, isStored: isStored)
     }
 
     package var style: Style { attached.style }
-    /// The last sequence number that the peer has acknowledged.
-    var acknowledged: UInt64 { numbers.acknowledged }
+    /// Whether nothing has been received or acknowledged in the session.
+    var isUntouched: Bool { incoming.receiver.isUntouched && numbers.isUntouched }
     package var roundTrip: RoundTripTime {
         get { retransmission.roundTrip }
         _modify { yield &retransmission.roundTrip }
@@ -121,14 +138,40 @@ package struct Delivery: Sendable {
         blame.moved()
     }
 
-    /// The peer does not know the session. Unacknowledged messages are sent again, numbered from one.
-    package mutating func renumber() {
-        incoming.restart()
+    /// The peer has begun another session, in which it has sent nothing and received nothing. Unacknowledged messages are
+    /// sent again.
+    ///
+    /// - Parameter peer: The numbering of the peer's messages.
+    package mutating func restart(_ peer: SessionNumbering) {
+        incoming.restart(peer)
         blame.forgotten()
-        outbox.forgetSequences()
-        numbers = SentNumbers()
-        retransmission.renumbered()
+        outbox.forgetNumbers()
+        numbers.restart()
+        retransmission.restarted()
+        awaitsStoredSession = isStored
     }
+
+    /// Continues the conversation of an earlier process.
+    mutating func restore(_ session: StoredSession, after ended: UInt64) {
+        (identity, sender) = (session.identity, session.sender)
+        numbers = SentNumbers(after: ended, lastOfEarlierProcess: session.lastNumber)
+        incoming.restore(session.processed)
+    }
+
+    /// The store knows the session, and that its messages up to this number were processed.
+    mutating func storedSession(processed number: UInt64, at now: Instant, _ actions: inout [SupervisorAction]) {
+        awaitsStoredSession = false
+        incoming.stored(through: number, over: attached, &actions)
+        flush(at: now, &actions)
+    }
+
+    /// The peer has resumed the session, and does not send any more what its numbering leaves out.
+    mutating func resume(_ peer: SessionNumbering) {
+        incoming.resume(peer)
+    }
+
+    /// The numbering of the messages of this side, for a hello or a welcome.
+    var numbering: SessionNumbering { SessionNumbering(after: numbers.acknowledged, sender: sender) }
 
     // MARK: Receiving
 
@@ -139,9 +182,9 @@ package struct Delivery: Sendable {
         _ actions: inout [SupervisorAction]
     ) throws(TransportError) {
         switch frame {
-        case .message(let sequence, let payload):
-            try incoming.take(sequence, payload, over: attached, at: now, &actions)
-        case .skip(let sequence): try incoming.take(sequence, nil, over: attached, at: now, &actions)
+        case .message(let number, let payload, let isRepeated):
+            try incoming.take(number, payload, isRepeated: isRepeated, over: attached, at: now, &actions)
+        case .skip(let numbers): try incoming.skip(numbers, over: attached, at: now, &actions)
         case .acknowledge(let sequence): try acknowledge(through: sequence, at: now, &actions)
         default: break
         }
@@ -217,7 +260,7 @@ package struct Delivery: Sendable {
     package mutating func deadlineReached(at now: Instant, _ actions: inout [SupervisorAction]) {
         expire(at: now, &actions)
         if attached.isOpen, let deadline = retransmission.deadline, deadline <= now {
-            sendAgain(retransmission.timedOut(at: now, numbers, inFlight: outbox.sentCount), at: now, &actions)
+            sendAgain(retransmission.timedOut(at: now, inFlight: outbox.sentCount), at: now, &actions)
         }
         incoming.remind(at: now, every: configuration.acknowledgementReminder, &actions)
         flush(at: now, &actions)

@@ -19,13 +19,21 @@ package struct IncomingMessages: Sendable {
     private var overtaking: OvertakingFrames
     private var marks = OriginMarks()
     private var room = Room.free
-    /// The last sequence number that was acknowledged to the peer.
+    /// The last number that was acknowledged to the peer.
     private var lastConfirmed: UInt64 = 0
+    /// The numbering of the peer's messages in the session.
+    private var peer = SessionNumbering.fromOne
+    /// The last number that the store has as processed. `nil` if there is no store.
+    private var stored: UInt64?
 
-    /// - Parameter earlyLimit: The memory of the early messages, and of the frames before the welcome, in bytes.
-    init(earlyLimit: Int) {
+    /// - Parameters:
+    ///   - earlyLimit: The memory of the early messages, and of the frames before the welcome, in bytes.
+    ///   - isStored: Whether the store has to know that a message was processed before the peer does
+    ///     (``stored(through:over:_:)``).
+    init(earlyLimit: Int, isStored: Bool) {
         receiver = SessionReceiver(earlyLimit: earlyLimit)
         overtaking = OvertakingFrames(limit: earlyLimit)
+        stored = isStored ? 0 : nil
     }
 
     /// The memory of the buffered messages, in bytes.
@@ -33,6 +41,12 @@ package struct IncomingMessages: Sendable {
 
     /// The number up to which all messages of the session were received, and processed if the app acknowledges them.
     var processed: UInt64 { unprocessed?.firstSequence.map { $0 - 1 } ?? receiver.received }
+
+    /// The number up to which the peer may forget its messages. If the app acknowledges them, the store knows that first.
+    private var confirmable: UInt64 {
+        guard let stored, unprocessed != nil else { return processed }
+        return min(stored, processed)
+    }
 
     private var isTaking: Bool {
         if case .free = room { true } else { false }
@@ -52,12 +66,29 @@ package struct IncomingMessages: Sendable {
         if let unacknowledged = unprocessed?.removeAll() { marks.forgetGiven(unacknowledged) }
     }
 
-    /// Starts to receive from number one again.
-    mutating func restart() {
+    /// Receives the messages of another session.
+    mutating func restart(_ peer: SessionNumbering) {
         unprocessed?.removeAll()
-        receiver.restart()
-        lastConfirmed = 0
+        receiver.restart(after: peer.ended)
+        lastConfirmed = peer.ended
+        if stored != nil { stored = peer.ended }
+        self.peer = peer
         if !isTaking { room = .none(owesAcknowledgement: false) }
+    }
+
+    /// Continues the session of an earlier process, whose app has processed the messages up to this number.
+    mutating func restore(_ processed: UInt64) {
+        receiver.restart(after: processed)
+        lastConfirmed = processed
+        if stored != nil { stored = processed }
+    }
+
+    /// The peer has resumed the session.
+    mutating func resume(_ peer: SessionNumbering) {
+        self.peer = peer
+        receiver.skip(through: peer.ended)
+        lastConfirmed = max(lastConfirmed, peer.ended)
+        if let stored { self.stored = max(stored, peer.ended) }
     }
 
     /// Keeps a frame that has arrived before the welcome.
@@ -92,8 +123,16 @@ package struct IncomingMessages: Sendable {
 
     /// Returns the acknowledgement in a hello, a welcome or a frame: the last number of the processed messages.
     mutating func tellReceived() -> UInt64 {
-        lastConfirmed = processed
+        lastConfirmed = confirmable
         return lastConfirmed
+    }
+
+    /// The store has the messages up to this number as processed, so that they can be acknowledged.
+    mutating func stored(through number: UInt64, over attached: AttachedConnection, _ actions: inout [SupervisorAction])
+    {
+        guard let stored, number > stored else { return }
+        self.stored = number
+        if confirmable > lastConfirmed { acknowledge(over: attached, &actions) }
     }
 
     /// Acknowledges the processed messages to the peer, now or as soon as there is room.
@@ -104,6 +143,12 @@ package struct IncomingMessages: Sendable {
         }
         guard attached.isOpen, attached.style == .session else { return }
         actions.append(.transmit(attached.number, nil, SessionFrame.acknowledge(tellReceived()).payload))
+    }
+
+    /// Acknowledges messages that the app has processed, as soon as the store knows it.
+    private mutating func acknowledgeProcessed(over attached: AttachedConnection, _ actions: inout [SupervisorAction]) {
+        guard let stored, processed > stored else { return acknowledge(over: attached, &actions) }
+        actions.append(.storeProcessed(processed))
     }
 
     /// Records that the app has processed the message of this key, or has released it without processing it.
@@ -118,7 +163,7 @@ package struct IncomingMessages: Sendable {
         }
         if let mark, !isAbandoned { marks.receive(mark) }
         if attached.style == .session {
-            if processed > lastConfirmed { acknowledge(over: attached, &actions) }
+            if processed > lastConfirmed { acknowledgeProcessed(over: attached, &actions) }
         } else {
             confirm(released, over: attached, &actions)
         }
@@ -131,19 +176,33 @@ package struct IncomingMessages: Sendable {
 
     // MARK: Messages
 
-    /// Gives the app a message.
+    /// Gives the app a message that has no number in a session.
     mutating func give(
         _ payload: Payload,
-        sequence: UInt64 = 0,
         mark: OriginFilter.Mark? = nil,
+        id: ReceivedMessage.ID? = nil,
         at now: Instant,
         _ actions: inout [SupervisorAction]
     ) {
-        guard let key = unprocessed?.add(sequence: sequence, mark: mark, at: now) else {
+        guard let key = unprocessed?.add(sequence: 0, mark: mark, at: now) else {
             return actions.append(.deliver(payload))
         }
         if let mark { marks.give(mark) }
-        actions.append(.deliverUnprocessed(key, payload))
+        actions.append(.deliverUnprocessed(key, payload, id, isRepeated: false))
+    }
+
+    /// Gives the app a message of the session.
+    private mutating func give(
+        _ number: UInt64,
+        _ message: SessionReceiver.Arrival,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) {
+        guard let key = unprocessed?.add(sequence: number, mark: nil, at: now) else {
+            return actions.append(.deliver(message.payload))
+        }
+        let id = ReceivedMessage.ID(sender: SessionID(high: 0, low: peer.sender), number: number)
+        actions.append(.deliverUnprocessed(key, message.payload, id, isRepeated: message.isRepeated))
     }
 
     /// Gives a message of another client of a broker to the app, unless it has arrived before.
@@ -161,7 +220,7 @@ package struct IncomingMessages: Sendable {
             return leaveOut(over: attached, at: now, &actions)
         }
         if unprocessed == nil { marks.receive(mark) }
-        give(payload, mark: mark, at: now, &actions)
+        give(payload, mark: mark, id: ReceivedMessage.ID(sender: sender, number: sequence), at: now, &actions)
     }
 
     /// Counts a message of the connection that is not given to the app.
@@ -175,28 +234,57 @@ package struct IncomingMessages: Sendable {
         confirm(released, over: attached, &actions)
     }
 
-    /// Takes a message of a session, or a skip frame if `payload` is `nil`.
+    /// Takes a message of a session.
     ///
     /// - Throws: `.protocolViolation` if the peer has sent more than the window allows, and `.resourcesExhausted` if a
     ///   message that no connection repeats has no room.
     mutating func take(
-        _ sequence: UInt64,
-        _ payload: Payload?,
+        _ number: UInt64,
+        _ payload: Payload,
+        isRepeated: Bool,
         over attached: AttachedConnection,
         at now: Instant,
         _ actions: inout [SupervisorAction]
     ) throws(TransportError) {
-        if let payload {
-            try checkWindow(sequence)
-            if let key = unprocessed?.giveAgain(sequence, at: now) {
-                return actions.append(.deliverUnprocessed(key, payload))
-            }
-            // There is no room, and the peer repeats the message.
-            if attached.isLossy, !isTaking, sequence > receiver.received {
-                return room = .none(owesAcknowledgement: true)
-            }
+        try checkWindow(number)
+        if let key = unprocessed?.giveAgain(number, at: now) {
+            let id = ReceivedMessage.ID(sender: SessionID(high: 0, low: peer.sender), number: number)
+            return actions.append(.deliverUnprocessed(key, payload, id, isRepeated: true))
         }
-        let verdict = try receive(sequence, payload, at: now, &actions)
+        // There is no room, and the peer repeats the message.
+        if attached.isLossy, !isTaking, number > receiver.received { return room = .none(owesAcknowledgement: true) }
+        let message = SessionReceiver.Arrival(payload, isRepeated: isRepeated)
+        let verdict: SessionReceiver.Verdict
+        if unprocessed == nil {
+            verdict = try receiver.receive(number, message) { actions.append(.deliver($1.payload)) }
+        } else {
+            var given: [(UInt64, SessionReceiver.Arrival)] = []
+            verdict = try receiver.receive(number, message) { given.append(($0, $1)) }
+            for (number, message) in given { give(number, message, at: now, &actions) }
+        }
+        try answer(verdict, over: attached, &actions)
+    }
+
+    /// Takes a skip frame of a session.
+    ///
+    /// - Throws: Like ``take(_:_:isRepeated:over:at:_:)``.
+    mutating func skip(
+        _ numbers: ClosedRange<UInt64>,
+        over attached: AttachedConnection,
+        at now: Instant,
+        _ actions: inout [SupervisorAction]
+    ) throws(TransportError) {
+        var given: [(UInt64, SessionReceiver.Arrival)] = []
+        let verdict = try receiver.skip(numbers) { given.append(($0, $1)) }
+        for (number, message) in given { give(number, message, at: now, &actions) }
+        try answer(verdict, over: attached, &actions)
+    }
+
+    private mutating func answer(
+        _ verdict: SessionReceiver.Verdict,
+        over attached: AttachedConnection,
+        _ actions: inout [SupervisorAction]
+    ) throws(TransportError) {
         switch verdict {
         case .new: break
         case .duplicate: actions.append(.note(.duplicate))
@@ -206,7 +294,10 @@ package struct IncomingMessages: Sendable {
         case .noRoom: throw .tooMuchEarly
         }
         // Messages that the app has not processed are acknowledged later.
-        if verdict == .new, unprocessed != nil, processed <= lastConfirmed { return }
+        if verdict == .new, unprocessed != nil {
+            if processed > lastConfirmed { acknowledgeProcessed(over: attached, &actions) }
+            return
+        }
         acknowledge(over: attached, &actions)
     }
 
@@ -217,21 +308,6 @@ package struct IncomingMessages: Sendable {
         guard sequence <= lastConfirmed || sequence - lastConfirmed <= SessionReceiver.window else {
             throw .envelope("the peer sent more messages than the window allows without an acknowledgement")
         }
-    }
-
-    private mutating func receive(
-        _ sequence: UInt64,
-        _ payload: Payload?,
-        at now: Instant,
-        _ actions: inout [SupervisorAction]
-    ) throws(TransportError) -> SessionReceiver.Verdict {
-        guard unprocessed != nil else {
-            return try receiver.receive(sequence, payload) { actions.append(.deliver($1)) }
-        }
-        var given: [(sequence: UInt64, payload: Payload)] = []
-        let verdict = try receiver.receive(sequence, payload) { given.append(($0, $1)) }
-        for message in given { give(message.payload, sequence: message.sequence, at: now, &actions) }
-        return verdict
     }
 
     // MARK: Time

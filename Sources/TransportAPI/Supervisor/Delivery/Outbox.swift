@@ -4,7 +4,7 @@ package struct Outbox: Sendable {
     /// One message of the outbox.
     package struct Entry: Sendable {
         package let id: MessageID
-        /// `nil` once the message was given up, while its sequence number is still needed.
+        /// `nil` once the message was given up, while its number is still needed.
         package fileprivate(set) var payload: Payload?
         /// Whether a part of it may have left over a connection that has settled it since.
         package fileprivate(set) var mayHaveLeft = false
@@ -15,25 +15,27 @@ package struct Outbox: Sendable {
         package fileprivate(set) var isReported = false
         /// The time at which it ends in `.expired`.
         package let expiry: Instant?
-        /// Its sequence number in the session, assigned when it is sent first; 0 before.
-        package fileprivate(set) var sequence: UInt64 = 0
+        /// In a session, the first number that it takes once it was sent. The last one is that of its identifier, and those
+        /// before it are of messages that were removed before they were sent. 0 before that.
+        package fileprivate(set) var firstNumber: UInt64 = 0
         /// The connection that was handed it and has not settled it; 0 if there is none. Whether a part of it has left
         /// is not known until then, because a connection may keep a message that waits for room.
         package fileprivate(set) var handedTo = 0
         /// The time at which it was last handed to a connection.
         package fileprivate(set) var sentAt = Instant.zero
 
-        fileprivate init(_ id: MessageID, _ payload: Payload, expiry: Instant?) {
+        fileprivate init(_ id: MessageID, _ payload: Payload, expiry: Instant?, mayHaveLeft: Bool) {
             self.id = id
             self.payload = payload
             self.expiry = expiry
+            self.mayHaveLeft = mayHaveLeft
         }
 
         var size: Int { payload?.bytes.count ?? 0 }
         /// Whether no part of it has left, as far as its connections have settled it.
         package var isUnsent: Bool { !mayHaveLeft && handedTo == 0 }
         /// Whether it can be removed without a trace: it is unsent, and the peer does not wait for its number.
-        var isRemovable: Bool { isUnsent && sequence == 0 && payload != nil }
+        var isRemovable: Bool { isUnsent && firstNumber == 0 && payload != nil }
         /// Whether its caller still waits for its outcome.
         var isAwaited: Bool { payload != nil && !isReported }
 
@@ -43,7 +45,7 @@ package struct Outbox: Sendable {
             mayHaveLeft = isRepeated
             handedTo = payload == nil ? 0 : connection
             sentAt = now
-            return Handed(id: id, payload: payload, isRepeated: isRepeated, sequence: sequence)
+            return Handed(id: id, payload: payload, isRepeated: isRepeated, firstNumber: firstNumber)
         }
 
         /// Returns what is needed of it after its removal. It is `mutating` so that the entry is read in its place and not
@@ -52,7 +54,7 @@ package struct Outbox: Sendable {
             Removed(
                 id: id,
                 isUnsent: !mayHaveLeft && handedTo == 0,
-                isRemovable: !mayHaveLeft && handedTo == 0 && sequence == 0 && payload != nil,
+                isRemovable: !mayHaveLeft && handedTo == 0 && firstNumber == 0 && payload != nil,
                 isRepeated: isRepeated,
                 isAwaited: payload != nil && !isReported
             )
@@ -79,10 +81,10 @@ package struct Outbox: Sendable {
         package let id: MessageID
         /// `nil` if the message was given up.
         package let payload: Payload?
-        /// Whether a connection was handed it before.
+        /// Whether a connection was handed it before, or may have been in an earlier process.
         package let isRepeated: Bool
-        /// Its sequence number in the session; 0 if it has none.
-        package let sequence: UInt64
+        /// See ``Entry``.
+        package let firstNumber: UInt64
     }
 
     /// The few properties of a removed message that are needed afterwards. A copy of the whole entry would cost more.
@@ -167,7 +169,14 @@ package struct Outbox: Sendable {
     }
 
     /// Adds a message at the end. With the policy `.wait` it returns `.full`, and the caller waits.
-    package mutating func append(_ id: MessageID, _ payload: Payload, expiry: Instant?) -> Admission {
+    ///
+    /// - Parameter mayHaveLeft: Whether an earlier process may have sent it.
+    package mutating func append(
+        _ id: MessageID,
+        _ payload: Payload,
+        expiry: Instant?,
+        mayHaveLeft: Bool = false
+    ) -> Admission {
         let size = payload.bytes.count
         guard size <= configuration.maximumBytes else { return .tooLarge }
         var displaced: MessageID?
@@ -179,7 +188,7 @@ package struct Outbox: Sendable {
             else { return .full }
             displaced = remove(at: oldest).id
         }
-        entries.append(Entry(id, payload, expiry: expiry))
+        entries.append(Entry(id, payload, expiry: expiry, mayHaveLeft: mayHaveLeft))
         bytes += size
         if isStored { unstoredCount += 1 }
         return displaced.map { .acceptedInPlaceOf($0) } ?? .accepted
@@ -190,12 +199,12 @@ package struct Outbox: Sendable {
     /// - Parameters:
     ///   - connection: The connection that gets it.
     ///   - now: The current time.
-    ///   - sequence: The sequence number that it gets if it has none yet; 0 outside sessions.
-    package mutating func handNext(to connection: Int, at now: Instant, sequence: UInt64) -> Handed? {
+    ///   - firstNumber: In a session, the number after the last one that was sent; 0 outside sessions.
+    package mutating func handNext(to connection: Int, at now: Instant, firstNumber: UInt64) -> Handed? {
         guard hasUnsent else { return nil }
         let position = sentCount
         sentCount += 1
-        if sequence != 0, entries[head + position].sequence == 0 { entries[head + position].sequence = sequence }
+        if entries[head + position].firstNumber == 0 { entries[head + position].firstNumber = firstNumber }
         return entries[head + position].hand(to: connection, at: now)
     }
 
@@ -214,7 +223,7 @@ package struct Outbox: Sendable {
         entries[head + position].isReported = true
     }
 
-    /// Drops the payload of the message at `position`. Its sequence number is still needed.
+    /// Drops the payload of the message at `position`. Its number is still needed.
     mutating func giveUp(_ position: Int) {
         bytes -= entries[head + position].dropPayload()
     }
@@ -303,11 +312,10 @@ package struct Outbox: Sendable {
         sentCount = 0
     }
 
-    /// Removes the sequence numbers of all messages, for a session that starts again. Messages that were given up are
-    /// dropped.
-    package mutating func forgetSequences() {
+    /// Marks all messages as never sent in the session, for one that begins again. Messages that were given up are dropped.
+    package mutating func forgetNumbers() {
         takeBackAll()
         _ = removeAll(amongOldest: count) { $0.payload == nil }
-        for index in head..<entries.count { entries[index].sequence = 0 }
+        for index in head..<entries.count { entries[index].firstNumber = 0 }
     }
 }

@@ -15,7 +15,7 @@ struct OvertakingFrames: Sendable {
     /// - Throws: `.resourcesExhausted` if there is no room. The message is then sent again over the next connection.
     mutating func keep(_ frame: SessionFrame) throws(TransportError) {
         var size = Payload.bookkeeping
-        if case .message(_, let payload) = frame { size = payload.bufferedBytes }
+        if case .message(_, let payload, _) = frame { size = payload.bufferedBytes }
         guard frames.count < SessionReceiver.window, size <= limit - bytes else { throw .tooMuchEarly }
         frames.append(frame)
         bytes += size

@@ -1,13 +1,12 @@
 /// Decides which messages of a session are sent again over a connection that loses messages, and when.
 ///
-/// The messages in flight have consecutive numbers that start after the last acknowledged one. So a position among them
-/// follows from a number.
+/// It counts messages and not their numbers, of which some can be left out.
 struct Retransmission: Sendable {
     /// The repetition of the messages that were in flight when one of them seemed to be lost.
     private struct Recovery: Sendable {
-        /// The last message that was in flight then.
+        /// The number of messages that are acknowledged once all are that were in flight then.
         let end: UInt64
-        /// The last message that was sent again.
+        /// The number of messages that were acknowledged or sent again.
         var sentAgain: UInt64
         /// Whether an acknowledgement of nothing new was the reason, and since then neither the timer has fired nor a
         /// message was acknowledged.
@@ -26,6 +25,8 @@ struct Retransmission: Sendable {
     /// The time at which the oldest messages in flight are sent again.
     private(set) var deadline: Instant?
     private var recovery: Recovery?
+    /// The number of messages that were acknowledged.
+    private var acknowledged: UInt64 = 0
 
     init() {
         var bounds = RoundTripTime.Bounds()
@@ -45,8 +46,8 @@ struct Retransmission: Sendable {
         deadline = nil
     }
 
-    /// Ends the recovery, because the messages get new numbers.
-    mutating func renumbered() {
+    /// Ends the recovery, because the peer has begun another session.
+    mutating func restarted() {
         recovery = nil
     }
 
@@ -59,15 +60,14 @@ struct Retransmission: Sendable {
     ///
     /// - Parameters:
     ///   - now: The current time.
-    ///   - numbers: The numbers of the messages.
     ///   - inFlight: The number of messages in flight.
     /// - Returns: The positions of the messages that are sent again, counted from the oldest in flight.
-    mutating func timedOut(at now: Instant, _ numbers: SentNumbers, inFlight: Int) -> Range<Int> {
+    mutating func timedOut(at now: Instant, inFlight: Int) -> Range<Int> {
         roundTrip.timedOut()
         deadline = now.advanced(by: roundTrip.timeout)
         guard inFlight > 0 else { return 0..<0 }
-        recovery = Recovery(end: numbers.last, sentAgain: numbers.acknowledged, isPrompted: false)
-        return next(Self.mostAfterTimeout, numbers, inFlight: inFlight)
+        recovery = Recovery(end: acknowledged + UInt64(inFlight), sentAgain: acknowledged, isPrompted: false)
+        return next(Self.mostAfterTimeout, inFlight: inFlight)
     }
 
     /// The peer has acknowledged nothing new. So it lacks the oldest message in flight, which was lost or overtaken, or
@@ -75,10 +75,10 @@ struct Retransmission: Sendable {
     /// for the timer: once, until the timer fires or a message is acknowledged.
     ///
     /// - Returns: The positions of the messages that are sent again.
-    mutating func prompted(_ numbers: SentNumbers, inFlight: Int) -> Range<Int> {
+    mutating func prompted(inFlight: Int) -> Range<Int> {
         guard recovery?.isPrompted != true else { return 0..<0 }
-        recovery = Recovery(end: numbers.last, sentAgain: numbers.acknowledged, isPrompted: true)
-        return next(1, numbers, inFlight: inFlight)
+        recovery = Recovery(end: acknowledged + UInt64(inFlight), sentAgain: acknowledged, isPrompted: true)
+        return next(1, inFlight: inFlight)
     }
 
     /// The peer has acknowledged `count` messages. If messages were sent again, the rest can arrive too. For each
@@ -88,24 +88,19 @@ struct Retransmission: Sendable {
     /// - Parameters:
     ///   - count: The number of messages that are acknowledged for the first time.
     ///   - sample: The time since the last of them was sent; `nil` if it says nothing about the round trip.
-    ///   - numbers: The numbers of the messages.
     ///   - inFlight: The number of messages in flight.
     /// - Returns: The positions of the messages that are sent again.
-    mutating func acknowledged(
-        _ count: Int,
-        after sample: Duration?,
-        _ numbers: SentNumbers,
-        inFlight: Int
-    ) -> Range<Int> {
+    mutating func acknowledged(_ count: Int, after sample: Duration?, inFlight: Int) -> Range<Int> {
+        acknowledged += UInt64(count)
         if let sample { roundTrip.measured(sample) } else { roundTrip.answered() }
         guard let recovery else { return 0..<0 }
-        guard numbers.acknowledged < recovery.end else {
+        guard acknowledged < recovery.end else {
             self.recovery = nil
             return 0..<0
         }
-        self.recovery?.sentAgain = max(numbers.acknowledged, recovery.sentAgain)
+        self.recovery?.sentAgain = max(acknowledged, recovery.sentAgain)
         self.recovery?.isPrompted = false
-        return next(2 * min(count, 32), numbers, inFlight: inFlight)
+        return next(2 * min(count, 32), inFlight: inFlight)
     }
 
     /// Starts the timer again after an acknowledgement, if messages are in flight.
@@ -114,10 +109,10 @@ struct Retransmission: Sendable {
     }
 
     /// Returns the positions of the next messages of the recovery, and counts them as sent again.
-    private mutating func next(_ most: Int, _ numbers: SentNumbers, inFlight: Int) -> Range<Int> {
+    private mutating func next(_ most: Int, inFlight: Int) -> Range<Int> {
         guard let recovery else { return 0..<0 }
-        let first = Int(clamping: recovery.sentAgain - numbers.acknowledged)
-        let end = min(first + most, inFlight, Int(clamping: recovery.end - numbers.acknowledged))
+        let first = Int(clamping: recovery.sentAgain - acknowledged)
+        let end = min(first + most, inFlight, Int(clamping: recovery.end - acknowledged))
         guard first < end else { return 0..<0 }
         self.recovery?.sentAgain += UInt64(end - first)
         return first..<end

@@ -1,20 +1,17 @@
 /// One frame of the session envelope, which two supervisors exchange inside the messages of any transport.
 /// Docs/reference/wire-formats.md defines each byte.
 package enum SessionFrame: Sendable, Hashable {
-    /// The client's first frame on every connection. `incarnation` is 0 if the client knows none yet. `received` is the
-    /// last sequence number that it has received in that incarnation. `attempt` grows with each of the client's
-    /// attempts. So a delayed attempt can't take the session from a later connection. `limit` is the largest message that
-    /// the client accepts over this connection, in bytes of its payload.
-    case hello(SessionID, incarnation: UInt64, received: UInt64, attempt: UInt32 = 0, limit: UInt64 = .max)
+    /// The client's first frame on every connection.
+    case hello(SessionID, ClientHello)
     /// The server's answer, with the largest message that the server accepts. An incarnation other than the client's means
-    /// that the server does not know the session. Both sides then count from one again.
-    case welcome(incarnation: UInt64, received: UInt64, limit: UInt64 = .max)
-    /// A message and its sequence number, counted from one.
-    case message(UInt64, Payload)
-    /// All messages up to this sequence number have been received.
+    /// that the server does not know the session, and begins another one.
+    case welcome(incarnation: UInt64, received: UInt64, limit: UInt64 = .max, numbering: SessionNumbering = .fromOne)
+    /// A message and its number. `isRepeated` means that the sender has sent it before, perhaps over another connection.
+    case message(UInt64, Payload, isRepeated: Bool = false)
+    /// All messages up to this number have been received.
     case acknowledge(UInt64)
-    /// There will be no message of this sequence number, because it was given up.
-    case skip(UInt64)
+    /// There will be no messages of these numbers.
+    case skip(ClosedRange<UInt64>)
     /// A probe with a token.
     case ping(UInt32)
     /// The answer to a ping, with its token.
@@ -40,6 +37,12 @@ package enum SessionFrame: Sendable, Hashable {
         case otherIdentity
         /// The server received no hello, or another message before it.
         case helloExpected
+        /// The server does not accept the token, or needs one.
+        case notAuthenticated
+        /// The server does not serve this client.
+        case forbidden
+        /// The server cannot serve the client now.
+        case unavailable
 
         package var error: TransportError {
             var error = answer
@@ -56,6 +59,10 @@ package enum SessionFrame: Sendable, Hashable {
                 TransportError(.forbidden, .handshake, "the session belongs to a client with another identity")
             case .broken:
                 TransportError(.protocolViolation, .open, "the peer saw a mistake in the session envelope")
+            case .notAuthenticated:
+                TransportError(.authenticationFailed, .handshake, "the server does not accept the token of the session")
+            case .forbidden: TransportError(.forbidden, .handshake, "the server does not serve this client")
+            case .unavailable: TransportError(.serverUnavailable, .handshake, "the server cannot serve the client now")
             // This error is for a client with sessions, whose hello was lost or arrived too late.
             case .helloExpected:
                 TransportError(.timedOut, .handshake, "the server has not received the session hello")
@@ -67,7 +74,7 @@ package enum SessionFrame: Sendable, Hashable {
     /// without sessions.
     static let helloExpected = [10, Refusal.helloExpected.rawValue] + Array(TransportError.sessionsOnly.reason.utf8)
 
-    static let version: UInt8 = 2
+    static let version: UInt8 = 3
     /// The largest number of bytes that the envelope adds to a message.
     package static let overhead = 25
     /// The number of bytes that the envelope of a session adds to a message.
@@ -78,33 +85,50 @@ package enum SessionFrame: Sendable, Hashable {
         UInt64(clamping: capabilities.maximumMessageSize - messageOverhead)
     }
 
+    /// The bytes of a hello before its token.
+    private static let helloLength = 62
+    private static let welcomeLength = 41
+
     private enum Kind: UInt8 {
         case hello = 1
         case welcome, binary, text, acknowledge, skip, ping, pong, bye, refused, originBinary, originText
+        case repeatedBinary, repeatedText
     }
 
     /// The payload that carries this frame.
     package var payload: Payload {
         var bytes: [UInt8] = []
         switch self {
-        case .hello(let session, let incarnation, let received, let attempt, let limit):
-            bytes.reserveCapacity(46)
+        case .hello(let session, let hello):
+            bytes.reserveCapacity(Self.helloLength + (hello.token?.utf8.count ?? 0))
             bytes += [Kind.hello.rawValue, Self.version]
-            for word in [session.high, session.low, incarnation, received] { Self.append(word, to: &bytes) }
-            Self.append(attempt, to: &bytes)
-            Self.append(limit, to: &bytes)
-        case .welcome(let incarnation, let received, let limit):
-            bytes.reserveCapacity(25)
+            for word in [session.high, session.low, hello.incarnation, hello.received] { Self.append(word, to: &bytes) }
+            Self.append(hello.attempt, to: &bytes)
+            for word in [hello.limit, hello.numbering.first, hello.numbering.sender] { Self.append(word, to: &bytes) }
+            if let token = hello.token { bytes += token.utf8 }
+        case .welcome(let incarnation, let received, let limit, let numbering):
+            bytes.reserveCapacity(Self.welcomeLength)
             bytes.append(Kind.welcome.rawValue)
-            for word in [incarnation, received, limit] { Self.append(word, to: &bytes) }
-        case .message(let sequence, let payload):
+            for word in [incarnation, received, limit, numbering.first, numbering.sender] {
+                Self.append(word, to: &bytes)
+            }
+        case .message(let sequence, let payload, let isRepeated):
             bytes.reserveCapacity(9 + payload.bytes.count)
-            bytes.append((payload.kind == .text ? Kind.text : .binary).rawValue)
+            let kind: Kind =
+                switch (payload.kind, isRepeated) {
+                case (.text, false): .text
+                case (.text, true): .repeatedText
+                case (.binary, false): .binary
+                case (.binary, true): .repeatedBinary
+                }
+            bytes.append(kind.rawValue)
             Self.append(sequence, to: &bytes)
             bytes += payload.bytes
             return payload.carrying(bytes)
         case .acknowledge(let sequence): Self.write(.acknowledge, sequence, to: &bytes)
-        case .skip(let sequence): Self.write(.skip, sequence, to: &bytes)
+        case .skip(let numbers):
+            bytes.append(Kind.skip.rawValue)
+            for word in [numbers.lowerBound, numbers.upperBound] { Self.append(word, to: &bytes) }
         case .ping(let token): Self.write(.ping, token, to: &bytes)
         case .pong(let token): Self.write(.pong, token, to: &bytes)
         case .bye: bytes = [Kind.bye.rawValue]
@@ -154,23 +178,41 @@ package enum SessionFrame: Sendable, Hashable {
         switch kind {
         case .hello:
             guard bytes.count >= 2, bytes[1] == Self.version else { throw Refusal.version.error }
-            try end(46)
+            guard bytes.count >= Self.helloLength else { throw .envelope("a hello is too short") }
             let session = SessionID(high: try word(2), low: try word(10))
-            // The attempt's four bytes are the last four of this word.
-            let attempt = UInt32(truncatingIfNeeded: try word(30))
-            let (incarnation, received, limit) = (try word(18), try word(26), try word(38))
-            self = .hello(session, incarnation: incarnation, received: received, attempt: attempt, limit: limit)
+            let token = bytes.count > Self.helloLength ? try Self.token(bytes[Self.helloLength...]) : nil
+            let hello = ClientHello(
+                incarnation: try word(18),
+                received: try word(26),
+                // The attempt's four bytes are the last four of this word.
+                attempt: UInt32(truncatingIfNeeded: try word(30)),
+                limit: try word(38),
+                numbering: try SessionNumbering(first: word(46), sender: word(54)),
+                token: token
+            )
+            self = .hello(session, hello)
         case .welcome:
-            try end(25)
-            self = .welcome(incarnation: try word(1), received: try word(9), limit: try word(17))
+            try end(Self.welcomeLength)
+            self = .welcome(
+                incarnation: try word(1),
+                received: try word(9),
+                limit: try word(17),
+                numbering: try SessionNumbering(first: word(25), sender: word(33))
+            )
         case .binary: self = .message(try word(1), content(9, .binary))
         case .text: self = .message(try word(1), content(9, .text))
+        case .repeatedBinary: self = .message(try word(1), content(9, .binary), isRepeated: true)
+        case .repeatedText: self = .message(try word(1), content(9, .text), isRepeated: true)
         case .acknowledge:
             try end(9)
             self = .acknowledge(try word(1))
         case .skip:
-            try end(9)
-            self = .skip(try word(1))
+            try end(17)
+            let (first, last) = (try word(1), try word(9))
+            guard first >= 1, first <= last, last <= SessionNumbering.largest else {
+                throw .envelope("a skip begins with \(first) and ends with \(last)")
+            }
+            self = .skip(first...last)
         case .ping: self = .ping(try token())
         case .pong: self = .pong(try token())
         case .bye:
@@ -188,6 +230,14 @@ package enum SessionFrame: Sendable, Hashable {
             let session = SessionID(high: try word(1), low: try word(9))
             self = .origin(session, try word(17), content(25, kind == .originText ? .text : .binary))
         }
+    }
+
+    private static func token(_ bytes: ArraySlice<UInt8>) throws(TransportError) -> String {
+        guard bytes.count <= ClientHello.longestToken else {
+            throw .envelope("a token has \(bytes.count) bytes; allowed are \(ClientHello.longestToken)")
+        }
+        guard let token = String(validating: bytes, as: UTF8.self) else { throw .envelope("a token is not UTF-8") }
+        return token
     }
 
     private static func write(_ kind: Kind, _ number: some FixedWidthInteger, to bytes: inout [UInt8]) {

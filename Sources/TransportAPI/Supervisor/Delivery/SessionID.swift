@@ -1,6 +1,6 @@
 /// Identifies one client across all its connections. It is random, so that only a client that has seen it can resume
 /// the session.
-public struct SessionID: Sendable, Hashable {
+public struct SessionID: Sendable, Hashable, Codable {
     /// The first eight bytes.
     public var high: UInt64
     /// The last eight bytes.

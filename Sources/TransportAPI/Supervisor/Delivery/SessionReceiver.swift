@@ -15,10 +15,31 @@ package struct SessionReceiver: Sendable {
     /// sender.
     static let window: UInt64 = 1024
 
-    /// The sequence number up to which all messages were passed on.
-    package private(set) var received: UInt64 = 0
-    /// The early messages. `nil` stands for a message that was given up.
-    private var early: [UInt64: Payload?] = [:]
+    /// A message as it has arrived.
+    package struct Arrival: Sendable, Hashable {
+        package let payload: Payload
+        /// Whether the peer has sent it before.
+        package let isRepeated: Bool
+
+        package init(_ payload: Payload, isRepeated: Bool = false) {
+            (self.payload, self.isRepeated) = (payload, isRepeated)
+        }
+    }
+
+    /// An early message, or numbers that the peer leaves out.
+    private struct Early: Sendable {
+        let last: UInt64
+        let message: Arrival?
+
+        var size: Int { message?.payload.bufferedBytes ?? Payload.bookkeeping }
+    }
+
+    /// The number up to which all messages were passed on.
+    package private(set) var received: UInt64
+    /// The number before the first one that was expected.
+    private let start: UInt64
+    /// What has arrived early, by the first number.
+    private var early: [UInt64: Early] = [:]
     /// The number of early messages.
     package var earlyCount: Int { early.count }
     /// The memory of the early messages, in bytes.
@@ -27,51 +48,89 @@ package struct SessionReceiver: Sendable {
     /// The number of messages that arrived again.
     package private(set) var duplicates: UInt64 = 0
 
-    /// Creates a receiver that has received nothing.
+    /// Creates a receiver that expects the message after `received`.
     ///
     /// - Parameter earlyLimit: How many bytes of early messages are kept. Each message counts 128 bytes more than its
     ///   payload.
-    package init(earlyLimit: Int = .max) {
+    package init(after received: UInt64 = 0, earlyLimit: Int = .max) {
+        (self.received, start) = (received, received)
         self.earlyLimit = earlyLimit
     }
 
-    /// Takes a message, or a skip frame if `payload` is `nil`. Calls `give` with the number and payload of each message
-    /// that is in order now.
+    /// Whether nothing has arrived.
+    var isUntouched: Bool { received == start && early.isEmpty }
+
+    /// Takes a message. Calls `give` with the number and the message for each one that is in order now.
     ///
     /// - Throws: `.protocolViolation` if the number is beyond the window. A sender that respects the window never sends
     ///   such a number.
     package mutating func receive(
-        _ sequence: UInt64,
-        _ payload: Payload?,
-        give: (UInt64, Payload) -> Void
+        _ number: UInt64,
+        _ message: Arrival,
+        give: (UInt64, Arrival) -> Void
     ) throws(TransportError) -> Verdict {
-        guard sequence > received, early[sequence] == nil else {
-            guard sequence > 0 else { throw .envelope("sequence numbers begin at one") }
+        try take(number...number, message, give: give)
+    }
+
+    /// Takes a skip frame: the peer leaves these numbers out. Calls `give` like ``receive(_:_:give:)``.
+    package mutating func skip(
+        _ numbers: ClosedRange<UInt64>,
+        give: (UInt64, Arrival) -> Void
+    ) throws(TransportError) -> Verdict {
+        try take(numbers, nil, give: give)
+    }
+
+    private mutating func take(
+        _ numbers: ClosedRange<UInt64>,
+        _ message: Arrival?,
+        give: (UInt64, Arrival) -> Void
+    ) throws(TransportError) -> Verdict {
+        let first = numbers.lowerBound
+        guard numbers.upperBound > received, early[first] == nil else {
+            guard first > 0 else { throw .envelope("numbers begin at one") }
             duplicates += 1
             return .duplicate
         }
-        guard sequence - received <= Self.window else { throw .envelope("a sequence number is beyond the window") }
-        guard sequence == received + 1 else {
-            let size = Self.size(payload)
-            guard size <= earlyLimit - earlyBytes else { return .noRoom }
-            early[sequence] = .some(payload)
-            earlyBytes += size
+        guard first <= received || first - received <= Self.window else {
+            throw .envelope("a number is beyond the window")
+        }
+        let arrival = Early(last: numbers.upperBound, message: message)
+        guard first <= received + 1 else {
+            guard arrival.size <= earlyLimit - earlyBytes else { return .noRoom }
+            early[first] = arrival
+            earlyBytes += arrival.size
             return .new
         }
-        received = sequence
-        if let payload { give(sequence, payload) }
+        received = arrival.last
+        if let message { give(first, message) }
+        if first != arrival.last { forgetEarly(through: received) }
         while !early.isEmpty, let next = early.removeValue(forKey: received + 1) {
-            received += 1
-            earlyBytes -= Self.size(next)
-            if let next { give(received, next) }
+            let number = received + 1
+            received = next.last
+            earlyBytes -= next.size
+            if let message = next.message { give(number, message) }
+            if number != next.last { forgetEarly(through: received) }
         }
         if early.isEmpty, early.capacity > 16 { early = [:] }
         return .new
     }
 
-    /// Starts to receive from number one again.
-    mutating func restart() {
-        self = SessionReceiver(earlyLimit: earlyLimit)
+    /// Expects no message up to this number any more.
+    mutating func skip(through number: UInt64) {
+        guard number > received else { return }
+        received = number
+        forgetEarly(through: number)
+    }
+
+    private mutating func forgetEarly(through number: UInt64) {
+        guard !early.isEmpty else { return }
+        early = early.filter { $0.key > number }
+        earlyBytes = early.values.reduce(0) { $0 + $1.size }
+    }
+
+    /// Expects the message after this number, in another session.
+    mutating func restart(after number: UInt64) {
+        self = SessionReceiver(after: number, earlyLimit: earlyLimit)
     }
 
     /// Drops the early messages, because the connection has ended. All unacknowledged messages are sent again on the
@@ -80,6 +139,4 @@ package struct SessionReceiver: Sendable {
         early = [:]
         earlyBytes = 0
     }
-
-    private static func size(_ payload: Payload?) -> Int { payload?.bufferedBytes ?? Payload.bookkeeping }
 }

@@ -91,8 +91,8 @@ final class InboundBuffer {
     }
 
     /// Gives the app a message that it acknowledges under this key.
-    func give(_ payload: Payload, _ key: UInt64) {
-        let message = ReceivedMessage(payload, Receipt(key, target))
+    func give(_ payload: Payload, _ key: UInt64, _ id: ReceivedMessage.ID?, isRepeated: Bool) {
+        let message = ReceivedMessage(payload, Receipt(key, target), id: id, isRepeated: isRepeated)
         if !isRequestedByApp {
             guard let interceptor, !interceptor(message, messages.listenerCount > 1) else {
                 messages.send(payload)

@@ -80,14 +80,18 @@ final class PendingSends {
     /// Submits a message that the store has from an earlier process, under its identifier.
     func restore(_ message: StoredMessage, _ pass: (MessageID, Payload) -> Void) {
         let (id, payload) = (message.id, message.payload)
-        guard id.number > lastID, id.number < .max else { return }
-        lastID = id.number
+        lastID = max(lastID, id.number)
         if let outcome = submit(id, payload, .done, pass) {
             journal?.remove(id)
             giveBack(id, payload, outcome)
         } else {
             messages[id]?.isOnItsOwn = true
         }
+    }
+
+    /// Gives no message an identifier up to this number, because earlier processes have given them.
+    func reserve(through number: UInt64) {
+        lastID = max(lastID, number)
     }
 
     /// Gives a message its identifier and submits it with `pass`. Returns the outcome if it is known when `pass` returns.

@@ -23,6 +23,10 @@ public final class Supervisor: Sendable {
         package var warn: @Sendable (String) -> Void = { _ in }
         /// Called before each attempt.
         public var preparation: EndpointPreparation?
+        /// Returns the token with which the client logs in to a session server (``DeliveryConfiguration/Mode/session``). The
+        /// session's hello carries it, so it works over every transport. At most 8,192 bytes. Not allowed in plain mode, where
+        /// a login belongs into the ``preparation`` or the ``greeting``.
+        public var token: TokenSource?
         /// Called with each new connection before the supervisor uses it. In plain mode only
         /// (``DeliveryConfiguration/Mode/plain``), because a session begins with its own hello.
         public var greeting: ConnectionGreeting?
@@ -35,10 +39,13 @@ public final class Supervisor: Sendable {
         /// The keepalive intervals that an earlier supervisor has measured; see ``Supervisor/intervals()``.
         public var intervals: AdaptiveInterval?
         /// The client's identity towards a session server, for apps whose sessions outlive their processes. By default
-        /// it is random, so that each process begins its own session.
+        /// it is random, so that each process begins its own session. Not allowed beside a ``store``, which has an identity of
+        /// its own.
         public var client: SessionClient?
         /// Keeps the outbox across processes. By default the outbox is kept in memory. With a store, a message is sent only
-        /// once the store has it, and a message whose process was killed is sent by the next one.
+        /// once the store has it, and a message whose process was killed is sent by the next one. The next one also continues
+        /// the session (``DeliveryConfiguration/Mode/session``), in which no message that the app has processed is delivered
+        /// again. So a session with a store does not end with its supervisor.
         public var store: (any OutboxStore)?
 
         /// Creates a setup with the defaults.
@@ -71,9 +78,18 @@ public final class Supervisor: Sendable {
         guard setup.greeting == nil || setup.configuration.delivery.mode == .plain else {
             throw TransportError.configuration("greeting", TransportError.greetingInSession)
         }
+        guard setup.token == nil || setup.configuration.delivery.mode == .session else {
+            throw TransportError.configuration("token", TransportError.tokenWithoutSession)
+        }
         try setup.configuration.check()
         guard setup.store != nil || setup.configuration.outbox.store == nil else {
             throw TransportError.configuration("outbox.store", "names a store, but the supervisor was not given one")
+        }
+        guard setup.store == nil || setup.client == nil else {
+            throw TransportError.configuration(
+                "client",
+                "is not allowed beside a store, which has an identity of its own"
+            )
         }
         let driver = SupervisorDriver(setup, on: runtime)
         self.runtime = runtime
@@ -265,6 +281,11 @@ public final class Supervisor: Sendable {
 }
 
 extension TransportError {
+    /// The sentence about a token in plain mode, without its subject.
+    package static let tokenWithoutSession =
+        "is not allowed with the delivery mode plain, because the hello of a session carries it; set delivery.mode to session, "
+        + "or send the login as a header, as user and password of the endpoint, or as a greeting"
+
     /// The sentence about a greeting in session mode, without its subject.
     package static let greetingInSession =
         "is not allowed with the delivery mode session, where the session's hello is the first message; "

@@ -31,6 +31,7 @@ final class SupervisorDriver: ConnectionDelegate {
     private let fitting: EndpointFitting
     let preparation: EndpointPreparation?
     let greeting: ConnectionGreeting?
+    private let token: TokenSource?
     private let observer: (any SupervisorObserver)?
     private let warn: @Sendable (String) -> Void
     /// Checked for each message, because a check of the observer itself would copy it.
@@ -52,6 +53,8 @@ final class SupervisorDriver: ConnectionDelegate {
     private let paths: (any PathMonitor)?
     private var pathWatch: (any Sendable)?
     private var isBeginning = false
+    /// Whether an attempt needs the store, because it knows the session.
+    private let needsStore: Bool
     /// Whether the supervisor has ended, and messages that a connection has not settled have not.
     private var isEnding = false
 
@@ -65,6 +68,7 @@ final class SupervisorDriver: ConnectionDelegate {
         fitting = setup.fitting
         preparation = setup.preparation
         greeting = setup.greeting
+        token = setup.token
         observer = setup.observer
         warn = setup.warn
         isObserved = setup.observer != nil
@@ -76,11 +80,15 @@ final class SupervisorDriver: ConnectionDelegate {
             intervals: setup.intervals,
             client: setup.client,
             isStored: setup.store != nil,
-            canRefresh: setup.preparation != nil || setup.greeting != nil,
+            canRefresh: setup.preparation != nil || setup.greeting != nil || setup.token != nil,
             using: &random
         )
         paths = setup.paths
-        if let store = setup.store { outgoing.journal = OutboxJournal(store, self, on: runtime) }
+        needsStore = setup.store != nil && setup.configuration.delivery.mode == .session
+        if let store = setup.store {
+            let session = StoredSession(identity: SessionID(using: &random), sender: random.next())
+            outgoing.journal = OutboxJournal(store, needsStore ? session : nil, self, on: runtime)
+        }
     }
 
     /// Returns the transport for an endpoint. It is the transport of the connection before, unless the endpoint was
@@ -156,11 +164,13 @@ final class SupervisorDriver: ConnectionDelegate {
         case .abandon(let connection), .close(let connection, _):
             guard let attempt = attempts.removeValue(forKey: connection) else { return false }
             attempt.abandon(CloseReason(.keepalive), on: runtime)
-        case .deliver(let payload), .deliverUnprocessed(_, let payload):
+        case .deliver(let payload), .deliverUnprocessed(_, let payload, _, _):
             if isObserved { note(.received(bytes: payload.bytes.count)) }
             return false
         case .finish(let id, let outcome):
             if outgoing.finished(id, outcome, isOver: machine.isOver), isObserved { note(.finished(id, outcome)) }
+        case .storeProcessed(let number):
+            outgoing.journal?.write(incarnation: machine.incarnation, processed: number)
         case .forget(let id):
             for (_, kept) in transports.values { (kept as? any CompletingTransport)?.forget(id) }
         case .state(let state): changed(to: state)
@@ -213,8 +223,11 @@ final class SupervisorDriver: ConnectionDelegate {
     ) -> Task<Void, Never> {
         Task(executorPreference: confined.runtime.taskExecutor) {
             let connection: any Connection
+            let token: String?
             do throws(TransportError) {
+                if confined.value.needsStore { try await openStore(confined, number) }
                 let prepared = try await prepare(endpoint, confined, number, isRefresh)
+                token = try await Self.token(confined, number, isRefresh)
                 // A cancelled attempt must not store its transport for the next one.
                 guard !Task.isCancelled else { throw .cancelled(.connect) }
                 let transport = try confined.value.transport(to: endpoint, as: prepared)
@@ -224,12 +237,26 @@ final class SupervisorDriver: ConnectionDelegate {
             } catch {
                 return confined.value.failed(number, error)
             }
-            guard let handle = confined.value.connected(number, connection, endpoint) else {
+            guard let handle = confined.value.connected(number, connection, endpoint, token) else {
                 await connection.close()
                 return
             }
             await ConnectionHandle.read(handle, isWelcomed: false)
         }
+    }
+
+    private static func openStore(
+        _ confined: RuntimeBound<SupervisorDriver>,
+        _ number: Int
+    ) async throws(TransportError) {
+        confined.value.handle(.reached(number, .store))
+        let error = await confined.suspend(with: WaitID.next(), #isolation) {
+            $0.wait(opener: $1, $2)
+        } onCancel: {
+            $0.outgoing.journal?.cancel(opener: $1)
+        }
+        if let error { throw error }
+        confined.value.handle(.reached(number, .transport))
     }
 
     private static func prepare(
@@ -249,6 +276,29 @@ final class SupervisorDriver: ConnectionDelegate {
         } catch {
             throw TransportError(.systemError, .configure, "the endpoint could not be prepared: \(error)")
         }
+    }
+
+    private static func token(
+        _ confined: RuntimeBound<SupervisorDriver>,
+        _ number: Int,
+        _ isRefresh: Bool
+    ) async throws(TransportError) -> String? {
+        guard let source = confined.value.token else { return nil }
+        confined.value.handle(.reached(number, .preparation))
+        let token: String
+        do {
+            token = try await source(isRefresh)
+        } catch let error as TransportError {
+            throw error
+        } catch {
+            throw TransportError(.systemError, .configure, "there is no token: \(error)")
+        }
+        confined.value.handle(.reached(number, .transport))
+        let (size, limit) = (token.utf8.count, ClientHello.longestToken)
+        guard (1...limit).contains(size) else {
+            throw .configuration("token", "has \(size) bytes; allowed are 1 to \(limit)")
+        }
+        return token
     }
 
     /// Runs the app's greeting over the connection of an attempt. Nothing else uses the connection meanwhile, so that
@@ -289,9 +339,12 @@ final class SupervisorDriver: ConnectionDelegate {
     }
 
     /// Handles the connection of an attempt. Returns `nil` if the connection is not needed any more.
-    private func connected(_ number: Int, _ connection: any Connection, _ endpoint: Endpoint) -> RuntimeBound<
-        ConnectionHandle
-    >? {
+    private func connected(
+        _ number: Int,
+        _ connection: any Connection,
+        _ endpoint: Endpoint,
+        _ token: String?
+    ) -> RuntimeBound<ConnectionHandle>? {
         guard attempts[number] != nil else { return nil }
         attempts[number] = nil
         let opened = ConnectionHandle(connection, number, self)
@@ -299,7 +352,7 @@ final class SupervisorDriver: ConnectionDelegate {
         onConnection?(connection, endpoint)
         let encryption = connection.encryption
         if let encryption { note(.encrypted(endpoint, encryption)) }
-        handle(.connected(number, connection.capabilities, isVerified: encryption?.isVerified ?? false))
+        handle(.connected(number, connection.capabilities, isVerified: encryption?.isVerified ?? false, token: token))
         return opened.confined
     }
 
@@ -376,9 +429,18 @@ final class SupervisorDriver: ConnectionDelegate {
 // MARK: The store
 
 extension SupervisorDriver: OutboxJournalOwner {
-    func restored(_ messages: [StoredMessage]) {
+    func restored(_ session: StoredSession?, _ messages: [StoredMessage]) {
+        if let session {
+            outgoing.reserve(through: session.lastNumber)
+            let ended = messages.first.map { $0.id.number - 1 } ?? session.lastNumber
+            handle(.restored(session, after: ended))
+        }
         for message in messages { outgoing.restore(message) { submit($0, $1) } }
         if let last = messages.last { handle(.stored(last.id)) }
+    }
+
+    func storedSession(_ incarnation: UInt64, processed: UInt64) {
+        handle(.storedSession(incarnation, processed: processed))
     }
 
     func stored(_ ids: [MessageID], through last: MessageID) {

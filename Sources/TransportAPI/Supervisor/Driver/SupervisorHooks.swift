@@ -10,6 +10,11 @@ public protocol SupervisorObserver: Sendable {
 /// attempt makes sense; any other error counts as temporary.
 public typealias EndpointPreparation = @Sendable (Endpoint, _ isRefresh: Bool) async throws -> Endpoint
 
+/// Called before each attempt of a session. Returns the token with which the client logs in, over whatever transport.
+/// `isRefresh` means that the server has refused the last one. A thrown error fails the attempt, like that of an
+/// ``EndpointPreparation``.
+public typealias TokenSource = @Sendable (_ isRefresh: Bool) async throws -> String
+
 /// Called with each new connection before the supervisor uses it, for a message that must be the first one: a login, a
 /// subscription, or a CONNECT of STOMP. It can send and receive over the connection. The supervisor sends nothing
 /// before the call has returned, and its state is not ``SupervisorState/open(_:isResumed:)`` until then.

@@ -1,3 +1,5 @@
+import Primitives
+
 /// The identity of a client towards a session server, across restarts of its process. The server continues the session
 /// of a client that connects again with the same identifier. Messages that the server has sent and the client has not
 /// acknowledged are sent to the new process.
@@ -17,19 +19,36 @@ public struct SessionClient: Sendable, Hashable {
 
 /// The information that a client sends about itself on a new connection.
 package struct ClientHello: Sendable, Hashable {
+    /// The longest token, in bytes of UTF-8.
+    package static let longestToken = 8192
+
     /// The incarnation of the session that the client knows, or 0.
     package var incarnation: UInt64
-    /// How many messages of that incarnation the client has received.
+    /// The number up to which the client has received all messages of that incarnation.
     package var received: UInt64
-    /// The number of the client's attempt that opened the connection.
+    /// The number of the client's attempt that opened the connection. It grows with each attempt, so that a delayed one
+    /// cannot take the session from a later connection.
     package var attempt: UInt32
     /// The largest message that the client accepts over the connection, in bytes of its payload.
     package var limit: UInt64
+    /// The client's messages.
+    package var numbering: SessionNumbering
+    /// The token with which the client logs in, if it does.
+    @Secret package var token: String?
 
-    package init(incarnation: UInt64, received: UInt64, attempt: UInt32 = 0, limit: UInt64 = .max) {
+    package init(
+        incarnation: UInt64,
+        received: UInt64,
+        attempt: UInt32 = 0,
+        limit: UInt64 = .max,
+        numbering: SessionNumbering = .fromOne,
+        token: String? = nil
+    ) {
         self.incarnation = incarnation
         self.received = received
         self.attempt = attempt
         self.limit = limit
+        self.numbering = numbering
+        self.token = token
     }
 }

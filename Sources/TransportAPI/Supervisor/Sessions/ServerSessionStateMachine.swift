@@ -55,22 +55,24 @@ package struct ServerSessionStateMachine: Sendable {
     ///
     /// - Parameters:
     ///   - incarnation: A random number, never 0.
+    ///   - sender: The sender of the session's messages, a random number.
     ///   - lifetime: How long the session waits for its client's next connection.
     package init(
         _ configuration: SupervisorConfiguration,
         incarnation: UInt64,
+        sender: UInt64 = 0,
         lifetime: Duration,
         at now: Instant
     ) {
         self.configuration = configuration
         self.incarnation = incarnation
         self.lifetime = lifetime
-        link = PeerLink(configuration, identity: SessionID(high: incarnation, low: 0))
+        link = PeerLink(configuration, identity: SessionID(high: incarnation, low: 0), sender: sender)
         phase = .absent(nil, forgottenAt: now.advanced(by: lifetime))
     }
 
     /// Whether a client's hello refers to this session. If the client has been with another server since, both sides
-    /// count from one again. Then this session is only usable if nothing has been counted in it, because its welcome
+    /// have unacknowledged messages of another session. Then this one is only usable if nothing has arrived in it, because its welcome
     /// was lost.
     package func isMeant(by hello: ClientHello) -> Bool {
         // A client that had a session and knows of none has restarted.
@@ -79,18 +81,8 @@ package struct ServerSessionStateMachine: Sendable {
         return hello.incarnation == incarnation || isUntouched || hello.attempt < attempt
     }
 
-    /// Whether nothing has been counted in the session.
-    private var isUntouched: Bool {
-        link.delivery.receiver.received == 0 && link.delivery.receiver.earlyCount == 0
-            && link.delivery.acknowledged == 0
-    }
-
-    /// Restarts the session for a client whose process has restarted and does not know the session. Unacknowledged
-    /// messages are sent again, and both sides count from one.
-    private mutating func restart() {
-        incarnation = incarnation &+ 2 | 1
-        link.delivery.renumber()
-    }
+    /// Whether nothing has been received or acknowledged in the session.
+    private var isUntouched: Bool { link.delivery.isUntouched }
 
     /// Handles an event that only a server has, and appends the actions that follow from it.
     package mutating func handle(_ event: Event, at now: Instant, _ actions: inout [SupervisorAction]) {
@@ -122,7 +114,8 @@ package struct ServerSessionStateMachine: Sendable {
             link.delivery.submit(id, payload, at: now, &actions)
         case .close(let reason): close(reason, at: now, &actions)
         case .deadlineReached(let signs): deadlineReached(signs, at: now, &actions)
-        case .settled, .reading, .discarded, .stored, .notStored, .cancel, .acknowledgesAfterProcessing, .processed:
+        case .settled, .reading, .discarded, .stored, .storedSession, .notStored, .cancel, .acknowledgesAfterProcessing,
+            .processed:
             link.handle(event, at: now, &actions)
         }
     }
@@ -150,7 +143,7 @@ package struct ServerSessionStateMachine: Sendable {
             return welcome(&actions)
         }
         link.delivery.detach(at: now, &actions)
-        if hello?.incarnation == 0, !isUntouched { restart() }
+        if let hello { begin(hello) }
         link.connected(connection, capabilities)
         phase = .connected
         link.watch(by: hello != nil ? .frame : capabilities.hasNativePing ? .native : nil, at: now)
@@ -168,11 +161,20 @@ package struct ServerSessionStateMachine: Sendable {
         link.delivery.flush(at: now, &actions)
     }
 
+    /// Continues the session, or begins it for a client whose process does not know it. Then unacknowledged messages are sent
+    /// again.
+    private mutating func begin(_ hello: ClientHello) {
+        if hello.incarnation == incarnation { return link.delivery.resume(hello.numbering) }
+        if hello.incarnation == 0, !isUntouched { incarnation = incarnation &+ 2 | 1 }
+        link.delivery.restart(hello.numbering)
+    }
+
     private mutating func welcome(_ actions: inout [SupervisorAction]) {
         let frame = SessionFrame.welcome(
             incarnation: incarnation,
             received: link.delivery.tellReceived(),
-            limit: SessionFrame.messageLimit(link.capabilities)
+            limit: SessionFrame.messageLimit(link.capabilities),
+            numbering: link.delivery.numbering
         )
         actions.append(.transmit(connection, nil, frame.payload))
     }
@@ -239,7 +241,7 @@ package struct ServerSessionStateMachine: Sendable {
 
     /// Whether the client has sent or acknowledged a message.
     package var isUsed: Bool {
-        mutating get { hasReceived || link.delivery.receiver.received > 0 || link.delivery.acknowledged > 0 }
+        mutating get { hasReceived || !link.delivery.isUntouched }
     }
 
     /// How much memory the messages of the session take, in bytes.

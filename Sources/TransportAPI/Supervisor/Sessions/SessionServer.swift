@@ -51,15 +51,20 @@ public final class SessionServer: Sendable {
 
     /// Creates a server without listeners.
     ///
-    /// - Parameter onSession: Called on the runtime with each new session. It must not block.
+    /// - Parameters:
+    ///   - configuration: The settings.
+    ///   - runtime: The runtime of the server.
+    ///   - login: Decides about each connection of a session. By default all are accepted.
+    ///   - onSession: Called on the runtime with each new session. It must not block.
     package init(
         _ configuration: Configuration = Configuration(),
         onRuntime runtime: any SupervisorRuntime,
+        login: SessionLogin? = nil,
         onSession: @escaping @Sendable (Session) -> Void
     ) {
         self.runtime = runtime
         self.configuration = configuration
-        driver = RuntimeBound(SessionServerDriver(configuration, on: runtime, onSession), to: runtime)
+        driver = RuntimeBound(SessionServerDriver(configuration, on: runtime, login: login, onSession), to: runtime)
     }
 
     /// Serves the clients of `listener` until it is closed.
@@ -106,9 +111,8 @@ public enum SessionState: Sendable, Hashable {
 
 /// One client of a ``SessionServer``, across all its connections.
 public final class Session: Sendable {
-    /// The client, as the handshake of the connection that began the session has authenticated it
-    /// (``Connection/identity``). Connections with another name cannot resume the session. `nil` without a handshake
-    /// that authenticates.
+    /// The client, as its login to the session or else the handshake of the connection (``Connection/identity``) has
+    /// authenticated it. Connections with another name cannot resume the session. `nil` if nothing authenticates.
     public let identity: Identity?
     private let runtime: any SupervisorRuntime
     private let driver: RuntimeBound<SessionDriver>

@@ -4,6 +4,7 @@ import Primitives
 final class SessionServerDriver {
     private let runtime: any SupervisorRuntime
     private let configuration: SessionServer.Configuration
+    private let login: SessionLogin?
     private let onSession: @Sendable (Session) -> Void
     private var registry: SessionRegistry<SessionDriver>
     /// The sessions by number.
@@ -25,10 +26,12 @@ final class SessionServerDriver {
     init(
         _ configuration: SessionServer.Configuration,
         on runtime: any SupervisorRuntime,
+        login: SessionLogin?,
         _ onSession: @escaping @Sendable (Session) -> Void
     ) {
         self.runtime = runtime
         self.configuration = configuration
+        self.login = login
         self.onSession = onSession
         registry = SessionRegistry(capacity: configuration.maximumSessions)
         order = EvictionQueue(lines: Line.count, limit: configuration.maximumSessions)
@@ -56,7 +59,7 @@ final class SessionServerDriver {
                 hangUp(connection, CloseReason(SessionFrame.Refusal.full.error))
                 return
             }
-            attach(connection, number, to: begin(nil, connection), nil)
+            attach(connection, number, to: begin(nil, connection, connection.identity), nil)
         case .session:
             if unidentified.count >= configuration.maximumUnidentifiedConnections { endOldestUnidentified() }
             unidentified[number] = connection
@@ -66,49 +69,82 @@ final class SessionServerDriver {
                 if let connection = removeUnidentified(number) { turnAwayWithoutHello(connection) }
             }
             Task(executorPreference: runtime.taskExecutor) {
-                var first: Payload?
-                do throws(TransportError) { first = try await connection.receive() } catch {}
+                await SessionServerDriver.introduce(connection, number, driver)
                 driver.value.runtime.cancel(timer: timer)
-                driver.value.introduced(connection, number, first)
             }
         }
     }
 
-    /// Handles a connection's first frame, which identifies its session.
-    private func introduced(_ connection: any Connection, _ number: Int, _ first: Payload?) {
-        guard removeUnidentified(number) != nil, let first else { return }
+    /// Receives the first frame of a connection, and decides about the login.
+    private static func introduce(
+        _ connection: any Connection,
+        _ number: Int,
+        _ driver: RuntimeBound<SessionServerDriver>
+    ) async {
+        var first: Payload?
+        do throws(TransportError) { first = try await connection.receive() } catch {}
+        guard let first else {
+            _ = driver.value.removeUnidentified(number)
+            return
+        }
+        let frame: SessionFrame
         do throws(TransportError) {
-            guard
-                case .hello(let client, let incarnation, let received, let attempt, let limit) = try SessionFrame(first)
-            else { return turnAway(connection, .helloExpected) }
-            let hello = ClientHello(incarnation: incarnation, received: received, attempt: attempt, limit: limit)
-            if let session = registry.sessions[client], session.identity?.name != connection.identity?.name {
-                // The identifier of a session is a secret, but it must not be enough to read the messages of another
-                // user.
-                return turnAway(connection, .otherIdentity)
-            }
-            switch registry.decide(client, isMeant: { $0.isMeant(by: hello) }) {
-            case .resume(let session): attach(connection, number, to: session, hello)
-            case .begin: attach(connection, number, to: begin(client, connection), hello)
-            case .replace(let former):
-                former.handle(.supersede)
-                attach(connection, number, to: begin(client, connection), hello)
-            case .refuse(.full) where makeRoom(): attach(connection, number, to: begin(client, connection), hello)
-            case .refuse(let refusal): turnAway(connection, refusal)
-            }
+            frame = try SessionFrame(first)
         } catch {
-            turnAway(connection, error.code == .handshakeFailed ? .version : .helloExpected)
+            let refusal = error.code == .handshakeFailed ? SessionFrame.Refusal.version : .helloExpected
+            return driver.value.introduced(connection, number, refused: refusal)
+        }
+        guard case .hello(let client, let hello) = frame else {
+            return driver.value.introduced(connection, number, refused: .helloExpected)
+        }
+        var identity = connection.identity
+        if let login = driver.value.login {
+            switch await login(hello.token, connection) {
+            case .admitted(let other): identity = other ?? identity
+            case .refused(let refusal): return driver.value.introduced(connection, number, refused: refusal)
+            }
+        }
+        driver.value.introduced(connection, number, client, hello, identity)
+    }
+
+    private func introduced(_ connection: any Connection, _ number: Int, refused refusal: SessionFrame.Refusal) {
+        if removeUnidentified(number) != nil { turnAway(connection, refusal) }
+    }
+
+    /// Handles the hello of a connection, which identifies its session.
+    private func introduced(
+        _ connection: any Connection,
+        _ number: Int,
+        _ client: SessionID,
+        _ hello: ClientHello,
+        _ identity: Identity?
+    ) {
+        guard removeUnidentified(number) != nil else { return }
+        if let session = registry.sessions[client], session.identity?.name != identity?.name {
+            // The identifier of a session is a secret, but it must not be enough to read the messages of another user.
+            return turnAway(connection, .otherIdentity)
+        }
+        switch registry.decide(client, isMeant: { $0.isMeant(by: hello) }) {
+        case .resume(let session): attach(connection, number, to: session, hello)
+        case .begin: attach(connection, number, to: begin(client, connection, identity), hello)
+        case .replace(let former):
+            former.handle(.supersede)
+            attach(connection, number, to: begin(client, connection, identity), hello)
+        case .refuse(.full) where makeRoom():
+            attach(connection, number, to: begin(client, connection, identity), hello)
+        case .refuse(let refusal): turnAway(connection, refusal)
         }
     }
 
-    private func begin(_ client: SessionID?, _ connection: any Connection) -> SessionDriver {
+    private func begin(_ client: SessionID?, _ connection: any Connection, _ identity: Identity?) -> SessionDriver {
         let machine = ServerSessionStateMachine(
             configuration.supervisor,
             incarnation: random.next() | 1,
+            sender: random.next(),
             lifetime: configuration.sessionLifetime,
             at: runtime.clock
         )
-        let session = SessionDriver(machine, connection.identity, on: runtime, counting: total)
+        let session = SessionDriver(machine, identity, on: runtime, counting: total)
         lastSession += 1
         let id = lastSession
         sessions[id] = session

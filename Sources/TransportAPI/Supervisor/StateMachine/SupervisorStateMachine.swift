@@ -1,3 +1,5 @@
+import Primitives
+
 /// Keeps one connection alive over a list of endpoints. It is a value that does no I/O: it takes events and returns
 /// actions and the next deadline. Time and random numbers are arguments, so a test can run it for simulated years.
 ///
@@ -39,6 +41,8 @@ package struct SupervisorStateMachine: Sendable {
         var ping: Instant?
         /// Whether the peer has answered a ping.
         var isAlive = false
+        /// The token for the login, if there is one.
+        @Secret var token: String? = nil
     }
 
     /// A connection that carries messages.
@@ -72,6 +76,8 @@ package struct SupervisorStateMachine: Sendable {
 
     /// The part of an attempt that is in progress. It decides what the error says when the attempt takes too long.
     package enum AttemptStep: Sendable, Hashable {
+        /// The store is opened, which knows the session.
+        case store
         /// The app prepares the endpoint.
         case preparation
         /// The transport connects.
@@ -92,7 +98,7 @@ package struct SupervisorStateMachine: Sendable {
     /// The incarnation of the session that the server has; 0 if none is known.
     var incarnation: UInt64 = 0
     /// The number of launches of the session's client.
-    let launch: UInt16
+    private var launch: UInt16
 
     /// Creates a machine for these endpoints. There must be at least one.
     ///
@@ -118,7 +124,12 @@ package struct SupervisorStateMachine: Sendable {
         credentials = canRefresh ? .usual : .fixed
         rotation = EndpointRotation(count: endpoints.count)
         budget = RetryBudget(configuration)
-        link = PeerLink(configuration, identity: client?.id ?? SessionID(using: &random), isStored: isStored)
+        link = PeerLink(
+            configuration,
+            identity: client?.id ?? SessionID(using: &random),
+            sender: random.next(),
+            isStored: isStored
+        )
         launch = client?.launch ?? 0
         if configuration.keepalive.interval != .off, let adaptive = configuration.keepalive.adaptive {
             self.adaptive = AdaptiveKeepalive(adaptive, knowing: intervals)
@@ -151,11 +162,14 @@ package struct SupervisorStateMachine: Sendable {
         case resume
         /// The network path has changed.
         case path(NetworkPath)
+        /// The store has this session of an earlier process, all of whose messages up to this number have ended. It comes
+        /// before the first connection.
+        case restored(StoredSession, after: UInt64)
         /// The attempt has reached this step. An attempt without the app's hooks has only one, so it reports none.
         case reached(Int, AttemptStep)
         /// The attempt has opened a connection, and the app's greeting has ended. If its peer is verified, the peer has
-        /// proved its identity by a certificate.
-        case connected(Int, Capabilities, isVerified: Bool = false)
+        /// proved its identity by a certificate. With the token the client logs in to a session.
+        case connected(Int, Capabilities, isVerified: Bool = false, token: String? = nil)
         /// The attempt has failed.
         case failed(Int, TransportError)
     }
@@ -171,7 +185,7 @@ package struct SupervisorStateMachine: Sendable {
         defer { adaptive?.noteSending(actions[count...], at: now) }
         guard !isOver else {
             // A connection that opens after the end must still be closed.
-            if case .connected(let connection, _, _) = event { actions.append(.abandon(connection: connection)) }
+            if case .connected(let connection, _, _, _) = event { actions.append(.abandon(connection: connection)) }
             return
         }
         switch event {
@@ -179,12 +193,15 @@ package struct SupervisorStateMachine: Sendable {
         case .suspend: suspend(at: now, &actions)
         case .resume: resume(at: now, &actions)
         case .path(let path): changed(path, at: now, &actions)
+        case .restored(let session, let ended):
+            (launch, incarnation) = (session.launch, session.incarnation)
+            link.delivery.restore(session, after: ended)
         case .reached(let connection, let step):
             guard connection == self.connection, case .connecting(var attempt) = phase else { return }
             attempt.step = step
             phase = .connecting(attempt)
-        case .connected(let connection, let capabilities, let isVerified):
-            connected(connection, capabilities, isVerified: isVerified, at: now, using: &random, &actions)
+        case .connected(let connection, let capabilities, let isVerified, let token):
+            connected(connection, capabilities, isVerified: isVerified, token: token, at: now, using: &random, &actions)
         case .failed(let connection, let error):
             guard connection == self.connection, case .connecting = phase else { return }
             attemptFailed(error, at: now, using: &random, &actions)
@@ -215,6 +232,9 @@ package struct SupervisorStateMachine: Sendable {
         case .ended(let connection, let reason): ended(connection, reason, at: now, using: &random, &actions)
         case .close(let reason): close(reason, at: now, &actions)
         case .deadlineReached(let signs): deadlineReached(signs, at: now, using: &random, &actions)
+        case .storedSession(let incarnation, let processed):
+            guard incarnation == self.incarnation else { return }
+            link.delivery.storedSession(processed: processed, at: now, &actions)
         case .settled, .reading, .discarded, .stored, .notStored, .cancel, .acknowledgesAfterProcessing, .processed:
             link.handle(event, at: now, &actions)
         }
@@ -385,7 +405,8 @@ extension SupervisorStateMachine {
     // MARK: The end
 
     mutating func close(_ reason: CloseReason, at now: Instant, _ actions: inout [SupervisorAction]) {
-        if isOpen, link.delivery.style == .session {
+        // The next process continues a session that is stored.
+        if isOpen, link.delivery.style == .session, !link.delivery.isStored {
             actions.append(.transmit(connection, nil, SessionFrame.bye.payload))
         }
         dropConnection(reason, at: now, &actions)
@@ -437,6 +458,7 @@ extension SupervisorStateMachine {
         _ connection: Int,
         _ capabilities: Capabilities,
         isVerified: Bool,
+        token: String?,
         at now: Instant,
         using random: inout RandomSource,
         _ actions: inout [SupervisorAction]
@@ -460,7 +482,7 @@ extension SupervisorStateMachine {
         link.delivery.forgetOvertaking()
         // Missing answers over the connection before do not apply to this one.
         link.delivery.roundTrip.answered()
-        var welcome = AwaitedWelcome(deadline: attempt.deadline, isPeerVerified: isVerified)
+        var welcome = AwaitedWelcome(deadline: attempt.deadline, isPeerVerified: isVerified, token: token)
         if capabilities.hasNativePing { welcome.ping = now.advanced(by: now.duration(to: attempt.deadline) / 2) }
         sendHello(&welcome, at: now, &actions)
         phase = .awaitingWelcome(welcome)
@@ -474,14 +496,15 @@ extension SupervisorStateMachine {
     ) {
         welcome.helloRetry =
             link.capabilities.isReliable ? nil : now.advanced(by: link.delivery.roundTrip.timeout)
-        let hello = SessionFrame.hello(
-            link.delivery.identity,
+        let hello = ClientHello(
             incarnation: incarnation,
             received: link.delivery.tellReceived(),
             attempt: UInt32(launch) << 16 | UInt32(min(connection, 0xffff)),
-            limit: SessionFrame.messageLimit(link.capabilities)
+            limit: SessionFrame.messageLimit(link.capabilities),
+            numbering: link.delivery.numbering,
+            token: welcome.token
         )
-        actions.append(.transmit(connection, nil, hello.payload))
+        actions.append(.transmit(connection, nil, SessionFrame.hello(link.delivery.identity, hello).payload))
     }
 
     /// The connection is open for messages.
@@ -726,8 +749,8 @@ extension SupervisorStateMachine {
         _ actions: inout [SupervisorAction]
     ) throws(TransportError) {
         switch frame {
-        case .welcome(let incarnation, let received, let limit):
-            try welcomed(incarnation, received, limit, at: now, &actions)
+        case .welcome(let incarnation, let received, let limit, let numbering):
+            try welcomed(incarnation, received, limit, numbering, at: now, &actions)
         case .refused(let refusal): throw refusal.error
         case .bye: throw TransportError(.closedByPeer, .open, "the peer has ended the session")
         case .message, .acknowledge, .skip:
@@ -743,17 +766,20 @@ extension SupervisorStateMachine {
         _ incarnation: UInt64,
         _ received: UInt64,
         _ limit: UInt64,
+        _ numbering: SessionNumbering,
         at now: Instant,
         _ actions: inout [SupervisorAction]
     ) throws(TransportError) {
         guard case .awaitingWelcome = phase else { return }
         let isResumed = incarnation == self.incarnation
         if isResumed {
+            link.delivery.resume(numbering)
             try link.delivery.acknowledge(through: received, at: now, &actions)
         } else {
             if self.incarnation != 0 { actions.append(.note(.sessionLost)) }
-            link.delivery.renumber()
+            link.delivery.restart(numbering)
             self.incarnation = incarnation
+            if link.delivery.isStored { actions.append(.storeProcessed(numbering.ended)) }
         }
         opened(.speaks, isResumed: isResumed, peerLimit: Int(clamping: limit), at: now, &actions)
         try link.delivery.takeOvertaking(at: now, &actions)

@@ -2,6 +2,9 @@ extension TransportError {
     /// Returns the error for an attempt that was not over at the connect timeout.
     static func timedOut(in step: SupervisorStateMachine.AttemptStep) -> TransportError {
         switch step {
+        case .store:
+            let sentence = "the store of the outbox, which knows the session, was not open within the connect timeout"
+            return TransportError(.timedOut, .configure, sentence)
         case .preparation:
             let sentence = "the app's preparation did not return within the connect timeout"
             return TransportError(.timedOut, .configure, "\(sentence): return sooner, or raise the timeout")

@@ -2,8 +2,11 @@ import Primitives
 
 /// The supervisor that a journal works for.
 protocol OutboxJournalOwner: AnyObject {
-    /// The store is open and has these messages of an earlier process, oldest first.
-    func restored(_ messages: [StoredMessage])
+    /// The store is open and has this session, if the supervisor has sessions, and these messages of an earlier process, oldest
+    /// first.
+    func restored(_ session: StoredSession?, _ messages: [StoredMessage])
+    /// The store knows that the session has this incarnation, and that its messages up to this number were processed.
+    func storedSession(_ incarnation: UInt64, processed: UInt64)
     /// The store has these messages now, and all up to `last`.
     func stored(_ ids: [MessageID], through last: MessageID)
     /// The store could not write these messages.
@@ -31,10 +34,19 @@ final class OutboxJournal {
     /// What the store does.
     private enum Write {
         case none
-        /// It writes these messages, and the changes that remove others.
-        case inProgress(ids: [MessageID], removals: [StoredRecord.Key])
-        /// The removals could not be written. They are tried again with the next message, at this time, or at the end.
+        /// It writes these messages, the changes that remove others, and the session.
+        case inProgress(ids: [MessageID], removals: [StoredRecord.Key], session: StoredSession?)
+        /// The removals or the session could not be written. They are tried again with the next message, at this time, or at
+        /// the end.
         case failed(retry: UInt64)
+    }
+
+    /// What an open store has.
+    private struct Contents: Sendable {
+        var session: StoredSession?
+        var messages: [StoredMessage] = []
+        /// Why the session could not be continued.
+        var failure: TransportError?
     }
 
     /// How long removals wait that could not be written, if no message comes before.
@@ -52,7 +64,11 @@ final class OutboxJournal {
     private var removals: [StoredRecord.Key] = []
     /// The last of the written messages.
     private var lastWritten = MessageID(0)
-    /// Whether the next write has no messages, because one with messages has failed. Removals may make room for them.
+    /// The session, if the supervisor has sessions. Before the store is open, it is a new one.
+    private var session: StoredSession?
+    /// Whether the session has to be written.
+    private var isSessionChanged = false
+    /// Whether the next write only removes, because one has failed. That may make room for the rest.
     private var removesFirst = false
     private var isEnding = false
     private var openers = Waiters<TransportError?>()
@@ -60,8 +76,14 @@ final class OutboxJournal {
     /// The timer that ends the wait of the closers.
     private var deadline: UInt64?
 
-    init(_ store: any OutboxStore, _ owner: any OutboxJournalOwner, on runtime: any SupervisorRuntime) {
-        (self.store, self.owner, self.runtime) = (store, owner, runtime)
+    /// - Parameter session: The session that a new store gets. `nil` if the supervisor has no sessions.
+    init(
+        _ store: any OutboxStore,
+        _ session: StoredSession?,
+        _ owner: any OutboxJournalOwner,
+        on runtime: any SupervisorRuntime
+    ) {
+        (self.store, self.session, self.owner, self.runtime) = (store, session, owner, runtime)
     }
 
     // MARK: Opening
@@ -73,8 +95,8 @@ final class OutboxJournal {
         do throws(TransportError) {
             if queue == nil { queue = try runtime.makeBlockingQueue("outbox store") }
             let journal = RuntimeBound(self, to: runtime)
-            queue?.run { [store] in
-                let result = Result { () throws(TransportError) in try store.open() }
+            queue?.run { [store, session] in
+                let result = Result { () throws(TransportError) in try Self.open(store, session) }
                 journal.execute { journal.value.opened(result) }
             }
         } catch {
@@ -82,19 +104,65 @@ final class OutboxJournal {
         }
     }
 
-    private func opened(_ result: Result<[StoredRecord], TransportError>) {
+    /// Opens the store, and begins the next process of its session.
+    private static func open(_ store: any OutboxStore, _ fresh: StoredSession?) throws(TransportError) -> Contents {
+        let records = try store.open()
         do throws(TransportError) {
-            var messages: [StoredMessage] = []
-            for record in try result.get() { messages.append(try StoredMessage(record)) }
+            var contents = Contents()
+            for record in records {
+                switch record.key.kind {
+                case StoredSession.key.kind: contents.session = try StoredSession(record)
+                default: contents.messages.append(try StoredMessage(record))
+                }
+            }
+            contents.messages.sort { $0.id < $1.id }
+            guard let fresh else {
+                contents.session = nil
+                return contents
+            }
+            try begin(store, fresh, &contents)
+            return contents
+        } catch {
+            // The store is open, but has records that this version does not know.
+            store.close()
+            throw error
+        }
+    }
+
+    private static func begin(
+        _ store: any OutboxStore,
+        _ fresh: StoredSession,
+        _ contents: inout Contents
+    ) throws(TransportError) {
+        var session = contents.session ?? fresh
+        session.lastNumber = max(session.lastNumber, contents.messages.last?.id.number ?? 0)
+        session.launched(or: fresh)
+        contents.session = session
+        do throws(TransportError) {
+            try store.write([.put(session.record)])
+        } catch {
+            // The disk may be full, and the messages in the store are the way to make room. This process has its own session,
+            // because two processes of one session must have different numbers. Messages keep their identifiers.
+            contents.failure = error
+            contents.session?.begin(as: fresh)
+        }
+    }
+
+    private func opened(_ result: Result<Contents, TransportError>) {
+        do throws(TransportError) {
+            let contents = try result.get()
             phase = .open(.none)
             // An ended supervisor would reject the messages, but the next one can send them.
             if isEnding { return ended() }
-            owner?.restored(messages.sorted { $0.id < $1.id })
+            session = contents.session
+            if let failure = contents.failure {
+                isSessionChanged = true
+                owner?.storeFailed(failure)
+            }
+            owner?.restored(contents.session, contents.messages)
             openers.resumeAll(returning: nil)
             proceed()
         } catch {
-            // The store is open, but has records that this version does not know.
-            if case .success = result { queue?.run { [store] in store.close() } }
             failed(error)
         }
     }
@@ -152,6 +220,15 @@ final class OutboxJournal {
         return low
     }
 
+    /// Writes that the session has this incarnation, and that the app has processed its messages up to this number.
+    func write(incarnation: UInt64, processed: UInt64) {
+        guard session != nil else { return }
+        session?.incarnation = incarnation
+        session?.processed = processed
+        isSessionChanged = true
+        proceed()
+    }
+
     /// Begins the next write, or the end, if nothing else is in progress.
     private func proceed() {
         guard case .open(let write) = phase else { return }
@@ -163,38 +240,48 @@ final class OutboxJournal {
         case .none: break
         }
         var written: [(id: MessageID, record: StoredRecord?)] = []
-        if !removesFirst || removals.isEmpty { swap(&written, &insertions) }
+        let isOnlyRemoval = removesFirst && !removals.isEmpty
+        if !isOnlyRemoval { swap(&written, &insertions) }
         removesFirst = false
         let ids = written.compactMap { $0.record == nil ? nil : $0.id }
-        let changes = removals.map { StoreChange.remove($0) } + written.compactMap { $0.record.map { .put($0) } }
+        if let last = ids.last, session?.reserve(through: last.number) == true { isSessionChanged = true }
+        var changes = removals.map { StoreChange.remove($0) } + written.compactMap { $0.record.map { .put($0) } }
+        var session: StoredSession?
+        if isSessionChanged, !isOnlyRemoval {
+            session = self.session
+            isSessionChanged = false
+            if let session { changes.append(.put(session.record)) }
+        }
         guard !changes.isEmpty, let queue else {
             phase = .open(.none)
             if isEnding { ended() }
             return
         }
-        phase = .open(.inProgress(ids: ids, removals: removals))
+        phase = .open(.inProgress(ids: ids, removals: removals, session: session))
         removals = []
         let journal = RuntimeBound(self, to: runtime)
-        queue.run { [store] in
+        queue.run { [store, changes] in
             let result = Result { () throws(TransportError) in try store.write(changes) }
             journal.execute { journal.value.wrote(result) }
         }
     }
 
     private func wrote(_ result: Result<Void, TransportError>) {
-        guard case .open(.inProgress(let ids, let removed)) = phase else { return }
+        guard case .open(.inProgress(let ids, let removed, let session)) = phase else { return }
         phase = .open(.none)
         switch result {
         case .success:
+            if let session { owner?.storedSession(session.incarnation, processed: session.processed) }
             guard let last = ids.last else { break }
             lastWritten = max(lastWritten, last)
             let waiting = insertions.first { $0.record != nil }?.id
             owner?.stored(ids, through: waiting.map { min(lastWritten, MessageID($0.number - 1)) } ?? lastWritten)
         case .failure(let error):
             removals = removed + removals
+            if session != nil { isSessionChanged = true }
+            removesFirst = !ids.isEmpty || session != nil
             owner?.storeFailed(error)
             if !ids.isEmpty {
-                removesFirst = true
                 owner?.notStored(ids, error)
             } else if isEnding {
                 // The next process sends these messages again.

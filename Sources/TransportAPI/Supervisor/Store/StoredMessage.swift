@@ -6,7 +6,6 @@ struct StoredMessage {
     /// The kind of these records. Others are left for later versions.
     static let kind: UInt8 = 1
     private static let version: UInt8 = 1
-    private static let largestNumber: UInt64 = 1 << 62
     /// The version, the attributes and the length of the topic.
     private static let headerLength = 6
 
@@ -43,20 +42,13 @@ struct StoredMessage {
     ///
     /// - Throws: `.storageFailed` if it is no message, or was written by another version.
     init(_ record: StoredRecord) throws(TransportError) {
-        func failure(_ what: String) -> TransportError {
-            let place = "record \(record.key.number) of kind \(record.key.kind) in the store"
-            return TransportError(
-                .storageFailed,
-                .configure,
-                "\(place) \(what); use another store, or this app's newer version"
-            )
-        }
+        func failure(_ what: String) -> TransportError { .storedByAnotherVersion(record, what) }
         let bytes = record.value
         guard record.key.kind == Self.kind, let version = bytes.first, version == Self.version else {
             throw failure("was written by another version")
         }
         // The next messages get greater numbers.
-        guard (1...Self.largestNumber).contains(record.key.number) else {
+        guard (1...SessionNumbering.largest).contains(record.key.number) else {
             throw failure("has a number that no message has")
         }
         guard bytes.count >= Self.headerLength else {

@@ -10,7 +10,7 @@ public struct Serving: Sendable {
     public var observer: ServerObserver?
     /// Decides about each handshake, on the loop. It must not block. It is `nil` by default, and then all handshakes
     /// are accepted. It is always `nil` for transports without ``TransportDescriptor/decidesHandshakes``.
-    public var decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)?
+    public var decide: (@Sendable (ClientRequest) -> ClientDecision)?
     /// The answers to plain HTTP requests; none by default. It is always empty for transports without
     /// ``TransportDescriptor/servesPages``.
     public var pages: [WebPage] = []
@@ -21,7 +21,7 @@ public struct Serving: Sendable {
     public init(
         pages: [WebPage] = [],
         observer: ServerObserver? = nil,
-        decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)? = nil
+        decide: (@Sendable (ClientRequest) -> ClientDecision)? = nil
     ) {
         self.pages = pages
         self.observer = observer

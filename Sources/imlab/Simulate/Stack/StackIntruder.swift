@@ -66,7 +66,7 @@ final class StackIntruder: @unchecked Sendable {
         box.id = run.whenOver { await connection.close() }
         let session = SessionID(high: 0x696e_7472_7564_6572, low: UInt64(number))
         _ = await connection.send(
-            SessionFrame.hello(session, incarnation: incarnation, received: 0, attempt: attempt).payload
+            SessionFrame.hello(session, ClientHello(incarnation: incarnation, received: 0, attempt: attempt)).payload
         )
         if let answer = try? await connection.receive() { await body(connection, try? SessionFrame(answer)) }
         await connection.close()
@@ -79,7 +79,7 @@ final class StackIntruder: @unchecked Sendable {
         var messages: Set<UInt64> = []
         for attempt in 1...2 as ClosedRange<UInt32> where !run.isOver {
             await enter(0, incarnation: incarnation, attempt: attempt) { connection, answer in
-                guard case .welcome(let current, _, _) = answer else { return }
+                guard case .welcome(let current, _, _, _) = answer else { return }
                 // A room that has ended the session begins another one, with its first messages.
                 if current != incarnation { messages = [] }
                 incarnation = current
@@ -90,7 +90,7 @@ final class StackIntruder: @unchecked Sendable {
                     await connection.close()
                 }
                 while let payload = try? await connection.receive() {
-                    if case .message(let sequence, _) = try? SessionFrame(payload) { messages.insert(sequence) }
+                    if case .message(let sequence, _, _) = try? SessionFrame(payload) { messages.insert(sequence) }
                 }
                 hangUp.cancel()
                 await hangUp.value

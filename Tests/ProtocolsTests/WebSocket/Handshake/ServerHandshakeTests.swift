@@ -24,7 +24,7 @@ struct ServerHandshakeTests {
         arguments: [1, 6, .max]
     )
     func sample(slice: Int) throws {
-        let seen = Locked<WebSocketRequest?>(nil)
+        let seen = Locked<ClientRequest?>(nil)
         var server = try Self.server {
             $0.subprotocols = ["superchat", "chat"]
             $0.allowedOrigins = ["http://example.com"]
@@ -63,7 +63,7 @@ struct ServerHandshakeTests {
             ("http://h?token=x", "/", "token=x", "h"),
             ("http://h?a=/b", "/", "a=/b", "h"), ("http://[::1]:8/", "/", "", "[::1]:8"),
         ] {
-            let seen = Locked<WebSocketRequest?>(nil)
+            let seen = Locked<ClientRequest?>(nil)
             var server = try Self.server {
                 $0.decide = { request in
                     seen.withLock { $0 = request }

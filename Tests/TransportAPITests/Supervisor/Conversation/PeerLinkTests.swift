@@ -10,7 +10,7 @@ struct PeerLinkTests {
     init() {
         var configuration = SupervisorConfiguration.session
         configuration.keepalive.interval = .seconds(30)
-        link = PeerLink(configuration, identity: SessionID(high: 1, low: 2))
+        link = PeerLink(configuration, identity: SessionID(high: 1, low: 2), sender: 3)
         link.connected(3, .session)
         link.delivery.attach(3, .session)
     }

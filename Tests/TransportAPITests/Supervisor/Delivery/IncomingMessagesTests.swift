@@ -5,7 +5,7 @@ import Testing
 /// Tests what a conversation acknowledges of the messages that it receives.
 @Suite("Incoming messages")
 struct IncomingMessagesTests {
-    private var incoming = IncomingMessages(earlyLimit: 4096)
+    private var incoming = IncomingMessages(earlyLimit: 4096, isStored: false)
     private var actions: [SupervisorAction] = []
     private var random = RandomSource.seeded(1)
     private let ann = SessionID(high: 1, low: 2)
@@ -23,7 +23,7 @@ struct IncomingMessagesTests {
         return actions.map { action in
             switch action {
             case .deliver(let payload): "deliver \(payload.bytes)"
-            case .deliverUnprocessed(let key, let payload): "give \(key) \(payload.bytes)"
+            case .deliverUnprocessed(let key, let payload, _, _): "give \(key) \(payload.bytes)"
             case .confirm(_, let count): "confirm \(count)"
             case .note(.duplicate): "duplicate"
             case .transmit(_, _, let payload):
@@ -34,7 +34,7 @@ struct IncomingMessagesTests {
     }
 
     private mutating func receive(_ number: UInt64, over attached: AttachedConnection) throws {
-        try incoming.take(number, Payload([UInt8(number)]), over: attached, at: .zero, &actions)
+        try incoming.take(number, Payload([UInt8(number)]), isRepeated: false, over: attached, at: .zero, &actions)
     }
 
     private mutating func arrive(_ number: UInt64, over broker: AttachedConnection) {
@@ -85,14 +85,14 @@ struct IncomingMessagesTests {
         incoming.acknowledgeAfterProcessing()
         let session = connection(.session)
         for number in 1...SessionReceiver.window {
-            try incoming.take(number, Payload([]), over: session, at: .zero, &actions)
+            try incoming.take(number, Payload([]), isRepeated: false, over: session, at: .zero, &actions)
         }
         let next = SessionReceiver.window + 1
         #expect(throws: TransportError.self) {
-            try incoming.take(next, Payload([]), over: session, at: .zero, &actions)
+            try incoming.take(next, Payload([]), isRepeated: false, over: session, at: .zero, &actions)
         }
         incoming.processed(1, isAbandoned: false, over: session, &actions)
-        try incoming.take(next, Payload([]), over: session, at: .zero, &actions)
+        try incoming.take(next, Payload([]), isRepeated: false, over: session, at: .zero, &actions)
         #expect(incoming.unprocessed?.count == Int(SessionReceiver.window))
     }
 

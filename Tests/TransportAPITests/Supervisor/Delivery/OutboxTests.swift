@@ -33,15 +33,15 @@ struct OutboxTests {
     @Test("Messages are handed over in order, and again after they were taken back, with the same numbers")
     mutating func order() {
         add([1, 1, 1])
-        #expect(outbox.handNext(to: 1, at: .zero, sequence: 1)?.id.number == 1)
-        #expect(outbox.handNext(to: 1, at: .zero, sequence: 2)?.id.number == 2)
+        #expect(outbox.handNext(to: 1, at: .zero, firstNumber: 1)?.id.number == 1)
+        #expect(outbox.handNext(to: 1, at: .zero, firstNumber: 2)?.id.number == 2)
         #expect(outbox.sentCount == 2 && outbox.hasUnsent)
         outbox.noteSettled(0, by: 1, .rejected(.outboxFull))
         outbox.noteSettled(1, by: 1, .written)
         outbox.takeBackAll()
-        for _ in 0..<3 { #expect(outbox.handNext(to: 2, at: .zero, sequence: 3)?.payload?.bytes == [1]) }
-        #expect(outbox.handNext(to: 2, at: .zero, sequence: 4)?.id == nil)
-        #expect((0..<3).map { outbox[$0].sequence } == [1, 2, 3])
+        for _ in 0..<3 { #expect(outbox.handNext(to: 2, at: .zero, firstNumber: 3)?.payload?.bytes == [1]) }
+        #expect(outbox.handNext(to: 2, at: .zero, firstNumber: 4)?.id == nil)
+        #expect((0..<3).map { outbox[$0].firstNumber } == [1, 2, 3])
         // The first one was returned unsent.
         #expect((0..<3).map { outbox[$0].isRepeated } == [false, true, false])
     }
@@ -50,19 +50,19 @@ struct OutboxTests {
     mutating func stored() {
         outbox = Outbox(OutboxConfiguration(), isStored: true)
         add([1, 1, 1, 1, 1])
-        #expect(!outbox.hasUnsent && outbox.handNext(to: 1, at: .zero, sequence: 1) == nil)
+        #expect(!outbox.hasUnsent && outbox.handNext(to: 1, at: .zero, firstNumber: 1) == nil)
         outbox.stored(through: MessageID(2))
-        #expect(outbox.handNext(to: 1, at: .zero, sequence: 1)?.id.number == 1)
+        #expect(outbox.handNext(to: 1, at: .zero, firstNumber: 1)?.id.number == 1)
         #expect(outbox.hasUnsent && outbox.isUnstored(2) && !outbox.isUnstored(1))
         outbox.remove(at: 3)
         outbox.remove(at: 0)
-        #expect(outbox.handNext(to: 1, at: .zero, sequence: 2)?.id.number == 2)
+        #expect(outbox.handNext(to: 1, at: .zero, firstNumber: 2)?.id.number == 2)
         #expect(!outbox.hasUnsent)
         outbox.stored(through: MessageID(1))
         #expect(!outbox.hasUnsent)
         // One that was removed meanwhile.
         outbox.stored(through: MessageID(4))
-        #expect(outbox.handNext(to: 1, at: .zero, sequence: 3)?.id.number == 3)
+        #expect(outbox.handNext(to: 1, at: .zero, firstNumber: 3)?.id.number == 3)
         #expect(!outbox.hasUnsent && numbers == [2, 3, 5])
         _ = outbox.removeAll(amongOldest: 3) { $0.id.number != 3 }
         #expect(numbers == [3] && !outbox.isUnstored(0))
@@ -72,7 +72,7 @@ struct OutboxTests {
     mutating func unsent() {
         add([1])
         #expect(outbox[0].isUnsent && outbox[0].isRemovable)
-        _ = outbox.handNext(to: 1, at: .zero, sequence: 0)
+        _ = outbox.handNext(to: 1, at: .zero, firstNumber: 0)
         #expect(!outbox[0].isUnsent)
         outbox.noteSettled(0, by: 2, .rejected(.outboxFull))
         #expect(!outbox[0].isUnsent)
@@ -117,7 +117,7 @@ struct OutboxTests {
             add((0..<Int.random(in: 0...150, using: &random)).map { _ in 2 })
             for _ in 0..<Int.random(in: 0...outbox.count, using: &random) { outbox.remove(at: 0) }
             for _ in 0..<Int.random(in: 0...outbox.count, using: &random) {
-                _ = outbox.handNext(to: 1, at: .zero, sequence: 0)
+                _ = outbox.handNext(to: 1, at: .zero, firstNumber: 0)
             }
             let (before, sent) = (numbers, outbox.sentCount)
             let oldest = Int.random(in: 0...outbox.count, using: &random)
@@ -146,9 +146,9 @@ struct OutboxTests {
     @Test("A session that starts again forgets the numbers, and the messages that were given up")
     mutating func forgets() {
         add([1, 1, 1])
-        for sequence in 1...2 as ClosedRange<UInt64> { _ = outbox.handNext(to: 1, at: .zero, sequence: sequence) }
+        for number in 1...2 as ClosedRange<UInt64> { _ = outbox.handNext(to: 1, at: .zero, firstNumber: number) }
         outbox.giveUp(0)
-        outbox.forgetSequences()
-        #expect(numbers == [2, 3] && outbox.sentCount == 0 && outbox[0].sequence == 0)
+        outbox.forgetNumbers()
+        #expect(numbers == [2, 3] && outbox.sentCount == 0 && outbox[0].firstNumber == 0)
     }
 }

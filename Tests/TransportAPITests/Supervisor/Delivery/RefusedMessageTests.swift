@@ -19,8 +19,8 @@ struct RefusedMessageTests {
         try actions.compactMap { action in
             guard case .transmit(_, _, let payload) = action else { return nil }
             return switch try SessionFrame(payload) {
-            case .message(let sequence, _): Int(sequence)
-            case .skip(let sequence): -Int(sequence)
+            case .message(let sequence, _, _): Int(sequence)
+            case .skip(let numbers): -Int(numbers.upperBound)
             default: nil
             }
         }
@@ -184,7 +184,7 @@ struct RefusedMessageTests {
         client.tell(.connected(1, .session))
         let welcome = SessionFrame.welcome(incarnation: 7, received: 0, limit: 100)
         let small = client.submit(100)
-        #expect(try sequences(client.tell(.received(1, welcome.payload))) == [1])
+        #expect(try sequences(client.tell(.received(1, welcome.payload))) == [-1, 2])
         let late = client.submit(101)
         for id in [early, late] {
             guard case .rejected(let error)? = client.outcomes(id).first else {
@@ -193,7 +193,7 @@ struct RefusedMessageTests {
             }
             #expect(error.code == .messageTooLarge && error.reason.contains("101 bytes"))
         }
-        client.tell(.received(1, SessionFrame.acknowledge(1).payload))
+        client.tell(.received(1, SessionFrame.acknowledge(2).payload))
         #expect(client.outcomes(small) == [.acknowledged])
     }
 

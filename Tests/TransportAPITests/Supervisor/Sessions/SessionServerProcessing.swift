@@ -218,7 +218,7 @@ extension SessionServerTests {
         #expect(acknowledgements(second).last == 3)
     }
 
-    @Test("A client that restarts continues its session, and its unacknowledged messages come again, counted from one")
+    @Test("A client that restarts continues its session, and its unacknowledged messages come again, once")
     func restartedClient() throws {
         _ = server()
         let first = client(ann)
@@ -231,19 +231,19 @@ extension SessionServerTests {
         first.end(CloseReason(.network))
         runtime.settle()
         let connection = listener.connect()
-        connection.give(.hello(ann, incarnation: 0, received: 0, attempt: 1 << 16 | 1))
+        connection.give(.hello(ann, ClientHello(incarnation: 0, received: 0, attempt: 1 << 16 | 1)))
         runtime.settle()
         let next = try #require(connection.incarnation)
         #expect(next != incarnation && sessions.all.count == 1)
         #expect(connection.messages == ["2", "3"])
         connection.give(.message(1, bytes("new")))
-        connection.give(.acknowledge(2))
+        connection.give(.acknowledge(3))
         runtime.settle()
         #expect(sends.map(\.value) == [.acknowledged, .acknowledged, .acknowledged])
         #expect(try received(session, 2) == ["1", "new"])
         // A late connection of the former process is refused.
         let late = listener.connect()
-        late.give(.hello(ann, incarnation: 0, received: 0, attempt: 9))
+        late.give(.hello(ann, ClientHello(incarnation: 0, received: 0, attempt: 9)))
         runtime.settle()
         #expect(late.hasEnded && !connection.hasEnded)
     }

@@ -38,7 +38,7 @@ struct SessionServerTests {
         from network: UInt64? = nil
     ) -> ScriptedConnection {
         let connection = listener.connect(from: network)
-        connection.give(.hello(id, incarnation: incarnation, received: received))
+        connection.give(.hello(id, ClientHello(incarnation: incarnation, received: received)))
         runtime.settle()
         return connection
     }
@@ -283,7 +283,7 @@ extension SessionServerTests {
 
 // Clients that were connected to another server in between, and apps that answer while they read.
 extension SessionServerTests {
-    @Test("A client that returns from another server gets a new session, which counts from one")
+    @Test("A client that returns from another server gets a new session")
     func elsewhere() throws {
         _ = server()
         let first = client(ann)
@@ -348,7 +348,7 @@ extension SessionServerTests {
             connection.end(CloseReason(.network))
             runtime.settle()
             connection = client(ann, incarnation: incarnation)
-            guard case .welcome(_, let received, _)? = connection.frames.first else {
+            guard case .welcome(_, let received, _, _)? = connection.frames.first else {
                 Issue.record("after message \(number): \(connection.frames)")
                 return
             }
@@ -582,7 +582,7 @@ extension SessionServerTests {
         let silent = (0..<200).map { _ in listener.connect(from: 7) }
         runtime.settle()
         #expect(silent.count { !$0.hasEnded } == 63 && !legitimate.hasEnded)
-        legitimate.give(.hello(ann, incarnation: 0, received: 0))
+        legitimate.give(.hello(ann, ClientHello(incarnation: 0, received: 0)))
         runtime.settle()
         #expect(legitimate.incarnation != nil)
         runtime.advance(by: .seconds(11))

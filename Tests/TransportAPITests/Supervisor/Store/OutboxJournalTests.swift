@@ -25,7 +25,8 @@ struct OutboxJournalTests {
     private final class Owner: OutboxJournalOwner {
         var stored: [(ids: [UInt64], last: UInt64)] = []
 
-        func restored(_ messages: [StoredMessage]) {}
+        func restored(_ session: StoredSession?, _ messages: [StoredMessage]) {}
+        func storedSession(_ incarnation: UInt64, processed: UInt64) {}
         func stored(_ ids: [MessageID], through last: MessageID) { stored.append((ids.map(\.number), last.number)) }
         func notStored(_ ids: [MessageID], _ error: TransportError) {}
         func storeFailed(_ error: TransportError) {}
@@ -35,7 +36,7 @@ struct OutboxJournalTests {
     func order() throws {
         let runtime = VirtualRuntime(blockingTime: .milliseconds(10))
         let (store, owner) = (Store(), Owner())
-        let journal = OutboxJournal(store, owner, on: runtime)
+        let journal = OutboxJournal(store, nil, owner, on: runtime)
         let bound = RuntimeBound(journal, to: runtime)
         func act(_ body: @escaping @Sendable (OutboxJournal) -> Void) {
             runtime.execute { body(bound.value) }

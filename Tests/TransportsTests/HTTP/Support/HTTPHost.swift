@@ -19,7 +19,7 @@ struct HTTPHost {
         scheme: String = "http",
         path: String = "/",
         pages: [WebPage] = [],
-        decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)? = nil
+        decide: (@Sendable (ClientRequest) -> ClientDecision)? = nil
     ) async throws {
         listener = try await Self.registry.listen(
             "\(scheme)://127.0.0.1:0\(path)?\(query)",

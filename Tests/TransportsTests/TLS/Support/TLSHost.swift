@@ -34,7 +34,7 @@ extension TransportRegistry {
     func listen(
         _ endpoint: Endpoint,
         observer: ServerObserver? = nil,
-        decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)? = nil
+        decide: (@Sendable (ClientRequest) -> ClientDecision)? = nil
     ) async throws(TransportError) -> any Listener {
         try await listen(at: endpoint, on: .shared, Serving(observer: observer, decide: decide))
     }
@@ -105,7 +105,7 @@ final class TLSHost: Sendable {
         chain: [String] = [],
         _ options: EndpointOptions = [:],
         registry: TransportRegistry = .standard,
-        decide: (@Sendable (WebSocketRequest) -> WebSocketDecision)? = nil
+        decide: (@Sendable (ClientRequest) -> ClientDecision)? = nil
     ) async throws {
         self.scheme = scheme
         self.registry = registry
