@@ -68,7 +68,7 @@ final class TopicClient: Sendable {
         (carrier, self.runtime) = (.supervisor(supervisor), runtime)
         (self.subscriber, self.unmatched) = (subscriber, unmatched)
         supervisor.onConnection { connection, endpoint in subscriber.value.linked(connection, to: endpoint) }
-        supervisor.intercept { subscriber.value.intercepts($0, appGetsAll: $1) }
+        supervisor.claim(as: .topics) { subscriber.value.claims($0, $1) }
         let messages = supervisor.messages
         let reading = Task(executorPreference: runtime.taskExecutor) {
             for await payload in messages { await Self.deliver(payload, subscriber) }
@@ -94,7 +94,7 @@ final class TopicClient: Sendable {
                 return
             }
             for task in tasks { task.cancel() }
-            supervisor.intercept { _, _ in true }
+            supervisor.claim(as: .topics, nil)
             for message in subscriber.value.takeWaiting() {
                 if case .receipt(let received, _) = message.acknowledgement {
                     supervisor.giveBack(message.payload, received)

@@ -227,15 +227,18 @@ final class TopicSubscriber {
 
     // MARK: Messages
 
-    /// A supervisor has received a message. Returns whether the listeners of all its messages get it, of which the
-    /// client is one. Otherwise it waits here for a filter, unacknowledged.
-    func intercepts(_ message: ReceivedMessage, appGetsAll: Bool) -> Bool {
-        routes.appGetsAll = appGetsAll
+    /// A supervisor has received a message. Returns whether it waits here for a filter, unacknowledged. Otherwise the
+    /// listeners of all its messages get it, of which the client is one.
+    func claims(_ message: ReceivedMessage, _ audience: MessageAudience) -> Bool {
+        // The app gets each of its deliveries.
+        guard case .messages(let listeners) = audience else { return false }
+        routes.appGetsAll = listeners > 1
         let payload = message.payload
-        guard !appGetsAll, !routes.isClaimed(payload), let driver, driver.confirmsReceipt, payload.qos != .atMostOnce
-        else { return true }
+        guard listeners <= 1, !routes.isClaimed(payload), let driver, driver.confirmsReceipt,
+            payload.qos != .atMostOnce
+        else { return false }
         routes.hold(payload, .receipt(message, from: source))
-        return false
+        return true
     }
 
     /// The single connection has received a message. Returns whether a listener gets it now. Otherwise it waits here

@@ -1,20 +1,37 @@
 import Primitives
 
+/// Who takes messages before the listeners get them, in this order.
+package enum MessageClaimant: Int, CaseIterable, Sendable {
+    /// Requests and their answers.
+    case requests
+    /// The client of a broker with topics.
+    case topics
+}
+
+/// Who gets a message that nobody claims.
+package enum MessageAudience: Sendable {
+    /// The app, which acknowledges it (``Supervisor/deliveries``).
+    case deliveries
+    /// So many listeners of ``Supervisor/messages``.
+    case messages(listeners: Int)
+}
+
+/// Decides about one message, on the runtime. With `true` the claimant has the message and acknowledges it, now or later.
+/// Until then the message counts towards the limits of the buffer. With `false` the message goes on to its audience.
+package typealias MessageClaim = @Sendable (ReceivedMessage, MessageAudience) -> Bool
+
 /// Passes received messages to the listeners, and counts those that the app has not acknowledged. Lives on its owner's
 /// runtime.
 final class InboundBuffer {
     let messages: MulticastBuffer<Payload>
     let deliveries = MulticastBuffer<ReceivedMessage>(limit: .max, .pause, keepsBacklog: true, passesOn: true)
-    /// Whether each message is acknowledged by a receipt, because the app has requested ``deliveries`` or there is an
-    /// ``interceptor``.
+    /// Whether each message is acknowledged by a receipt, because the app has requested ``deliveries``, or because a
+    /// claimant acknowledges messages later than it takes them.
     private(set) var isAcknowledgedByApp = false
     /// Whether the app has requested ``deliveries``.
     private(set) var isRequestedByApp = false
-    /// Decides about each message before the listeners of ``messages`` get it, unless the app has requested
-    /// ``deliveries``. `true` passes the message on and acknowledges it. With `false` the interceptor has the message,
-    /// and acknowledges it later. The second argument is whether another listener than the interceptor's own one gets
-    /// all messages.
-    var interceptor: ((ReceivedMessage, Bool) -> Bool)?
+    /// The claims, in their order.
+    private var claims: [(claimant: MessageClaimant, claim: MessageClaim)] = []
     /// How many messages were given to the app and not acknowledged in their order.
     var unprocessedCount = 0
     /// How much memory the unacknowledged messages take, in bytes.
@@ -83,8 +100,23 @@ final class InboundBuffer {
         target.value.owner = owner
     }
 
+    /// From now on each message is shown to this claim; with `nil`, to none of the claimant.
+    func claim(as claimant: MessageClaimant, _ claim: MessageClaim?) {
+        claims.removeAll { $0.claimant == claimant }
+        guard let claim else { return }
+        let place = claims.firstIndex { $0.claimant.rawValue > claimant.rawValue } ?? claims.count
+        claims.insert((claimant, claim), at: place)
+    }
+
+    private func isClaimed(_ message: ReceivedMessage) -> Bool {
+        let audience: MessageAudience =
+            isRequestedByApp ? .deliveries : .messages(listeners: messages.listenerCount)
+        return claims.contains { $0.claim(message, audience) }
+    }
+
     /// Gives the app a message that was acknowledged when it was received.
     func give(_ payload: Payload) {
+        if !claims.isEmpty, isClaimed(ReceivedMessage(payload, nil)) { return }
         guard isRequestedByApp else { return messages.send(payload) }
         if messages.hasListeners { messages.send(payload) }
         deliveries.send(ReceivedMessage(payload, nil))
@@ -93,12 +125,13 @@ final class InboundBuffer {
     /// Gives the app a message that it acknowledges under this key.
     func give(_ payload: Payload, _ key: UInt64, _ id: ReceivedMessage.ID?, isRepeated: Bool) {
         let message = ReceivedMessage(payload, Receipt(key, target), id: id, isRepeated: isRepeated)
-        if !isRequestedByApp {
-            guard let interceptor, !interceptor(message, messages.listenerCount > 1) else {
-                messages.send(payload)
-                return message.acknowledge()
-            }
-            return keep(payload, key)
+        if !claims.isEmpty, isClaimed(message) {
+            if !message.isAcknowledged { keep(payload, key) }
+            return
+        }
+        guard isRequestedByApp else {
+            messages.send(payload)
+            return message.acknowledge()
         }
         keep(payload, key)
         if messages.hasListeners { messages.send(payload) }

@@ -7,7 +7,7 @@ final class Receipt: @unchecked Sendable {
 
     private let key: UInt64
     private let target: RuntimeBound<ReceiptTarget>
-    private var isSettled = false
+    private(set) var isSettled = false
 
     init(_ key: UInt64, _ target: RuntimeBound<ReceiptTarget>) {
         self.key = key

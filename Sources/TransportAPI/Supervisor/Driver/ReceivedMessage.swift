@@ -51,4 +51,7 @@ public struct ReceivedMessage: Sendable {
     /// Whether an acknowledgement still has an effect. It has none once the connection has ended over which the message
     /// came, because the next one brings the message again. Call this on the runtime.
     package var awaitsAcknowledgement: Bool { receipt?.isAwaited ?? false }
+
+    /// Whether it was acknowledged. Call this on the runtime.
+    var isAcknowledged: Bool { receipt?.isSettled ?? true }
 }

@@ -60,7 +60,7 @@ public final class Supervisor: Sendable {
     package let runtime: any SupervisorRuntime
     /// Whether the supervisor has an observer.
     package let isObserved: Bool
-    private let driver: RuntimeBound<SupervisorDriver>
+    let driver: RuntimeBound<SupervisorDriver>
     private let isStored: Bool
     private let stateChanges: RuntimeBound<MulticastBuffer<SupervisorState>>
     private let received: RuntimeBound<MulticastBuffer<Payload>>
@@ -158,7 +158,7 @@ public final class Supervisor: Sendable {
     /// the connection has taken it. Without a connection the message waits in the outbox. Cancelling the task ends the
     /// wait.
     public nonisolated(nonsending) func send(_ payload: Payload) async -> SendOutcome {
-        if isStored, let error = await openStore() { return .rejected(error) }
+        if let error = await openStore() { return .rejected(error) }
         let (id, outcome) = await driver.run(with: payload) { $0.submit($1) }
         if let outcome { return outcome }
         return await driver.suspend(with: id, #isolation) {
@@ -177,7 +177,7 @@ public final class Supervisor: Sendable {
     /// - Throws: The reason why there is no place for it; `.storageFailed` if the store could not be opened or written. The
     ///   message is not sent then.
     public nonisolated(nonsending) func submit(_ payload: Payload) async throws(TransportError) -> MessageID {
-        if isStored, let error = await openStore() { throw error }
+        if let error = await openStore() { throw error }
         let (id, outcome, hasPlace) = await driver.run(with: payload) { $0.submitAlone($1) }
         if case .rejected(let error) = outcome { throw error }
         if hasPlace { return id }
@@ -188,9 +188,10 @@ public final class Supervisor: Sendable {
         }.get()
     }
 
-    /// Waits until the store is open. Returns the reason why it cannot be opened, or why the caller stops waiting.
-    private nonisolated(nonsending) func openStore() async -> TransportError? {
-        await driver.suspend(with: WaitID.next(), #isolation) {
+    /// Waits until the store is open, if there is one. Returns the reason why it cannot be opened, or why the caller stops waiting.
+    nonisolated(nonsending) func openStore() async -> TransportError? {
+        guard isStored else { return nil }
+        return await driver.suspend(with: WaitID.next(), #isolation) {
             $0.wait(opener: $1, $2)
         } onCancel: {
             $0.outgoing.journal?.cancel(opener: $1)
@@ -251,17 +252,17 @@ public final class Supervisor: Sendable {
         runtime.execute { [driver] in driver.value.watchConnections(action) }
     }
 
-    /// Shows each message to `interceptor`, on the runtime, before the listeners of ``messages`` get it. If it returns
-    /// `true`, they get it, and it is acknowledged. Otherwise the interceptor has it, and acknowledges it later; it
-    /// counts towards the limits of the buffer until then. The second argument is whether others than one listener get
-    /// all messages. The app gets every message of ``deliveries``, so then the interceptor is not called. A later call
-    /// replaces the interceptor.
-    package func intercept(_ interceptor: @escaping @Sendable (ReceivedMessage, Bool) -> Bool) {
-        runtime.execute { [driver] in driver.value.intercept(interceptor) }
+    /// Shows each message to `claim`, on the runtime, before the listeners get it. A later call replaces the claim of the
+    /// same claimant. Messages are acknowledged by receipts from now on.
+    package func claim(as claimant: MessageClaimant, _ claim: MessageClaim?) {
+        runtime.execute { [driver] in
+            driver.value.inbound.claim(as: claimant, claim)
+            driver.value.makeReceipts()
+        }
     }
 
-    /// Gives the listeners of ``messages`` a message that an interceptor or a listener gives back, and acknowledges it if
-    /// it has a receipt.
+    /// Gives the listeners of ``messages`` a message that a claimant or a listener gives back, and acknowledges it if it
+    /// has a receipt.
     package func giveBack(_ payload: Payload, _ message: ReceivedMessage?) {
         runtime.execute { [received] in
             received.value.send(payload)

@@ -372,9 +372,8 @@ final class SupervisorDriver: ConnectionDelegate {
         useReceipts()
     }
 
-    /// Shows each message to `interceptor` before the listeners get it; see ``InboundBuffer/interceptor``.
-    func intercept(_ interceptor: @escaping (ReceivedMessage, Bool) -> Bool) {
-        inbound.interceptor = interceptor
+    /// From now on each received message has a receipt.
+    func makeReceipts() {
         guard !inbound.isAcknowledgedByApp else { return }
         inbound.makeReceipts(reportingTo: self)
         useReceipts()

@@ -115,8 +115,19 @@ final class SessionDriver: ConnectionDelegate {
 
     /// From now on the app acknowledges each message once it has processed it.
     func acknowledgeAfterProcessing() {
-        guard !inbound.isAcknowledgedByApp else { return }
+        guard !inbound.isRequestedByApp else { return }
         inbound.acknowledgeByApp(reportingTo: self)
+        useReceipts()
+    }
+
+    /// From now on each received message has a receipt.
+    func makeReceipts() {
+        guard !inbound.isAcknowledgedByApp else { return }
+        inbound.makeReceipts(reportingTo: self)
+        useReceipts()
+    }
+
+    private func useReceipts() {
         runner.confirmByHand()
         handle(.acknowledgesAfterProcessing)
         inbound.offerRoom()
