@@ -49,6 +49,9 @@ extension SupervisorConfiguration {
         try SettingCheck.positive("outbox.maximumAge", outbox.maximumAge)
         try SettingCheck.number("delivery.window", delivery.window, 1...Int(SessionReceiver.window))
         try SettingCheck.positive("delivery.acknowledgementReminder", delivery.acknowledgementReminder)
+        try SettingCheck.number("requests.maximumOpen", requests.maximumOpen, 1...Int.max)
+        try SettingCheck.number("requests.maximumHandlers", requests.maximumHandlers, 1...Int.max)
+        try SettingCheck.notNegative("requests.acknowledgementDelay", requests.acknowledgementDelay)
         try SettingCheck.number("messageBuffer", messageBuffer, 1...Int.max)
         try SettingCheck.number("messageBufferBytes", messageBufferBytes, 1...Int.max)
     }

@@ -19,6 +19,8 @@ public struct SupervisorConfiguration: Sendable, Hashable {
     public var outbox = OutboxConfiguration()
     /// The settings of delivery, which determine what an outcome of `send` means.
     public var delivery = DeliveryConfiguration()
+    /// The limits of requests.
+    public var requests = RequestConfiguration()
     /// The maximum number of received messages in the buffer of each listener, at least 1. Default 1024.
     public var messageBuffer = 1024
     /// The maximum number of bytes of received messages in the buffer of each listener, at least 1. Messages that
@@ -158,6 +160,24 @@ public struct DeliveryConfiguration: Sendable, Hashable {
     /// The time for which the app can leave the oldest of the ``Supervisor/deliveries`` unacknowledged before the
     /// observer receives ``SupervisorEvent/unacknowledged(_:)``. The event repeats after the same time. Default 30 s.
     public var acknowledgementReminder: Duration = .seconds(30)
+
+    /// Creates the default settings.
+    public init() {}
+}
+
+/// The limits of the requests of one supervisor or one session.
+public struct RequestConfiguration: Sendable, Hashable {
+    /// The maximum number of requests that wait for their answers, at least 1. A further one ends in
+    /// ``RequestError/tooManyRequests``. Default 1024.
+    public var maximumOpen = 1024
+    /// The maximum number of requests of the peer that the handler handles at the same time, at least 1. Further ones wait
+    /// in their order, unacknowledged. Default 64.
+    public var maximumHandlers = 64
+    /// How long a request stays unacknowledged while its handler runs, at most. If the process is killed within this time,
+    /// the peer of a session sends the request again to the next process. Messages after the request are acknowledged after
+    /// it, so a slow handler delays them by as much. With zero, a request is acknowledged when its handler begins, and none
+    /// is handled twice. Default 5 s.
+    public var acknowledgementDelay: Duration = .seconds(5)
 
     /// Creates the default settings.
     public init() {}

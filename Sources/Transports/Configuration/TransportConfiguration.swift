@@ -219,6 +219,12 @@ extension TransportConfiguration {
                 "how sent messages are confirmed and repeated"
             ),
             .init(
+                "requests",
+                .object(requests) { $0 },
+                \.supervisor.requests,
+                "the limits of requests in both directions"
+            ),
+            .init(
                 "message-buffer",
                 .integer(1...65_536),
                 \.supervisor.messageBuffer,
@@ -279,6 +285,25 @@ extension TransportConfiguration {
                 .duration(.seconds(1) ... .seconds(86_400)),
                 \.acknowledgementReminder,
                 "the observer receives an event if the app has not acknowledged a delivery after this time"
+            ),
+        ]
+    )
+
+    private static let requests = SettingList(
+        RequestConfiguration(),
+        [
+            .init("open", .integer(1...1 << 20), \.maximumOpen, "how many requests may wait for their answers"),
+            .init(
+                "handlers",
+                .integer(1...65_536),
+                \.maximumHandlers,
+                "how many requests of the peer are handled at the same time"
+            ),
+            .init(
+                "acknowledgement-delay",
+                .duration(.zero ... .seconds(3600)),
+                \.acknowledgementDelay,
+                "how long a request may stay unacknowledged while its handler runs"
             ),
         ]
     )

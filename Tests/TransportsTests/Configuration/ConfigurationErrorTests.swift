@@ -29,7 +29,7 @@ struct ConfigurationErrorTests {
             (
                 "\"line\\nbreak\": 1",
                 #"config.json:2: "line\nbreak" is not known; allowed are endpoints, codec, headers, greeting, connect-timeout, "#
-                    + "stable-after, maximum-attempts, maximum-elapsed, backoff, keepalive, outbox, delivery, message-buffer, "
+                    + "stable-after, maximum-attempts, maximum-elapsed, backoff, keepalive, outbox, delivery, requests, message-buffer, "
                     + "message-buffer-bytes"
             ),
         ] as [(String, String)]

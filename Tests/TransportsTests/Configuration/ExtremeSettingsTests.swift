@@ -60,13 +60,15 @@ struct ExtremeSettingsTests {
             numbers: [
                 ("messageBuffer", \.messageBuffer), ("messageBufferBytes", \.messageBufferBytes),
                 ("outbox.maximumCount", \.outbox.maximumCount), ("outbox.maximumBytes", \.outbox.maximumBytes),
-                ("delivery.window", \.delivery.window),
+                ("delivery.window", \.delivery.window), ("requests.maximumOpen", \.requests.maximumOpen),
+                ("requests.maximumHandlers", \.requests.maximumHandlers),
             ],
             optionalNumbers: [("maximumAttempts", \.maximumAttempts)],
             durations: [
                 ("connectTimeout", \.connectTimeout), ("stableAfter", \.stableAfter),
                 ("keepalive.timeout", \.keepalive.timeout),
                 ("delivery.acknowledgementReminder", \.delivery.acknowledgementReminder),
+                ("requests.acknowledgementDelay", \.requests.acknowledgementDelay),
             ],
             optionalDurations: [
                 ("maximumElapsed", \.maximumElapsed), ("outbox.maximumAge", \.outbox.maximumAge),

@@ -1,6 +1,14 @@
 /// Receives the outcome of a message, on the runtime. It may send further messages during the call.
 package protocol SendObserver: AnyObject {
+    /// The message has a place in the outbox, and the store has it, if there is one. Not called for a message that ends
+    /// without that.
+    func accepted()
     func settled(_ outcome: SendOutcome)
+}
+
+extension SendObserver {
+    /// By default, does nothing.
+    package func accepted() {}
 }
 
 /// The messages that were given to a supervisor and have not ended, and the callers that wait for them. Lives on a
@@ -158,6 +166,7 @@ final class PendingSends {
         let submitter = message.isSubmitted ? message.submitter.take() : nil
         if message.isSubmitted { message.isOnItsOwn = true }
         messages[id] = message
+        message.observer?.accepted()
         submitter?.resume(returning: .success(id))
     }
 
@@ -209,6 +218,7 @@ final class PendingSends {
     /// Reports the outcome of a submitted message without an outcome to `observer`.
     func observe(_ id: MessageID, _ observer: any SendObserver) {
         messages[id]?.observer = observer
+        if messages[id]?.isAccepted == true { observer.accepted() }
     }
 
     /// Waits for the outcome of a submitted message.

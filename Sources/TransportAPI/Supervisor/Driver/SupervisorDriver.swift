@@ -58,6 +58,9 @@ final class SupervisorDriver: ConnectionDelegate {
     /// Whether the supervisor has ended, and messages that a connection has not settled have not.
     private var isEnding = false
 
+    /// The requests in both directions, from the app's first use of them on.
+    private var requests: RequestLayer?
+
     var inbound: InboundBuffer { runner.inbound }
     var outgoing: PendingSends { runner.outgoing }
 
@@ -183,6 +186,7 @@ final class SupervisorDriver: ConnectionDelegate {
     @inline(never)
     func note(_ note: SupervisorEvent) {
         if case .roundTrip(let time) = note { roundTrip.measured(time) }
+        if note == .sessionLost { requests?.loseAnswers(.sessionForgotten) }
         guard let observer else {
             if note == .notConnecting, let endpoint = endpoints.first { warn(Self.notConnecting(endpoint)) }
             return
@@ -195,6 +199,7 @@ final class SupervisorDriver: ConnectionDelegate {
     }
 
     private func changed(to state: SupervisorState) {
+        if self.state.isOpen, !state.isOpen, delivery.mode == .plain { requests?.loseAnswers(.connectionEnded) }
         self.state = state
         note(.state(state))
         states.send(state)
@@ -204,6 +209,7 @@ final class SupervisorDriver: ConnectionDelegate {
         isEnding = true
         states.finish()
         inbound.finish()
+        if case .closed(let reason) = state { requests?.end(reason.asError) }
         pathWatch = nil
         closers.resumeAll(returning: ())
     }
@@ -422,6 +428,24 @@ final class SupervisorDriver: ConnectionDelegate {
 
     func wait(closer id: UInt64, _ continuation: UnsafeContinuation<Void, Never>) {
         if state.isFinal { continuation.resume() } else { closers.append(id, continuation) }
+    }
+}
+
+// MARK: Requests
+
+extension SupervisorDriver: RequestCarrier {
+    var gone: TransportError? {
+        if case .closed(let reason) = state { return reason.asError }
+        return delivery.mode == .plain && runner.handles.isEmpty ? .connectionEnded : nil
+    }
+
+    /// The requests, from the app's first use of them on.
+    func useRequests() -> RequestLayer {
+        if let requests { return requests }
+        let new = RequestLayer(self, machine.configuration.requests)
+        requests = new
+        inbound.claim(as: .requests) { [confined = RuntimeBound(new, to: runtime)] in confined.value.claims($0, $1) }
+        return new
     }
 }
 

@@ -20,6 +20,8 @@ final class SessionDriver: ConnectionDelegate {
     // Exclusivity is unchecked because a machine calls no other code while it changes.
     @exclusivity(unchecked) private var machine: ServerSessionStateMachine
     private var reportedConnection = 0
+    /// The requests in both directions, from the app's first use of them on.
+    private var requests: RequestLayer?
 
     var inbound: InboundBuffer { runner.inbound }
     var outgoing: PendingSends { runner.outgoing }
@@ -77,10 +79,11 @@ final class SessionDriver: ConnectionDelegate {
         case .state(let state):
             guard state.isFinal else { return true }
             inbound.finish()
+            if let reason = machine.endReason { requests?.end(reason.asError) }
             events.finish()
             onOver?(self)
             (onOver, onUse) = (nil, nil)
-        case .note(let note): events.send(note)
+        case .note(let note): self.note(note)
         default: return false
         }
         return true
@@ -156,7 +159,10 @@ final class SessionDriver: ConnectionDelegate {
     /// - Parameter hello: The client's knowledge of the session; `nil` in plain style.
     func attach(_ opened: ConnectionHandle, hello: ClientHello?) {
         runner.opened(opened)
+        let incarnation = machine.incarnation
         handle(.attach(opened.number, opened.connection.capabilities, hello))
+        // The client's process has restarted.
+        if machine.incarnation != incarnation { requests?.loseAnswers(.sessionForgotten) }
     }
 
     /// Ends the connections, but not the session.
@@ -166,5 +172,24 @@ final class SessionDriver: ConnectionDelegate {
             handle(.ended(number, .user))
             return closing
         }
+    }
+}
+
+// MARK: Requests
+
+extension SessionDriver: RequestCarrier {
+    func note(_ event: SupervisorEvent) {
+        if !events.isFinished { events.send(event) }
+    }
+
+    var gone: TransportError? { machine.endReason?.asError }
+
+    /// The requests, from the app's first use of them on.
+    func useRequests() -> RequestLayer {
+        if let requests { return requests }
+        let new = RequestLayer(self, machine.configuration.requests)
+        requests = new
+        inbound.claim(as: .requests) { [confined = RuntimeBound(new, to: runtime)] in confined.value.claims($0, $1) }
+        return new
     }
 }

@@ -114,8 +114,8 @@ public final class Session: Sendable {
     /// The client, as its login to the session or else the handshake of the connection (``Connection/identity``) has
     /// authenticated it. Connections with another name cannot resume the session. `nil` if nothing authenticates.
     public let identity: Identity?
-    private let runtime: any SupervisorRuntime
-    private let driver: RuntimeBound<SessionDriver>
+    let runtime: any SupervisorRuntime
+    let driver: RuntimeBound<SessionDriver>
     private let received: RuntimeBound<MulticastBuffer<Payload>>
     private let delivered: RuntimeBound<MulticastBuffer<ReceivedMessage>>
     private let stateChanges: RuntimeBound<MulticastBuffer<SessionState>>

@@ -88,6 +88,9 @@ public enum SupervisorEvent: Sendable, Hashable {
     /// The app has submitted a message, and nothing connects, because ``Supervisor/connect()`` was not called within a
     /// second. This event comes once at most. Without an observer, one line on standard error says the same.
     case notConnecting
+    /// The answer to a request has come whose caller does not wait any more, or that was answered already, or that this
+    /// process has not made. It was dropped.
+    case unexpectedReply
     /// A channel has received a message of this many bytes that its codec cannot read. The sentence contains the
     /// expected format, the format that the bytes are most likely of, and the codec's error.
     case undecodable(bytes: Int, String)
