@@ -86,6 +86,9 @@ extension UndecodableMessage: CustomStringConvertible {
         if case .hello? = try? SessionFrame(payload) {
             return "it is the hello of a client in session mode; set the delivery mode of both sides. "
         }
+        if case .request? = RequestEnvelope(payload) {
+            return "it is a request; answer the requests of this session by onRequest. "
+        }
         guard let likely = likelyFormat, likely != expected else { return "" }
         return
             "the sender may use \(likely.title); both sides need the same codec: the key codec of a client's configuration, "
