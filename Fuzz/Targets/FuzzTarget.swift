@@ -52,6 +52,7 @@ struct FuzzTarget: Sendable {
         FuzzTarget(name: "session-frames", run: fuzzSessionFrames),
         FuzzTarget(name: "supervisor", run: fuzzSupervisor),
         FuzzTarget(name: "served-session", run: fuzzServedSession),
+        FuzzTarget(name: "requests", run: fuzzRequests),
         FuzzTarget(name: "json", run: fuzzJSON),
         FuzzTarget(name: "protobuf", run: fuzzProtobuf),
         FuzzTarget(name: "xml", run: fuzzXML),
