@@ -32,7 +32,7 @@ struct RequestStoreTests {
     func answer() throws {
         let folder = try StoreFolder()
         let supervisor = try supervisor(folder)
-        supervisor.onRequest { bytes("re: " + $0.string) }
+        supervisor.onRequest(on: runtime) { bytes("re: " + $0.string) }
         let connection = try open(supervisor)
         let request = RequestEnvelope.request(9, Array("hello".utf8)).payload()
         connection.give(SessionFrame.message(1, request).payload)

@@ -24,10 +24,13 @@ extension Channel {
     }
 
     /// Answers the requests of the peer, which are messages of the channel's type; see
-    /// ``/TransportAPI/Supervisor/onRequest(_:)``. A supervisor has one handler, so this replaces that of another channel. A
+    /// ``/TransportAPI/Supervisor/onRequest(on:_:)``. A supervisor has one handler, so this replaces that of another channel. A
     /// request that the codec cannot read is answered with ``/TransportAPI/RequestFailure/unreadable``.
-    public func onRequest<Reply: WireMessage>(_ handler: @escaping @Sendable (Message) async throws -> Reply) {
-        supervisor.onRequest(codec.answering(handler))
+    public func onRequest<Reply: WireMessage>(
+        on executor: (any TaskExecutor)? = nil,
+        _ handler: @escaping @Sendable (Message) async throws -> Reply
+    ) {
+        supervisor.onRequest(on: executor, codec.answering(handler))
     }
 }
 
@@ -44,11 +47,14 @@ extension SessionChannel {
     }
 
     /// Answers the requests of the client, which are messages of the channel's type; see
-    /// ``/TransportAPI/Session/onRequest(_:)``. Call this in `onSession`. A session has one handler, so this replaces that of
+    /// ``/TransportAPI/Session/onRequest(on:_:)``. Call this in `onSession`. A session has one handler, so this replaces that of
     /// another channel. A request that the codec cannot read is answered with
     /// ``/TransportAPI/RequestFailure/unreadable``.
-    public func onRequest<Reply: WireMessage>(_ handler: @escaping @Sendable (Message) async throws -> Reply) {
-        session.onRequest(codec.answering(handler))
+    public func onRequest<Reply: WireMessage>(
+        on executor: (any TaskExecutor)? = nil,
+        _ handler: @escaping @Sendable (Message) async throws -> Reply
+    ) {
+        session.onRequest(on: executor, codec.answering(handler))
     }
 }
 

@@ -60,7 +60,6 @@ package final class VirtualRuntime: SupervisorRuntime, TaskExecutor {
     }
 
     package var taskExecutor: any TaskExecutor { self }
-    package var handlerExecutor: (any TaskExecutor)? { self }
     package var isCurrent: Bool { state.withLock { $0.thread == pthread_self() } }
     package var clock: Instant { state.withLock { $0.now } }
     package func execute(_ work: @escaping @Sendable () -> Void) { state.withLock { $0.jobs.append(.work(work)) } }

@@ -1,4 +1,5 @@
 import EmbeddedServers
+import SocketIO
 import TestSupport
 import Testing
 import TransportAPI
@@ -25,7 +26,7 @@ struct BrokeredRequestTests {
         let broker = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
         let (ann, opened) = try supervisor(broker, mode, "publish=questions&subscribe=answers")
         let (ben, recorder) = try supervisor(broker, mode, "publish=answers&subscribe=questions")
-        ben.onRequest { payload in
+        ben.onRequest(on: EventLoop.shared) { payload in
             guard payload.string != "49" else { throw RequestFailure(code: 49, reason: "not this one") }
             return bytes("re: " + payload.string)
         }

@@ -5,9 +5,6 @@ import Primitives
 package protocol SupervisorRuntime: AnyObject, Sendable {
     /// The executor of the supervisor's tasks.
     var taskExecutor: any TaskExecutor { get }
-    /// The executor of the app's request handlers. `nil`, the default, means the shared threads of Swift, because a
-    /// handler may need much processor time.
-    var handlerExecutor: (any TaskExecutor)? { get }
     /// Whether the caller runs on the runtime now.
     var isCurrent: Bool { get }
     /// The current time.
@@ -37,9 +34,6 @@ package protocol SupervisorRuntime: AnyObject, Sendable {
 }
 
 extension SupervisorRuntime {
-    /// The shared threads of Swift.
-    package var handlerExecutor: (any TaskExecutor)? { nil }
-
     /// Does nothing.
     package func networkChanged() {}
 

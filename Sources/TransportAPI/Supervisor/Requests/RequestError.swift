@@ -76,5 +76,5 @@ public struct RequestFailure: Error, Sendable, Hashable {
     }
 }
 
-/// Answers the requests of a peer; see ``Supervisor/onRequest(_:)`` and ``Session/onRequest(_:)``.
+/// Answers the requests of a peer; see ``Supervisor/onRequest(on:_:)`` and ``Session/onRequest(on:_:)``.
 public typealias RequestHandler = @Sendable (Payload) async throws -> Payload

@@ -32,6 +32,8 @@ final class RequestLayer {
     /// The numbers of the open requests, by the identifiers under which their callers wait.
     private var numbers: [UInt64: UInt64] = [:]
     private var handler: RequestHandler?
+    /// Where the handler runs; `nil` means the shared threads of Swift.
+    private var executor: (any TaskExecutor)?
     /// How long a request that is being handled stays unacknowledged.
     private let acknowledgementDelay: Duration
 
@@ -134,8 +136,8 @@ final class RequestLayer {
     // MARK: Requests of the peer
 
     /// Handles the requests of the peer from now on; with `nil` each is refused.
-    func answer(with handler: RequestHandler?) {
-        self.handler = handler
+    func answer(with handler: RequestHandler?, on executor: (any TaskExecutor)?) {
+        (self.handler, self.executor) = (handler, executor)
         if handler != nil { carrier?.makeReceipts() }
         if handler == nil { for request in handled.removeWaiting() { answer(request, .failure(.noHandler)) } }
     }
@@ -163,16 +165,23 @@ final class RequestLayer {
             request.timer = nil
             request.message.acknowledge()
         }
-        request.task = Self.begin(handler, request.number, request.payload, RuntimeBound(self, to: runtime))
+        request.task = Self.begin(
+            handler,
+            on: executor,
+            request.number,
+            request.payload,
+            RuntimeBound(self, to: runtime)
+        )
     }
 
     private static func begin(
         _ handler: @escaping RequestHandler,
+        on executor: (any TaskExecutor)?,
         _ number: UInt64,
         _ payload: Payload,
         _ layer: RuntimeBound<RequestLayer>
     ) -> Task<Void, Never> {
-        Task(executorPreference: layer.runtime.handlerExecutor) {
+        Task(executorPreference: executor) {
             let answer = await call(handler, with: payload)
             layer.execute { layer.value.handled(number, answer) }
         }

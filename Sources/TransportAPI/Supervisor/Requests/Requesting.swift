@@ -5,7 +5,7 @@ import Primitives
 extension Supervisor {
     /// Sends a request and waits for its answer, which does not come among ``messages`` or ``deliveries``.
     ///
-    /// The peer answers by ``Session/onRequest(_:)``, over any transport, in plain mode and in a session. In a session the
+    /// The peer answers by ``Session/onRequest(on:_:)``, over any transport, in plain mode and in a session. In a session the
     /// request survives reconnects: it is sent again and handled once. In plain mode it ends with the connection over which
     /// it was sent. With a store, the request is stored like any other message; the next process sends it, and drops its
     /// answer.
@@ -32,23 +32,26 @@ extension Supervisor {
     /// Answers the requests of the peer from now on. Set this before ``connect()``. A later call replaces the handler, and
     /// `nil` refuses all requests with ``RequestFailure/noHandler``.
     ///
-    /// - Parameter handler: Called with each request, and returns its answer. A thrown ``RequestFailure`` is the answer of a
-    ///   request that has failed. Up to ``RequestConfiguration/maximumHandlers`` calls run at the same time, on Swift's
-    ///   shared threads, so answers may overtake one another. A request is acknowledged when its answer is in the outbox,
-    ///   or after ``RequestConfiguration/acknowledgementDelay``, and messages after it are acknowledged after it. The task
-    ///   of a call is cancelled when the supervisor ends.
-    public func onRequest(_ handler: RequestHandler?) {
+    /// - Parameters:
+    ///   - executor: Where the handler runs; by default on Swift's shared threads. A handler that needs little processor
+    ///     time can run on the event loop of the supervisor, without a change of threads.
+    ///   - handler: Called with each request, and returns its answer. A thrown ``RequestFailure`` is the answer of a
+    ///     request that has failed. Up to ``RequestConfiguration/maximumHandlers`` calls run at the same time, so answers
+    ///     may overtake one another. A request is acknowledged when its answer is in the outbox, or after
+    ///     ``RequestConfiguration/acknowledgementDelay``, and messages after it are acknowledged after it. The task of a
+    ///     call is cancelled when the supervisor ends.
+    public func onRequest(on executor: (any TaskExecutor)? = nil, _ handler: RequestHandler?) {
         if runtime.isCurrent {
-            driver.value.useRequests().answer(with: handler)
+            driver.value.useRequests().answer(with: handler, on: executor)
         } else {
-            runtime.execute { [driver] in driver.value.useRequests().answer(with: handler) }
+            runtime.execute { [driver] in driver.value.useRequests().answer(with: handler, on: executor) }
         }
     }
 }
 
 extension Session {
     /// Sends a request to the client and waits for its answer; see ``Supervisor/request(_:timeout:)``. The client answers by
-    /// ``Supervisor/onRequest(_:)``.
+    /// ``Supervisor/onRequest(on:_:)``.
     ///
     /// - Throws: The reason why there is no answer. It is ``RequestError/unknown(_:)`` also if the client's process has
     ///   restarted.
@@ -63,16 +66,16 @@ extension Session {
         }.get()
     }
 
-    /// Answers the requests of the client from now on, as ``Supervisor/onRequest(_:)`` does. Call this in `onSession`, before
+    /// Answers the requests of the client from now on, as ``Supervisor/onRequest(on:_:)`` does. Call this in `onSession`, before
     /// the first message. A session that uses no requests gives them to ``messages``.
     ///
     /// A server that is killed before it has answered gets the request again
     /// (``RequestConfiguration/acknowledgementDelay``), so a request may be handled twice if the server loses its sessions.
-    public func onRequest(_ handler: RequestHandler?) {
+    public func onRequest(on executor: (any TaskExecutor)? = nil, _ handler: RequestHandler?) {
         if runtime.isCurrent {
-            driver.value.useRequests().answer(with: handler)
+            driver.value.useRequests().answer(with: handler, on: executor)
         } else {
-            runtime.execute { [driver] in driver.value.useRequests().answer(with: handler) }
+            runtime.execute { [driver] in driver.value.useRequests().answer(with: handler, on: executor) }
         }
     }
 }

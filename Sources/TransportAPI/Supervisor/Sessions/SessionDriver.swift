@@ -96,8 +96,11 @@ final class SessionDriver: ConnectionDelegate {
         return .disconnected(for: absence.start.duration(to: runtime.clock), absence.reason)
     }
 
-    /// The messages that wait for the client's acknowledgement, or for its next connection. The oldest comes first.
-    var unacknowledged: [Payload] { machine.link.delivery.pendingPayloads }
+    /// The app's messages that wait for the client's acknowledgement, or for its next connection. The oldest comes first.
+    var unacknowledged: [Payload] {
+        let pending = machine.link.delivery.pendingPayloads
+        return requests == nil ? pending : pending.filter { RequestEnvelope($0) == nil }
+    }
 
     private func reportState() {
         let connection = machine.connection

@@ -157,7 +157,7 @@ public final class Session: Sendable {
     }
 
     /// Returns the messages to the client that it has not acknowledged, the oldest first. In plain style, these are the
-    /// messages that the connection has not taken.
+    /// messages that the connection has not taken. Requests and answers are not among them.
     public nonisolated(nonsending) func unacknowledged() async -> [Payload] {
         await driver.run(with: ()) { driver, _ in driver.unacknowledged }
     }

@@ -83,7 +83,7 @@ struct RequestsOfSessionTests {
 
     @Test("A request is acknowledged when its answer is in the outbox, and does not reach the app's messages")
     func acknowledged() throws {
-        _ = serve { [handlers] in $0.onRequest { try await handlers.handle($0) } }
+        _ = serve { [handlers, runtime] in $0.onRequest(on: runtime) { try await handlers.handle($0) } }
         let client = connect()
         ask(client, 1, 100, "a")
         client.give(.message(2, bytes("message")))
@@ -100,8 +100,8 @@ struct RequestsOfSessionTests {
     @Test("Requests do not reach an app that acknowledges its messages itself")
     func deliveries() throws {
         let received = Locked<[Subscription<ReceivedMessage>]>([])
-        _ = serve { [handlers] session in
-            session.onRequest { try await handlers.handle($0) }
+        _ = serve { [handlers, runtime] session in
+            session.onRequest(on: runtime) { try await handlers.handle($0) }
             received.withLock { $0.append(session.deliveries) }
         }
         let client = connect()
@@ -121,8 +121,8 @@ struct RequestsOfSessionTests {
 
     @Test("A failure of the handler is its answer, and the text of any other error stays at the server")
     func failures() throws {
-        _ = serve { session in
-            session.onRequest { payload in
+        _ = serve { [runtime] session in
+            session.onRequest(on: runtime) { payload in
                 switch payload.string {
                 case "typed": throw RequestFailure(code: 300, reason: "not today")
                 default: throw Problem()
@@ -159,8 +159,8 @@ struct RequestsOfSessionTests {
 
     @Test("Handlers run up to their limit, and further requests wait in their order")
     func limit() throws {
-        _ = serve({ $0.supervisor.requests.maximumHandlers = 2 }) { [handlers] in
-            $0.onRequest { try await handlers.handle($0) }
+        _ = serve({ $0.supervisor.requests.maximumHandlers = 2 }) { [handlers, runtime] in
+            $0.onRequest(on: runtime) { try await handlers.handle($0) }
         }
         let client = connect()
         for (index, text) in ["a", "b", "c", "d"].enumerated() { ask(client, UInt64(index + 1), UInt64(index), text) }
@@ -182,8 +182,8 @@ struct RequestsOfSessionTests {
 
     @Test("A removed handler refuses the requests that wait")
     func removed() throws {
-        _ = serve({ $0.supervisor.requests.maximumHandlers = 1 }) { [handlers] in
-            $0.onRequest { try await handlers.handle($0) }
+        _ = serve({ $0.supervisor.requests.maximumHandlers = 1 }) { [handlers, runtime] in
+            $0.onRequest(on: runtime) { try await handlers.handle($0) }
         }
         let client = connect()
         for (index, text) in ["a", "b", "c"].enumerated() { ask(client, UInt64(index + 1), UInt64(index), text) }
@@ -198,7 +198,7 @@ struct RequestsOfSessionTests {
 
     @Test("A request that comes again over the next connection is handled once, and answered there")
     func cut() throws {
-        _ = serve { [handlers] in $0.onRequest { try await handlers.handle($0) } }
+        _ = serve { [handlers, runtime] in $0.onRequest(on: runtime) { try await handlers.handle($0) } }
         let client = connect()
         ask(client, 1, 100, "a")
         let incarnation = try #require(client.incarnation)
@@ -214,8 +214,8 @@ struct RequestsOfSessionTests {
 
     @Test("A slow handler holds back acknowledgements for a limited time")
     func slow() throws {
-        _ = serve({ $0.supervisor.requests.acknowledgementDelay = .seconds(3) }) { [handlers] session in
-            session.onRequest { try await handlers.handle($0) }
+        _ = serve({ $0.supervisor.requests.acknowledgementDelay = .seconds(3) }) { [handlers, runtime] session in
+            session.onRequest(on: runtime) { try await handlers.handle($0) }
         }
         let client = connect()
         ask(client, 1, 100, "a")
@@ -231,7 +231,7 @@ struct RequestsOfSessionTests {
 
     @Test("A number that is used twice at the same time gets one answer")
     func repeated() throws {
-        _ = serve { [handlers] in $0.onRequest { try await handlers.handle($0) } }
+        _ = serve { [handlers, runtime] in $0.onRequest(on: runtime) { try await handlers.handle($0) } }
         let client = connect()
         ask(client, 1, 100, "a")
         ask(client, 2, 100, "b")
@@ -243,7 +243,7 @@ struct RequestsOfSessionTests {
 
     @Test("The end of a session cancels its handlers, and their answers go nowhere")
     func ended() throws {
-        _ = serve { [handlers] in $0.onRequest { try await handlers.handle($0) } }
+        _ = serve { [handlers, runtime] in $0.onRequest(on: runtime) { try await handlers.handle($0) } }
         let client = connect()
         ask(client, 1, 100, "a")
         client.give(.bye)
@@ -253,7 +253,7 @@ struct RequestsOfSessionTests {
 
     @Test("An answer that is too large for the connection becomes a failure")
     func tooLarge() throws {
-        _ = serve { $0.onRequest { _ in Payload(Array(repeating: 0, count: 1000)) } }
+        _ = serve { [runtime] in $0.onRequest(on: runtime) { _ in Payload(Array(repeating: 0, count: 1000)) } }
         let client = connect(limit: 500)
         ask(client, 1, 100, "a")
         #expect(client.envelopes == [.failure(100, .answerNotSent)])
@@ -268,7 +268,7 @@ struct RequestsOfSessionTests {
             $0.supervisor.requests.maximumHandlers = 2
             $0.supervisor.messageBuffer = 16
             if !isSession { $0.supervisor.delivery.mode = .plain }
-        }) { [handlers] in $0.onRequest { try await handlers.handle($0) } }
+        }) { [handlers, runtime] in $0.onRequest(on: runtime) { try await handlers.handle($0) } }
         let client = isSession ? connect() : listener.connect()
         runtime.settle()
         for number: UInt64 in 1...2000 {
@@ -291,7 +291,7 @@ struct RequestsOfSessionTests {
 
     @Test("Garbage that begins like an envelope does not end the session")
     func garbage() throws {
-        _ = serve { $0.onRequest { $0 } }
+        _ = serve { [runtime] in $0.onRequest(on: runtime) { $0 } }
         let client = connect()
         var sequence: UInt64 = 0
         for first: UInt8 in [0x13, 0x14, 0x1b] {
@@ -322,6 +322,8 @@ struct RequestsOfSessionTests {
         }
         let (one, two) = (ask("1"), ask("2"))
         let numbers = client.requests.map(\.number)
+        let message = runtime.begin { await session.send(bytes("message")) }
+        #expect(try runtime.run { await session.unacknowledged() } == [bytes("message")] && message.value == nil)
         client.give(.acknowledge(2))
         client.give(.message(1, RequestEnvelope.reply(numbers[0], [7]).payload()))
         runtime.settle()

@@ -324,7 +324,7 @@ struct RequestsOfSupervisorTests {
     @Test("A supervisor answers requests of the server")
     func answersServer() throws {
         let supervisor = try supervisor(.session)
-        supervisor.onRequest { bytes("re: " + $0.string) }
+        supervisor.onRequest(on: runtime) { bytes("re: " + $0.string) }
         let connection = try open(supervisor, incarnation: 7)
         connection.give(.message(1, RequestEnvelope.request(9, Array("hello".utf8)).payload()))
         runtime.settle()
