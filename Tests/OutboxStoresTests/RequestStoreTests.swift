@@ -71,7 +71,7 @@ struct RequestStoreTests {
         #expect(error.code == .timedOut)
         runtime.advance(by: .milliseconds(50))
         let requests = frames(connection).compactMap { frame -> UInt64? in
-            guard case .message(_, let payload) = frame, case .request(let number, _)? = RequestEnvelope(payload) else {
+            guard case .message(_, let payload, _) = frame, case .request(let number, _)? = RequestEnvelope(payload) else {
                 return nil
             }
             return number

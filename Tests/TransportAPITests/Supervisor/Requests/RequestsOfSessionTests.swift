@@ -71,7 +71,7 @@ struct RequestsOfSessionTests {
 
     private func connect(incarnation: UInt64 = 0, received: UInt64 = 0, limit: UInt64 = .max) -> ScriptedConnection {
         let connection = listener.connect()
-        connection.give(.hello(ann, incarnation: incarnation, received: received, limit: limit))
+        connection.give(.hello(ann, ClientHello(incarnation: incarnation, received: received, limit: limit)))
         runtime.settle()
         return connection
     }
@@ -147,7 +147,7 @@ struct RequestsOfSessionTests {
         ask(client, 1, 5, "a")
         #expect(client.envelopes == [.failure(5, .noHandler)] && client.frames.contains(.acknowledge(1)))
         let other = listener.connect()
-        other.give(.hello(SessionID(high: 3, low: 4), incarnation: 0, received: 0))
+        other.give(.hello(SessionID(high: 3, low: 4), ClientHello(incarnation: 0, received: 0)))
         runtime.settle()
         ask(other, 1, 5, "a")
         let session = try #require(session)

@@ -340,7 +340,7 @@ extension ScriptedConnection {
     var envelopes: [RequestEnvelope] {
         sent.compactMap { payload in
             if let envelope = RequestEnvelope(payload) { return envelope }
-            guard case .message(_, let content)? = try? SessionFrame(payload) else { return nil }
+            guard case .message(_, let content, _)? = try? SessionFrame(payload) else { return nil }
             return RequestEnvelope(content)
         }
     }
