@@ -72,7 +72,10 @@ extension FuzzInput {
 /// The record of the messages that a state machine was given and has sent. With it a target keeps to the contract of
 /// the machine's driver.
 struct SessionRecord {
-    private(set) var submitted: UInt64 = 0
+    private(set) var submitted = 0
+    /// The last identifier of a message.
+    private(set) var last: UInt64 = 0
+    private var ids: Set<MessageID> = []
     private(set) var finished: Set<MessageID> = []
     /// The messages that were passed to a connection and are not settled.
     private(set) var handed: [(connection: Int, id: MessageID)] = []
@@ -80,9 +83,22 @@ struct SessionRecord {
     private(set) var attempted: Int?
     private var isClosed = false
 
+    /// Gives the next message its identifier.
     mutating func submit() -> MessageID {
+        submitted(last + 1)
+        return MessageID(last)
+    }
+
+    /// Records a message of this number.
+    mutating func submitted(_ number: UInt64) {
         submitted += 1
-        return MessageID(submitted)
+        last = max(last, number)
+        ids.insert(MessageID(number))
+    }
+
+    /// Records that an earlier process has given its messages numbers up to this one.
+    mutating func restored(through number: UInt64) {
+        last = number
     }
 
     mutating func connected(_ connection: Int) {
@@ -113,7 +129,7 @@ struct SessionRecord {
                 try ensure(live.contains(connection), "a message is acknowledged over closed connection \(connection)")
                 try ensure(count > 0, "an acknowledgement of nothing")
             case .finish(let id, _):
-                try ensure(1...max(submitted, 1) ~= id.number, "the end of message \(id), which was never submitted")
+                try ensure(ids.contains(id), "the end of message \(id), which was never submitted")
                 try ensure(finished.insert(id).inserted, "message \(id) ends twice")
             case .state(.closed):
                 try ensure(!isClosed, "it closes twice")
@@ -132,6 +148,6 @@ struct SessionRecord {
         try ensure(delivery.receiver.earlyCount <= Int(SessionReceiver.window), "too many came early")
         // Messages that a connection has end when it has settled them.
         guard isOver, handed.isEmpty else { return }
-        try ensure(finished.count == Int(submitted), "\(finished.count) of \(submitted) have ended")
+        try ensure(finished.count == submitted, "\(finished.count) of \(submitted) have ended")
     }
 }

@@ -31,7 +31,8 @@ func fuzzSupervisor(_ bytes: [UInt8]) throws {
     let capabilities = input.capabilities()
     let endpoints = [Endpoint(scheme: "tcp", host: "a"), Endpoint(scheme: "ws", host: "b")]
     var random = RandomSource.seeded(3)
-    var machine = SupervisorStateMachine(configuration, endpoints: endpoints, using: &random)
+    let isStored = input.flag()
+    var machine = SupervisorStateMachine(configuration, endpoints: endpoints, isStored: isStored, using: &random)
     var (record, now) = (SessionRecord(), Instant.zero)
     func note(_ actions: [SupervisorAction]) throws {
         try record.note(actions)
@@ -46,6 +47,25 @@ func fuzzSupervisor(_ bytes: [UInt8]) throws {
         var actions: [SupervisorAction] = []
         machine.handle(event, at: now, using: &random, &actions)
         try note(actions)
+    }
+    if isStored, configuration.delivery.mode == .session {
+        // An earlier process has sent some messages, of which the store has the last few.
+        var session = StoredSession(identity: SessionID(high: 1, low: 2), sender: 3)
+        session.incarnation = UInt64(input.choice() & 3)
+        session.processed = UInt64(input.choice() & 7)
+        session.lastNumber = UInt64(input.choice() & 15)
+        let ended = min(session.lastNumber, UInt64(input.choice() & 7))
+        record.restored(through: session.lastNumber)
+        try handle(.restored(session, after: ended))
+        var number = ended + 1
+        while number <= session.lastNumber {
+            if input.flag() {
+                record.submitted(number)
+                try take(.submit(MessageID(number), Payload([UInt8(number)])))
+            }
+            number += 1
+        }
+        try take(.stored(MessageID(session.lastNumber)))
     }
     try handle(.connect)
     while let what = input.next() {
@@ -77,6 +97,14 @@ func fuzzSupervisor(_ bytes: [UInt8]) throws {
             switch argument {
             case 13: try take(.close(.user))
             case 14: try take(.acknowledgesAfterProcessing)
+            case 10...12 where isStored:
+                try take(.stored(MessageID(record.last - min(record.last, UInt64(argument) - 10))))
+            case 8,
+                9 where isStored:
+                try take(.notStored([MessageID(record.last)], someErrors[0]))
+            case 7 where isStored:
+                let processed = machine.link.delivery.receiver.received
+                try take(.storedSession(machine.incarnation, processed: processed))
             default: try take(.processed(UInt64(argument >> 1), isAbandoned: argument & 1 == 1))
             }
         default:
@@ -130,7 +158,8 @@ func fuzzServedSession(_ bytes: [UInt8]) throws {
                 incarnation: UInt64(argument & 3),
                 received: UInt64(argument >> 2),
                 attempt: UInt32(input.next() ?? 0),
-                limit: UInt64(argument) << 4
+                limit: UInt64(argument) << 4,
+                numbering: SessionNumbering(after: UInt64(input.choice() & 7), sender: 0)
             )
             record.connected(lastConnection)
             try handle(.attach(lastConnection, capabilities, isSession ? hello : nil))

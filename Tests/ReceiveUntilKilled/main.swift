@@ -34,7 +34,8 @@ do {
         let supervisor = try Supervisor(TransportConfiguration(json: file.utf8))
         let deliveries = supervisor.deliveries
         supervisor.connect()
-        print("connecting")
+        _ = await supervisor.states.first { $0.isOpen }
+        print("connected")
         fflush(nil)
         for await message in deliveries { record(message) }
     } else {

@@ -11,7 +11,7 @@ import Darwin
 
 // SubmitUntilKilled URL STORE FIRST: an app that submits the numbers from FIRST on, in the delivery mode `session` and with
 // this store, as in `file:/tmp/outbox`. Prints each number that the supervisor has accepted, at once. It goes on until it is
-// killed. It prints the error and ends with status 1 if a number is not accepted.
+// killed. A number that the store refuses is submitted again. It prints any other error and ends with status 1.
 
 let words = CommandLine.arguments
 guard words.count == 4, var number = Int(words[3]) else { exit(64) }
@@ -22,7 +22,13 @@ do {
     let supervisor = try Supervisor(TransportConfiguration(json: file.utf8))
     supervisor.connect()
     while true {
-        _ = try await supervisor.submit(Payload(text: "\(number)"))
+        do throws(TransportError) {
+            _ = try await supervisor.submit(Payload(text: "\(number)"))
+        } catch {
+            guard error.code == .storageFailed else { throw error }
+            try await Task.sleep(for: .milliseconds(5))
+            continue
+        }
         let line = "\(number)\n"
         // Not buffered, because a kill loses what is in a buffer.
         guard write(STDOUT_FILENO, line, line.utf8.count) == line.utf8.count else { exit(2) }

@@ -3,7 +3,10 @@
 // A client of the session envelope over WebSocket, as Docs/reference/wire-formats.md defines it. A connection that breaks is
 // replaced, and the session continues: each message reaches the server once and in order.
 
-const Kind = { hello: 1, welcome: 2, binary: 3, text: 4, acknowledge: 5, skip: 6, ping: 7, pong: 8, bye: 9, refused: 10 }
+const Kind = {
+    hello: 1, welcome: 2, binary: 3, text: 4, acknowledge: 5, skip: 6, ping: 7, pong: 8, bye: 9, refused: 10,
+    repeatedBinary: 13, repeatedText: 14,
+}
 
 const refusals = {
     1: "the server has another version of the session",
@@ -11,9 +14,14 @@ const refusals = {
     3: "the server saw a violation of the session's rules",
     4: "the session belongs to another client",
     5: "the server has not received the hello in time",
+    6: "the server expects a login",
+    7: "the server does not serve this client",
+    8: "the server cannot serve this client now",
 }
 
 const Limits = {
+    /** The largest number of a message. Beyond it, numbers of JavaScript are not exact. */
+    number: 2 ** 52,
     /** How many messages may be sent and not acknowledged. */
     window: 64,
     /** How many messages wait, at most, and how many bytes of them. */
@@ -41,9 +49,12 @@ class Session {
         this.mayUseRequests = mayUseRequests
         this.observer = observer
         this.identifier = crypto.getRandomValues(new Uint8Array(16))
+        this.sender = crypto.getRandomValues(new Uint8Array(8))
         this.incarnation = new Uint8Array(8)
         this.received = 0
-        this.sent = 0
+        /** The number of the last message, and the last number that the server has acknowledged. */
+        this.last = 0
+        this.ended = 0
         this.attempt = 0
         /** The size of the largest message that the server accepts. */
         this.limit = Infinity
@@ -69,7 +80,8 @@ class Session {
     send(bytes, textSize, key) {
         const isFull = this.outbox.length >= Limits.outbox || this.outboxBytes + bytes.length > Limits.outboxBytes
         if (isFull || bytes.length > this.limit) return false
-        this.outbox.push({ bytes, textSize, key, number: 0, sentAt: 0 })
+        this.last += 1
+        this.outbox.push({ bytes, textSize, key, number: this.last, sentAt: 0, wasSent: false })
         this.outboxBytes += bytes.length
         this.flush()
         return true
@@ -149,7 +161,7 @@ class Session {
 
     refuse(code) {
         const reason = refusals[code] ?? "the server refuses the session"
-        if (code !== 1 && code !== 4) return this.lost(reason)
+        if (![1, 4, 6, 7].includes(code)) return this.lost(reason)
         this.drop()
         this.tell("state", { kind: "closed", reason })
     }
@@ -171,15 +183,17 @@ class Session {
     // Frames
 
     sayHello() {
-        const body = new Uint8Array(45)
+        const body = new Uint8Array(61)
         const view = new DataView(body.buffer)
-        body[0] = 2
+        body[0] = 3
         body.set(this.identifier, 1)
         body.set(this.incarnation, 17)
         view.setBigUint64(25, BigInt(this.received))
         view.setUint32(33, this.attempt)
         // This side accepts messages of any size.
         view.setBigUint64(37, 0xffffffffffffffffn)
+        view.setBigUint64(45, BigInt(this.ended + 1))
+        body.set(this.sender, 53)
         this.write(Kind.hello, body, `hello, attempt ${this.attempt}`)
     }
 
@@ -188,12 +202,13 @@ class Session {
         if (!this.isOpen) return
         for (const message of this.outbox.slice(0, Limits.window)) {
             if (message.sentAt > 0) continue
-            message.number ||= ++this.sent
             message.sentAt = performance.now()
             const body = new Uint8Array(8 + message.bytes.length)
             new DataView(body.buffer).setBigUint64(0, BigInt(message.number))
             body.set(message.bytes, 8)
-            this.write(Kind.text, body, `message #${message.number}`, message.bytes.length, message.textSize)
+            const kind = message.wasSent ? Kind.repeatedText : Kind.text
+            message.wasSent = true
+            this.write(kind, body, `message #${message.number}`, message.bytes.length, message.textSize)
         }
     }
 
@@ -218,22 +233,30 @@ class Session {
         switch (frame[0]) {
         case Kind.welcome:
             note("welcome")
-            if (frame.length !== 25 || this.isOpen) return this.lost("a wrong welcome of the server")
-            return this.welcome(frame.slice(1, 9), number(9), number(17))
+            if (frame.length !== 41 || number(25) < 1 || number(25) > Limits.number || this.isOpen) return this.lost("a wrong welcome of the server")
+            return this.welcome(frame.slice(1, 9), number(9), number(17), number(25))
         case Kind.binary:
         case Kind.text:
-        case Kind.skip: {
-            const content = frame[0] === Kind.skip ? null : frame.subarray(9)
+        case Kind.repeatedBinary:
+        case Kind.repeatedText: {
+            const content = frame.subarray(9)
             const isNext = number(1) === this.received + 1
             if (number(1) > this.received + 1 || number(1) < 1 || !this.isOpen) return this.lost("a wrong number in the session")
             if (isNext) this.received += 1
-            const size = content && isNext ? this.tell("message", content) ?? 0 : 0
-            note(`${content ? "message" : "skip"} #${number(1)}`, content?.length ?? 0, size)
+            const size = isNext ? this.tell("message", content) ?? 0 : 0
+            note(`message #${number(1)}`, content.length, size)
+            return this.acknowledge()
+        }
+        case Kind.skip: {
+            const isRange = frame.length === 17 && number(1) >= 1 && number(9) >= number(1) && number(9) <= Limits.number
+            if (!isRange || number(1) > this.received + 1 || !this.isOpen) return this.lost("a wrong number in the session")
+            this.received = Math.max(this.received, number(9))
+            note(`skip #${number(1)} to #${number(9)}`)
             return this.acknowledge()
         }
         case Kind.acknowledge:
             note(`acknowledge #${number(1)}`)
-            if (frame.length !== 9 || number(1) > this.sent || !this.isOpen) return this.lost("a wrong acknowledgement")
+            if (frame.length !== 9 || number(1) > this.last || !this.isOpen) return this.lost("a wrong acknowledgement")
             return this.forget(number(1))
         case Kind.ping:
             note("ping")
@@ -255,16 +278,16 @@ class Session {
         }
     }
 
-    welcome(incarnation, received, limit) {
+    welcome(incarnation, received, limit, first) {
         this.limit = limit
         const isResumed = incarnation.every((byte, index) => byte === this.incarnation[index])
-        if (isResumed && received > this.sent) return this.lost("a wrong welcome of the server")
+        if (isResumed && received > this.last) return this.lost("a wrong welcome of the server")
         if (isResumed) {
             this.forget(received)
+            this.received = Math.max(this.received, first - 1)
         } else {
             this.incarnation = incarnation
-            this.received = this.sent = 0
-            for (const message of this.outbox) message.number = 0
+            this.received = first - 1
         }
         for (const message of this.outbox) message.sentAt = 0
         this.stopTimers()
@@ -286,7 +309,8 @@ class Session {
 
     /** Forgets the messages up to a number, which the server has. */
     forget(number) {
-        while (this.outbox.length > 0 && this.outbox[0].number > 0 && this.outbox[0].number <= number) {
+        this.ended = Math.max(this.ended, number)
+        while (this.outbox.length > 0 && this.outbox[0].number <= number) {
             const message = this.outbox.shift()
             this.outboxBytes -= message.bytes.length
             this.tell("acknowledged", message.key)

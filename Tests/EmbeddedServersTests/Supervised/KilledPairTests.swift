@@ -18,6 +18,8 @@ struct KilledPairTests {
         private let sender: String
         private let receiver: String
         private let store: String
+        /// The folder of the sender's store.
+        let disk: String
         /// The arguments of the receiver, and of the sender before its store.
         private var receiving: [String]
         private var sending: String
@@ -35,11 +37,14 @@ struct KilledPairTests {
             folder = try ScratchFolder()
             sender = try #require(Peers.submitUntilKilled)
             receiver = try #require(Peers.receiveUntilKilled)
-            store = "\(kind.rawValue):\(folder.path)/outbox"
+            disk = folder.path + "/disk"
+            try FileManager.default.createDirectory(atPath: disk, withIntermediateDirectories: true)
+            store = "\(kind.rawValue):\(disk)/outbox"
             self.receiving = receiving
             self.sending = sending ?? ""
             try startReceiver()
-            guard sending == nil, let line = receivingApp?.line(), let endpoint = try? Endpoint(line) else { return }
+            // A client of a broker prints that it has subscribed.
+            guard let line = receivingApp?.line(), sending == nil, let endpoint = try? Endpoint(line) else { return }
             var bare = endpoint
             bare.options = []
             self.sending = "\(bare)\(options)"
@@ -96,7 +101,11 @@ struct KilledPairTests {
         }
     }
 
-    private func check(_ pair: Pair, _ label: String) async throws {
+    private func check(
+        _ pair: Pair,
+        _ label: String,
+        atEnd: @escaping @Sendable () throws -> String = { "" }
+    ) async throws {
         let lines = try await aside {
             for _ in 0..<Self.kills {
                 // The moment does not matter for the outcome, and a failure shows it by the numbers.
@@ -104,7 +113,7 @@ struct KilledPairTests {
             }
             let atLeast = pair.accepted
             let lines = try pair.finish()
-            return (lines, atLeast)
+            return (lines, atLeast, try atEnd())
         }
         var (identifiers, seen, repeated, unmarked, overtaken, highest) = (Set<Substring>(), Set<Int>(), 0, 0, 0, 0)
         for line in lines.0 {
@@ -124,9 +133,8 @@ struct KilledPairTests {
             }
         }
         let lost = (1...max(1, lines.1)).filter { lines.1 > 0 && !seen.contains($0) }
-        print(
-            "\(label): \(lines.1) accepted, \(lost.count) lost, \(repeated) repeated, \(unmarked) of them unmarked, \(Self.kills) kills"
-        )
+        let counts = "\(lines.1) accepted, \(lost.count) lost, \(repeated) repeated, \(unmarked) of them unmarked"
+        print("\(label): \(counts), \(Self.kills) kills", lines.2)
         #expect(lost == [] && overtaken == 0)
         if !label.contains("mqtt") { #expect(unmarked == 0) }
     }
@@ -158,5 +166,91 @@ struct KilledPairTests {
         )
         try await check(pair, "\(kind.rawValue) over tls")
         withExtendedLifetime(folder) {}
+    }
+
+    @Test("The same through mosquitto, which is not killed", .enabled(if: Peers.mosquitto != nil), arguments: kinds)
+    func broker(kind: StoreLocation.Kind) async throws {
+        let broker = try await PeerTests.Mosquitto()
+        let inbox = try ScratchFolder()
+        func url(_ client: String, _ direction: String) -> String {
+            "mqtt://127.0.0.1:\(broker.port)?\(direction)=killed&qos=1&clean-session=off&client-id=\(client)"
+        }
+        let pair = try Pair(
+            kind,
+            receiving: [url("receiver", "subscribe"), "\(kind.rawValue):\(inbox.path)/inbox"],
+            sending: url("sender", "publish")
+        )
+        try await check(pair, "\(kind.rawValue) over mqtt")
+        withExtendedLifetime(inbox) {}
+    }
+
+    @Test("The same on a disk that is full every now and then", .enabled(if: SmallDisk.isPossible), arguments: kinds)
+    func fullDisk(kind: StoreLocation.Kind) async throws {
+        let pair = try Pair(kind, receiving: ["tcp://127.0.0.1:0"], sending: nil)
+        let disk = try SmallDisk(at: pair.disk)
+        disk.begin()
+        try await check(pair, "\(kind.rawValue) on a small disk") {
+            try disk.end()
+            return "\(disk.timesFull) times full"
+        }
+        #expect(disk.timesFull > 0)
+    }
+}
+
+/// A file system of 4 MiB in memory, which a thread fills and empties.
+private final class SmallDisk: @unchecked Sendable {
+    // Unchecked, because the properties that change are locked.
+
+    /// Whether this process may mount one.
+    static let isPossible: Bool = {
+        guard getuid() == 0, let folder = try? ScratchFolder(), let disk = try? SmallDisk(at: folder.path) else {
+            return false
+        }
+        return (try? disk.end()) != nil
+    }()
+
+    private let path: String
+    private let state = Locked((isOver: false, isDone: true, timesFull: 0))
+
+    init(at path: String) throws {
+        self.path = path
+        try Self.run("mount", ["-t", "tmpfs", "-o", "size=4m", "tmpfs", path])
+    }
+
+    /// How often it was full.
+    var timesFull: Int { state.withLock { $0.timesFull } }
+
+    private static func run(_ program: String, _ arguments: [String]) throws {
+        let paths = ["/usr/bin/\(program)", "/bin/\(program)"]
+        guard let path = paths.first(where: { access($0, X_OK) == 0 }) else { throw POSIXError(.ENOENT) }
+        guard try Peer(path, arguments).finish() == 0 else { throw POSIXError(.EPERM) }
+    }
+
+    func begin() {
+        state.withLock { $0.isDone = false }
+        Thread.detachNewThread { [self] in
+            let chunk = [UInt8](repeating: 0, count: 16 << 10)
+            while !state.withLock({ $0.isOver }) {
+                let file = open("\(path)/ballast", O_WRONLY | O_CREAT | O_TRUNC, 0o600)
+                while write(file, chunk, chunk.count) == chunk.count {}
+                state.withLock { $0.timesFull += 1 }
+                Thread.sleep(forTimeInterval: .random(in: 0...0.05))
+                ftruncate(file, 0)
+                close(file)
+                Thread.sleep(forTimeInterval: .random(in: 0.05...0.3))
+            }
+            state.withLock { $0.isDone = true }
+        }
+    }
+
+    /// Empties it, so that the rest goes through.
+    func stop() {
+        state.withLock { $0.isOver = true }
+        while !state.withLock({ $0.isDone }) { Thread.sleep(forTimeInterval: 0.01) }
+    }
+
+    func end() throws {
+        stop()
+        try Self.run("umount", [path])
     }
 }

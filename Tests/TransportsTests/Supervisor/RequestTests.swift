@@ -1,4 +1,5 @@
 import Codecs
+import Foundation
 import Primitives
 import SocketIO
 import TestSupport
@@ -196,14 +197,17 @@ struct RequestTests {
         var count: Int { counts.withLock { $0.count } }
     }
 
+    /// `IM_REQUESTS` sets how many there are; the default is 2,000.
     @Test(
-        "Thousands of requests whose connections are cut at random end once each, in their own answer or a typed error",
-        arguments: ["memory", "tcp", "udp"]
+        "Thousands of requests whose connections are cut, or servers replaced, end once each, in their own answer or a typed error",
+        arguments: ["memory", "tcp", "udp"],
+        [false, true]
     )
-    func storm(name: String) async throws {
-        let (total, workers, hangs) = (3000, 100, 97)
+    func storm(name: String, replacesServer: Bool) async throws {
+        let total = ProcessInfo.processInfo.environment["IM_REQUESTS"].flatMap(Int.init) ?? 2000
+        let (workers, hangs) = (100, 97)
         let handled = Handled()
-        let host = try await Host(name, .session) { session in
+        let serve: @Sendable (Session) -> Void = { session in
             session.onRequest(on: EventLoop.shared) { payload in
                 let text = payload.string
                 handled.note(text)
@@ -213,6 +217,7 @@ struct RequestTests {
                 return bytes("re: " + text)
             }
         }
+        let host = try await Host(name, .session, serve)
         let (supervisor, recorder) = try Supervisor.recorded([host.endpoint], Self.configuration())
         let messages = supervisor.messages
         supervisor.connect()
@@ -243,7 +248,7 @@ struct RequestTests {
         }
         var random = RandomSource.seeded(7)
         var seen = Set<Int>()
-        var counts = (answers: 0, refusals: 0, timeouts: 0, unsent: 0)
+        var counts = (answers: 0, refusals: 0, timeouts: 0, unsent: 0, unknown: 0)
         var cut = 50
         for await (number, answer) in ends {
             #expect(seen.insert(number).inserted, "request \(number) ended twice")
@@ -260,18 +265,24 @@ struct RequestTests {
             case .failure(.notSent(let error)):
                 counts.unsent += 1
                 #expect(number % hangs == 0 && error.code == .timedOut)
+            // The server that has received it is gone, and with it the answer.
+            case .failure(.unknown) where replacesServer: counts.unknown += 1
             case .failure(let error): Issue.record("request \(number): \(error)")
             }
             if seen.count == cut {
-                await host.server.dropConnections()
+                if replacesServer { try await host.replace(serve) } else { await host.server.dropConnections() }
                 cut += 10 + Int(random.next() % 100)
             }
         }
         await asking.value
-        #expect(seen.count == total && counts.timeouts + counts.unsent == total / hangs)
-        #expect(counts.refusals == total / 5 - total / (5 * hangs))
-        #expect(handled.mostOften == 1 && handled.count >= total - counts.unsent - counts.timeouts)
-        #expect(!recorder.events.contains(.unexpectedReply) && !recorder.events.contains(.sessionLost))
+        print("\(total) requests over \(name), \(replacesServer ? "servers replaced" : "connections cut"): \(counts)")
+        #expect(seen.count == total)
+        if !replacesServer {
+            #expect(counts.timeouts + counts.unsent == total / hangs)
+            #expect(counts.refusals == total / 5 - total / (5 * hangs))
+            #expect(handled.mostOften == 1 && handled.count >= total - counts.unsent - counts.timeouts)
+            #expect(!recorder.events.contains(.unexpectedReply) && !recorder.events.contains(.sessionLost))
+        }
         await supervisor.close()
         for await message in messages { Issue.record("the app got \(message)") }
         await host.stop()

@@ -42,7 +42,9 @@ struct SessionLoginTests {
             let messages = session.messages
             Task {
                 for await message in messages {
-                    _ = try? await session.submit(Payload(text: "\(session.identity?.name ?? "?"): \(message.string ?? "")"))
+                    _ = try? await session.submit(
+                        Payload(text: "\(session.identity?.name ?? "?"): \(message.string ?? "")")
+                    )
                 }
             }
         }
@@ -66,7 +68,10 @@ struct SessionLoginTests {
         return try Supervisor(configuration) { $0.token = token }
     }
 
-    @Test("A token logs in over every transport, and a refused one is replaced", arguments: ["ws", "tcp", "udp", "http", "memory"])
+    @Test(
+        "A token logs in over every transport, and a refused one is replaced",
+        arguments: ["ws", "tcp", "udp", "http", "memory"]
+    )
     func everywhere(scheme: String) async throws {
         let (tokens, last) = (Tokens(), Locked(1))
         let server = server { tokens.decide($0) }
@@ -208,7 +213,9 @@ struct SessionLoginTests {
         )
         let listener = try await listen("tcp://127.0.0.1:0", server)
         let connection = try await TransportRegistry.standard.connect("\(listener.endpoint)")
-        _ = await connection.send(Payload([1, 3] + [UInt8](repeating: 0, count: 51) + [1] + [UInt8](repeating: 0, count: 8)))
+        _ = await connection.send(
+            Payload([1, 3] + [UInt8](repeating: 0, count: 51) + [1] + [UInt8](repeating: 0, count: 8))
+        )
         _ = try? await connection.receive()
         _ = await connection.closed()
         release.finish()

@@ -188,7 +188,7 @@ package struct IncomingMessages: Sendable {
             return actions.append(.deliver(payload))
         }
         if let mark { marks.give(mark) }
-        actions.append(.deliverUnprocessed(key, payload, id, isRepeated: false))
+        actions.append(.deliverUnprocessed(key, payload, id, isRepeated: payload.isDuplicate))
     }
 
     /// Gives the app a message of the session.

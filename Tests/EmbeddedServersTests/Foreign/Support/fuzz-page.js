@@ -59,7 +59,7 @@ async (seed, rounds) => {
         talk.session = made
         made.connect()
         made.socket.onopen()
-        made.take(frame(2, [1, 2, 3, 4, 5, 6, 7, 8], number(0), number(1 << 24)))
+        made.take(frame(2, [1, 2, 3, 4, 5, 6, 7, 8], number(0), number(1 << 24), number(1), number(7)))
         return made
     }
     const number = value => {
@@ -164,16 +164,17 @@ async (seed, rounds) => {
         const next = fuzzed.received + 1
         fuzzed.socket.frames = []
         const content = message()
-        take(frame(3 + random(2), number(next), content))
+        take(frame(pick([3, 4, 13, 14]), number(next), content))
         const acknowledgement = frame(5, number(next)).join()
         check(fuzzed.received === next, `the message is not counted: ${decoder.decode(new Uint8Array(content))}`)
         check(fuzzed.isOpen && fuzzed.socket.frames.some(sent => sent.join() === acknowledgement), "no acknowledgement")
-        if (random(3) === 0 && fuzzed.isOpen && fuzzed.sent > 0) take(frame(5, number(fuzzed.sent)))
+        if (random(3) === 0 && fuzzed.isOpen && fuzzed.last > 0) take(frame(5, number(fuzzed.last)))
         // A damaged one is too, or it ends the connection, and the session returns.
         if (fuzzed.isOpen && random(4) === 0) {
             const whole = pick([
-                frame(3, number(fuzzed.received + random(3)), [0x7b, 0x7d]), frame(2, number(5), number(0), number(9)),
-                frame(5, number(random(100))), frame(6, number(fuzzed.received + 1)), frame(7, [1, 2, 3, 4]), frame(8, [1, 2, 3, 4]),
+                frame(3, number(fuzzed.received + random(3)), [0x7b, 0x7d]), frame(2, number(5), number(0), number(9), number(1), number(7)),
+                frame(5, number(random(100))),
+                frame(6, number(fuzzed.received + 1), number(fuzzed.received + 1 + random(3))), frame(7, [1, 2, 3, 4]), frame(8, [1, 2, 3, 4]),
                 frame(9), frame(10, [random(8)]),
             ])
             take(new Uint8Array(damaged(whole)))
