@@ -28,7 +28,7 @@ struct ConfigurationErrorTests {
             ),
             (
                 "\"line\\nbreak\": 1",
-                #"config.json:2: "line\nbreak" is not known; allowed are endpoints, codec, headers, greeting, connect-timeout, "#
+                #"config.json:2: "line\nbreak" is not known; allowed are endpoints, codec, headers, token, greeting, connect-timeout, "#
                     + "stable-after, maximum-attempts, maximum-elapsed, backoff, keepalive, outbox, delivery, requests, message-buffer, "
                     + "message-buffer-bytes"
             ),

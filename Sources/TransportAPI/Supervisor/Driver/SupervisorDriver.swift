@@ -452,10 +452,10 @@ extension SupervisorDriver: RequestCarrier {
 // MARK: The store
 
 extension SupervisorDriver: OutboxJournalOwner {
-    func restored(_ session: StoredSession?, _ messages: [StoredMessage]) {
+    func restored(_ session: StoredSession?, _ messages: [StoredMessage], last: UInt64) {
+        outgoing.reserve(through: last)
         if let session {
-            outgoing.reserve(through: session.lastNumber)
-            let ended = messages.first.map { $0.id.number - 1 } ?? session.lastNumber
+            let ended = messages.first.map { $0.id.number - 1 } ?? last
             handle(.restored(session, after: ended))
         }
         for message in messages { outgoing.restore(message) { submit($0, $1) } }

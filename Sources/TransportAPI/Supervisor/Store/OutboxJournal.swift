@@ -2,9 +2,9 @@ import Primitives
 
 /// The supervisor that a journal works for.
 protocol OutboxJournalOwner: AnyObject {
-    /// The store is open and has this session, if the supervisor has sessions, and these messages of an earlier process, oldest
-    /// first.
-    func restored(_ session: StoredSession?, _ messages: [StoredMessage])
+    /// The store is open. Earlier processes have given their messages identifiers up to `last`, and it has these of them, oldest
+    /// first. It has this session if the supervisor has sessions.
+    func restored(_ session: StoredSession?, _ messages: [StoredMessage], last: UInt64)
     /// The store knows that the session has this incarnation, and that its messages up to this number were processed.
     func storedSession(_ incarnation: UInt64, processed: UInt64)
     /// The store has these messages now, and all up to `last`.
@@ -45,6 +45,8 @@ final class OutboxJournal {
     private struct Contents: Sendable {
         var session: StoredSession?
         var messages: [StoredMessage] = []
+        /// The last identifier that an earlier process can have given.
+        var lastNumber: UInt64 = 0
         /// Why the session could not be continued.
         var failure: TransportError?
     }
@@ -116,6 +118,7 @@ final class OutboxJournal {
                 }
             }
             contents.messages.sort { $0.id < $1.id }
+            contents.lastNumber = max(contents.session?.lastNumber ?? 0, contents.messages.last?.id.number ?? 0)
             guard let fresh else {
                 contents.session = nil
                 return contents
@@ -135,7 +138,7 @@ final class OutboxJournal {
         _ contents: inout Contents
     ) throws(TransportError) {
         var session = contents.session ?? fresh
-        session.lastNumber = max(session.lastNumber, contents.messages.last?.id.number ?? 0)
+        session.lastNumber = contents.lastNumber
         session.launched(or: fresh)
         contents.session = session
         do throws(TransportError) {
@@ -159,7 +162,7 @@ final class OutboxJournal {
                 isSessionChanged = true
                 owner?.storeFailed(failure)
             }
-            owner?.restored(contents.session, contents.messages)
+            owner?.restored(contents.session, contents.messages, last: contents.lastNumber)
             openers.resumeAll(returning: nil)
             proceed()
         } catch {

@@ -18,10 +18,14 @@ struct StoredSessionTests {
         let script = Script()
         let supervisor: Supervisor
 
-        init(_ store: StoreInMemory, blockingTime: Duration = .zero) throws {
+        init(
+            _ store: StoreInMemory,
+            mode: DeliveryConfiguration.Mode = .session,
+            blockingTime: Duration = .zero
+        ) throws {
             // Each process has other random numbers.
             runtime = VirtualRuntime(seed: UInt64(store.opened) + 1, blockingTime: blockingTime)
-            var setup = try script.setup(["memory://server"]) { $0.delivery.mode = .session }
+            var setup = try script.setup(["memory://server"]) { $0.delivery.mode = mode }
             setup.store = store
             supervisor = try Supervisor(setup, on: runtime)
         }
@@ -232,6 +236,25 @@ struct StoredSessionTests {
         _ = try process.submit("7")
         process.welcome(7)
         #expect(process.frames == [.message(7, bytes("7"))])
+    }
+
+    @Test("A message of a process in plain mode has no number that an earlier session has used")
+    func plainBetween() throws {
+        let first = try Process(store)
+        first.connect()
+        first.welcome(7)
+        _ = try first.submit("1")
+        first.script.last?.give(.acknowledge(1))
+        first.runtime.settle()
+
+        let second = try Process(store, mode: .plain)
+        let id = try #require(try second.submit("2"))
+
+        let third = try Process(store)
+        third.connect()
+        third.welcome(7, received: 1)
+        #expect(third.hello?.1.numbering.ended == id.number - 1 && id.number > 1024)
+        #expect(third.frames == [.message(id.number, bytes("2"), isRepeated: true)])
     }
 
     @Test("A supervisor with a store has no other identity")
