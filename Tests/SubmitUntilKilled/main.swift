@@ -26,7 +26,6 @@ do {
             _ = try await supervisor.submit(Payload(text: "\(number)"))
         } catch {
             guard error.code == .storageFailed else { throw error }
-            try await Task.sleep(for: .milliseconds(5))
             continue
         }
         let line = "\(number)\n"
