@@ -128,7 +128,7 @@ let package = Package(
         // Helpers that the tests of several modules share. They see no more of a module than the other modules do.
         .target(
             name: "TestSupport",
-            dependencies: ["Protocols", "TransportAPI", "SocketIO", "Transports", "TrialCertificates"],
+            dependencies: ["Protocols", "TransportAPI", "SocketIO", "Transports", "TrialCertificates", "Primitives"],
             path: "Tests/TestSupport"
         ),
         // Tests/ has the same folders as Sources/.

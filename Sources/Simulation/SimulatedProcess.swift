@@ -36,6 +36,8 @@ package final class SimulatedProcess: @unchecked Sendable {
     /// count.
     package internal(set) var isDead = false
     package internal(set) var loops: [SimulatedLoop] = []
+    /// The queues of its loops for work that may block.
+    var queues: [SimulatedQueue] = []
     var nextPort: UInt16
 
     init(name: String, host: UInt32, nextPort: UInt16) {

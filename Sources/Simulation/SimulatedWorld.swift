@@ -34,6 +34,8 @@ package final class SimulatedWorld: @unchecked Sendable {
     /// The most system calls that one step made.
     package private(set) var mostCalls = 0
     private var random: SimulationRandom
+    /// Seeds the queues. Drawn on its own, so that a queue changes nothing before its first work.
+    private var queues: SimulationRandom
     private var caught: [CaughtJob] = []
     private let none: SimulatedProcess
     private var isAttached = false
@@ -41,6 +43,7 @@ package final class SimulatedWorld: @unchecked Sendable {
     package init(seed: UInt64) {
         kernel = SimulatedKernel(seed: seed, trace: trace)
         random = SimulationRandom(seed: seed, stream: 3)
+        queues = SimulationRandom(seed: seed, stream: 23)
         none = kernel.current
     }
 
@@ -62,7 +65,13 @@ package final class SimulatedWorld: @unchecked Sendable {
     /// - Parameter hasEdges: whether its poller behaves like epoll(7); otherwise like poll(2).
     package func makeLoop(in process: SimulatedProcess, hasEdges: Bool = true) -> EventLoop {
         let poller = SimulatedPoller(kernel, hasEdges: hasEdges)
-        let loop = run(in: process) { EventLoop(stepping: poller, names: SimulatedNames(self)) }
+        let loop = run(in: process) {
+            EventLoop(stepping: poller, names: SimulatedNames(self)) { [unowned self] _ in
+                let queue = SimulatedQueue(self.kernel, process, seed: self.queues.next())
+                process.queues.append(queue)
+                return queue
+            }
+        }
         process.loops.append(SimulatedLoop(loop, poller))
         return loop
     }
@@ -75,8 +84,9 @@ package final class SimulatedWorld: @unchecked Sendable {
         return try attached(body)
     }
 
-    /// Ends a process at once.
+    /// Ends a process at once. Work that one of its threads is blocked in is done or not.
     package func kill(_ process: SimulatedProcess, losesPower: Bool = false) {
+        if !process.isDead { for queue in process.queues { queue.interrupt() } }
         kernel.kill(process, losesPower: losesPower)
     }
 

@@ -2,7 +2,7 @@ import Primitives
 
 /// A thread for work that may block, such as writes to a disk. It runs one piece at a time, in order, and ends after the
 /// last piece once nothing refers to this object.
-package final class BlockingThread: Sendable {
+package final class BlockingThread: BlockingQueue {
     /// What the thread and its owner share.
     private final class Shared: @unchecked Sendable {
         // Unchecked, because `work` and `isOver` are only accessed under the lock.

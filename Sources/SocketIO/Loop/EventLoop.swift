@@ -18,6 +18,8 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     let poller: any Poller
     /// Looks up names in place of the system's resolver.
     let names: (any NameService)?
+    /// Makes a queue for work that may block, in place of a thread.
+    package let queues: (@Sendable (_ name: String) -> any BlockingQueue)?
     let ownership = LoopLock()
     private let mailbox = Locked<[LoopJob]>([])
     let hasMail = Atomic<Bool>(false)
@@ -73,6 +75,7 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     ) throws(SystemError) {
         poller = try kind.make()
         self.names = names
+        queues = nil
         _ = serialExecutor
         try startThread(name) { [self] in
             ownership.take()
@@ -81,9 +84,16 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     }
 
     /// Creates a loop without a thread. ``step()`` runs it.
-    package init(stepping poller: any Poller, names: any NameService) {
+    ///
+    /// - Parameter queues: makes a queue for work that may block, in place of a thread.
+    package init(
+        stepping poller: any Poller,
+        names: any NameService,
+        queues: (@Sendable (_ name: String) -> any BlockingQueue)? = nil
+    ) {
         self.poller = poller
         self.names = names
+        self.queues = queues
         pollingTime.store(0, ordering: .relaxed)
         _ = serialExecutor
     }

@@ -1,3 +1,4 @@
+import Primitives
 import Protocols
 import SocketIO
 import TransportAPI
@@ -25,8 +26,9 @@ extension EventLoop: SupervisorRuntime {
         .system()
     }
 
-    /// Makes a queue with a thread of its own.
+    /// Makes a queue with a thread of its own, unless the loop has other ones.
     package func makeBlockingQueue(_ name: String) throws(TransportError) -> any BlockingQueue {
+        if let queues { return queues(name) }
         do throws(SystemError) {
             return try BlockingThread(name)
         } catch {
@@ -34,5 +36,3 @@ extension EventLoop: SupervisorRuntime {
         }
     }
 }
-
-extension BlockingThread: BlockingQueue {}

@@ -1,3 +1,4 @@
+import Primitives
 import SocketIO
 import TransportAPI
 

@@ -51,12 +51,6 @@ extension SupervisorRuntime {
     }
 }
 
-/// Runs work that may block, one piece at a time and in order, outside a runtime.
-package protocol BlockingQueue: Sendable {
-    /// Adds a piece of work at the end.
-    func run(_ work: @escaping @Sendable () -> Void)
-}
-
 /// A queue whose work runs at once, for runtimes in virtual time.
 package struct ImmediateQueue: BlockingQueue {
     package init() {}
