@@ -22,12 +22,24 @@ final class SessionUser: @unchecked Sendable {
     private var isServer = false
     /// The subscriptions of an `MQTTClient`, if the plan has some.
     private var subscriptions: StackSubscriptions?
+    /// The store of this process of a client, and what is promised to the client; `nil` if there is none.
+    private(set) var store: StackStore?
+    private var outbox: StackOutbox?
+    /// How many failures of the store the supervisor has told.
+    private var toldFailures = 0
 
     init(_ run: StackRun, _ app: StackPlan.App, on loop: EventLoop, _ process: SimulatedProcess, _ name: String) {
         (self.run, self.app, self.loop, self.process) = (run, app, loop, process)
         number = run.newUser()
         client = name
         self.name = "\(name)/\(number)"
+    }
+
+    /// Opens the store of a client. Call this before the supervisor is made.
+    func opens(_ outbox: StackOutbox) {
+        self.outbox = outbox
+        store = StackStore(run, outbox, process)
+        run.belongs(number, to: outbox)
     }
 
     /// Uses a client until its end.
@@ -50,6 +62,21 @@ final class SessionUser: @unchecked Sendable {
                 await self.takeAll({ supervisor.deliveries }, { supervisor.messages }) { await supervisor.send($0) }
             }
         }
+        let returned = Task(executorPreference: preference) {
+            guard let outbox = self.outbox else { return }
+            for await message in supervisor.undelivered where !self.process.isDead {
+                if let sent = StackMessage(message.payload.bytes) { outbox.returns(sent, message.outcome) }
+            }
+        }
+        let requests = makeRequests(run.plan.requests.client) {
+            supervisor.onRequest(on: $0, $1)
+        } _: { payload, timeout in
+            do throws(RequestError) {
+                return .success(try await supervisor.request(payload, timeout: timeout))
+            } catch {
+                return .failure(error)
+            }
+        }
         let ended = Task(executorPreference: preference) {
             let operation = self.run.checker.begin("\(self.name): closed")
             await supervisor.closed()
@@ -57,12 +84,17 @@ final class SessionUser: @unchecked Sendable {
         }
         supervisor.connect()
         if run.plan.style == .room { await enterRoom(supervisor) }
-        await sendAll { await supervisor.send($0) }
+        await sendAll(through: supervisor) { await supervisor.send($0) }
+        await requests?.value
         await run.world.pause(app.closesAfter ?? 1_000_000_000)
         await waitForArrivals()
         await close(supervisor)
         await ended.value
         await receiver.value
+        await returned.value
+        if let store, !process.isDead, toldFailures < store.failures.all - store.failures.first {
+            run.checker.fail("\(name): its store failed \(store.failures) times, and it was told \(toldFailures) times")
+        }
         run.isDone(box.id)
     }
 
@@ -78,7 +110,12 @@ final class SessionUser: @unchecked Sendable {
     }
 
     private func close(_ supervisor: Supervisor) async {
+        if let store, !isClosing, !process.isDead, toldFailures + 1 < store.failures.all {
+            // One call may be in progress.
+            run.checker.fail("\(name): its store failed \(store.failures) times, and it was told \(toldFailures) times")
+        }
         isClosing = true
+        if !process.isDead { run.requests.closes() }
         run.checker.leaves(name)
         let operation = run.checker.begin("\(name): close")
         await supervisor.close()
@@ -99,6 +136,9 @@ final class SessionUser: @unchecked Sendable {
             }
             return
         }
+        if let outbox, app.closesAfter == nil {
+            while !run.isOver, !process.isDead, outbox.lacking != nil { await run.world.pause(1_000_000_000) }
+        }
         guard run.plan.style == .kept, run.plan.acknowledges, app.closesAfter == nil else { return }
         while !run.isOver, !run.wasServerKilled, !process.isDead, run.checker.owed(to: client) != nil {
             await run.world.pause(1_000_000_000)
@@ -117,8 +157,19 @@ final class SessionUser: @unchecked Sendable {
         if isAcknowledging { _ = session.deliveries }
         isServer = true
         let events = session.events
+        _ = makeRequests(run.plan.requests.server) {
+            session.onRequest(on: $0, $1)
+        } _: { payload, timeout in
+            do throws(RequestError) {
+                return .success(try await session.request(payload, timeout: timeout))
+            } catch {
+                return .failure(error)
+            }
+        }
         _ = Task(executorPreference: loop) {
-            for await _ in events {}
+            for await event in events where event == .unexpectedReply {
+                self.run.requests.isUnexpected(at: self.name)
+            }
             self.run.stopsWatching()
         }
         _ = Task(executorPreference: loop) {
@@ -137,7 +188,9 @@ final class SessionUser: @unchecked Sendable {
     ) async {
         guard isAcknowledging else { return await iterate(messages) { await take($0, send) } }
         await iterate(deliveries) { message in
-            await take(message.payload, send)
+            if !isServer, !process.isDead { outbox?.gives(message) }
+            await take(message.payload, of: message, send)
+            if !isServer, !process.isDead { outbox?.acknowledges(message) }
             message.acknowledge()
         }
     }
@@ -179,19 +232,121 @@ final class SessionUser: @unchecked Sendable {
         return false
     }
 
-    private func sendAll(_ send: @escaping @Sendable (Payload) async -> SendOutcome) async {
+    // MARK: Requests
+
+    /// Answers the requests of the peer, and begins the own ones.
+    ///
+    /// - Returns: the task of the own ones; `nil` if the schedule has no requests.
+    private func makeRequests(
+        _ count: Int,
+        _ onRequest: ((any TaskExecutor)?, @escaping RequestHandler) -> Void,
+        _ ask: @escaping @Sendable (Payload, Duration) async -> Result<Payload, RequestError>
+    ) -> Task<Void, Never>? {
+        guard run.plan.requests.client > 0 else { return nil }
+        onRequest(app.isOnLoop ? loop : nil) { [self] payload in
+            if run.chance(30) { await run.world.pause(Int64(run.draw(0...20_000_000))) }
+            if run.chance(5) { await run.world.pause(Int64(run.draw(0...10_000_000_000))) }
+            // What a killed process does has no effect.
+            guard !process.isDead else { return payload }
+            return try run.requests.handle(payload, at: name, isServer: isServer)
+        }
+        return Task(executorPreference: app.isOnLoop ? loop : nil) {
+            // A few at a time.
+            var callers: [Task<Void, Never>] = []
+            let width = min(count, self.run.draw(1...4))
+            for first in 0..<width {
+                callers.append(
+                    Task(executorPreference: self.app.isOnLoop ? self.loop : nil) {
+                        for index in stride(from: first, to: count, by: width) where !self.run.isOver {
+                            await self.makeRequest(index, ask)
+                        }
+                    }
+                )
+            }
+            for caller in callers { await caller.value }
+        }
+    }
+
+    private func makeRequest(
+        _ index: Int,
+        _ ask: @escaping @Sendable (Payload, Duration) async -> Result<Payload, RequestError>
+    ) async {
+        if run.chance(50) { await run.world.pause(Int64(run.draw(0...500_000_000))) }
+        let request = StackMessage(user: number, sender: StackRequests.sender, number: index)
+        // Some are larger than any side accepts.
+        let size = run.chance(3) ? run.plan.maximumMessage + 1 : run.draw(StackMessage.headSize...200)
+        let timeout: Int64 = [10_000_000, 500_000_000, 5_000_000_000, 60_000_000_000][run.draw(0...3)]
+        let operation = run.checker.begin("\(name): request \(index) within \(timeout / 1_000_000) ms")
+        let start = run.world.now
+        let task = Task(executorPreference: app.isOnLoop ? loop : nil) {
+            await ask(Payload(request.bytes(size)), .nanoseconds(timeout))
+        }
+        let isCancelled = run.chance(10)
+        if isCancelled { run.world.after(Int64(run.draw(0...200_000_000))) { task.cancel() } }
+        let result = await task.value
+        run.checker.end(operation)
+        let time = run.world.now - start
+        let end = if case .failure(let error) = result { "failed: \(error)" } else { "has its answer" }
+        run.world.trace.note(37, index, Int(time), "\(name): request \(index) \(end)")
+        guard !process.isDead else { return }
+        run.requests.ended(request, result, of: name, after: time, timeout: timeout, wasCancelled: isCancelled)
+    }
+
+    // MARK: Messages
+
+    private func sendAll(
+        through supervisor: Supervisor? = nil,
+        _ send: @escaping @Sendable (Payload) async -> SendOutcome
+    ) async {
         var senders: [Task<Void, Never>] = []
         for sender in 0..<app.senders {
             senders.append(
                 Task(executorPreference: app.isOnLoop ? loop : nil) {
                     for index in 0..<self.app.messages where !self.run.isOver {
                         if self.app.pause > 0 { await self.run.world.pause(Int64(self.run.draw(0...self.app.pause))) }
-                        await self.send(StackMessage(user: self.number, sender: sender, number: index), send)
+                        let message = StackMessage(user: self.number, sender: sender, number: index)
+                        if let supervisor, let outbox = self.outbox, self.run.chance(70) {
+                            await self.submit(message, to: outbox, supervisor)
+                        } else {
+                            await self.send(message, send)
+                        }
                     }
                 }
             )
         }
         for sender in senders { await sender.value }
+    }
+
+    /// Submits a message to a supervisor with a store. From its acceptance on it is never lost.
+    private func submit(
+        _ message: StackMessage,
+        to outbox: StackOutbox,
+        _ supervisor: Supervisor
+    ) async {
+        let size = run.drawSize(run.plan.maximumMessage)
+        run.checker.sends(message, size: size, from: name)
+        let operation = run.checker.begin("\(name): submit \(message.number) of \(size) bytes")
+        let (payload, age) = (Payload(message.bytes(size)), run.serverAge)
+        let task = Task(executorPreference: app.isOnLoop ? loop : nil) { () -> TransportError? in
+            do throws(TransportError) {
+                _ = try await supervisor.submit(payload)
+                return nil
+            } catch {
+                return error
+            }
+        }
+        if app.cancelled > 0, run.chance(app.cancelled) {
+            run.world.after(Int64(run.draw(0...2_000_000))) { task.cancel() }
+        }
+        let error = await task.value
+        run.checker.end(operation)
+        let end = error.map { "failed: \($0)" } ?? "accepted"
+        run.world.trace.note(38, message.number, error == nil ? 1 : 0, "\(name): submit \(message.number) \(end)")
+        guard !process.isDead else { return run.checker.loses(message) }
+        if let error { return run.checker.settled(message, .rejected(error)) }
+        run.checker.settled(message, .written)
+        // A server that was killed meanwhile may have acknowledged it before its app took it.
+        if run.plan.acknowledges || age == run.serverAge { outbox.accepts(message) }
     }
 
     private func send(_ message: StackMessage, _ send: @escaping @Sendable (Payload) async -> SendOutcome) async {
@@ -244,6 +399,7 @@ final class SessionUser: @unchecked Sendable {
     private func take(
         _ payload: Payload,
         at filter: String? = nil,
+        of received: ReceivedMessage? = nil,
         _ send: @escaping @Sendable (Payload) async -> SendOutcome
     ) async {
         if run.plan.style == .room {
@@ -265,6 +421,9 @@ final class SessionUser: @unchecked Sendable {
             let isOnce = !run.wasKilled && comesOnce
             let receiver = filter.map { "\(name)/\($0)" } ?? name
             run.checker.arrives(payload.bytes, at: receiver, isOrdered: isOnce, isOnce: isOnce)
+            if isServer, let message = StackMessage(payload.bytes) {
+                run.outbox(of: message)?.arrives(message, received, at: name)
+            }
         }
         switch app.appetite {
         case .atOnce, .never: break
@@ -284,5 +443,10 @@ final class SessionUser: @unchecked Sendable {
 extension SessionUser: SupervisorObserver {
     func note(_ note: SupervisorEvent, at _: Instant) {
         subscriptions?.note(note)
+        switch note {
+        case .storeFailed: toldFailures += 1
+        case .unexpectedReply: run.requests.isUnexpected(at: name)
+        default: break
+        }
     }
 }

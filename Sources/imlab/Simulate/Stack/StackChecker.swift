@@ -47,6 +47,8 @@ extension StackChecker {
         "no connection ends without a fault", "after the faults everything recovers",
         "a server buffers no more than its limits", "no step makes endless system calls",
         "no timer and no descriptor is left after the close", "nobody connects to a server that it does not trust",
+        "a message that a store has is received, and one that was stored as processed never comes again",
+        "each request ends once, in its answer or in a true error",
     ]
 }
 
@@ -180,6 +182,12 @@ final class StackChecker {
 
     /// The process that has sent the message was killed.
     func loses(_ message: StackMessage) {
+        sent[message]?.isLost = true
+    }
+
+    /// The message may arrive, whatever its sender was told.
+    func revives(_ message: StackMessage) {
+        sent[message]?.outcome = nil
         sent[message]?.isLost = true
     }
 

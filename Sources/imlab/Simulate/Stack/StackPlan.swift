@@ -109,6 +109,8 @@ struct StackPlan {
         case kept
         /// A supervisor whose app greets a server on each connection.
         case greeted
+        /// A supervisor and a session server in plain mode, whose apps only make requests.
+        case asking
     }
 
     /// How an app reads messages.
@@ -234,6 +236,11 @@ struct StackPlan {
     var endurance: Endurance?
     /// An attacker that connects to the server; `nil` if there is none.
     var intruder: StackIntruder.Kind?
+    /// The percentage of calls to which the store of each client says that the disk is full; `nil` if the clients have no
+    /// stores.
+    var diskFailures: Int?
+    /// How many requests each process of a client makes, and each session of the server's app.
+    var requests = (client: 0, server: 0)
 
     /// Whether the server refuses messages that its clients may send.
     var refuses: Bool { serverLimit < maximumMessage }
@@ -268,9 +275,15 @@ struct StackPlan {
         var loops = SimulationRandom(seed: seed, stream: 17)
         maximumMessage = 1
         drawStyle(&random, datagrams: &loops)
+        // Drawn on its own as well: sessions whose clients have stores, also in place of some plain connections.
+        var stores = SimulationRandom(seed: seed, stream: 24)
+        let hasStores = !carrier.isBroker && style == .plain && stores.chance(10)
+        if hasStores { style = .session }
         // Drawn on its own as well. Messages without an order could overtake the answer to a greeting.
         var greetings = SimulationRandom(seed: seed, stream: 8)
-        if style == .session, carrier.isOrdered, greetings.chance(30) { (style, acknowledges) = (.greeted, false) }
+        if style == .session, !hasStores, carrier.isOrdered, greetings.chance(30) {
+            (style, acknowledges) = (.greeted, false)
+        }
         drawOptions(&random)
         client = Self.drawApp(&random)
         server = Self.drawApp(&random)
@@ -295,6 +308,42 @@ struct StackPlan {
         drawEndurance(&enduring)
         if carrier.isRequests { drawRequests(&requests) }
         if carrier == .webSocket, requests.chance(30) { drawFallback(&requests) }
+        // A server that ends sessions, for one of these reasons, promises nothing to their clients.
+        let endsSessions = maximumBuffered > 0 || intruder != nil
+        if style == .session, endurance == nil, !endsSessions, hasStores || stores.chance(40) { drawStores(&stores) }
+        // Also drawn on its own.
+        var answers = SimulationRandom(seed: seed, stream: 25)
+        if endurance == nil, !endsSessions { drawAnswers(&answers) }
+    }
+
+    /// Clients whose outboxes are on a disk, and who are killed more often than others.
+    private mutating func drawStores(_ random: inout SimulationRandom) {
+        diskFailures = random.one(of: [0, 0, 5, 30])
+        // The apps talk for so long that kills come in between.
+        for app in [\StackPlan.client, \StackPlan.server] {
+            self[keyPath: app].senders = max(self[keyPath: app].senders, 1)
+            self[keyPath: app].messages = max(self[keyPath: app].messages, random.int(5...30))
+            self[keyPath: app].pause = random.one(of: [1_000_000, 10_000_000, 100_000_000])
+            if self[keyPath: app].appetite != .answering, random.chance(30) { self[keyPath: app].appetite = .slowly }
+        }
+        if random.chance(50) { acknowledges = true }
+        guard random.chance(75) else { return }
+        for _ in 0..<random.int(1...4) {
+            let at = Int64(random.magnitude(1_000_000...3_000_000_000))
+            let length = Int64(random.magnitude(100_000...10_000_000_000))
+            faults.append((at, .kill(isServer: random.chance(20), losesPower: random.chance(30), length)))
+        }
+    }
+
+    /// Apps that make requests, in a session or in plain mode.
+    private mutating func drawAnswers(_ random: inout SimulationRandom) {
+        if style == .greeted, random.chance(50) {
+            style = .asking
+            (client.senders, server.senders) = (0, 0)
+        }
+        guard style == .asking || style == .session && random.chance(40) else { return }
+        requests.client = random.magnitude(1...30)
+        if random.chance(50) { requests.server = random.magnitude(1...30) }
     }
 
     /// Clients that go over HTTP where WebSocket is blocked, and most often something that blocks it.
@@ -654,6 +703,10 @@ struct StackPlan {
         if hasBully { text += ", the first a bully" }
         if let endurance {
             text += ", which must endure: \(endurance) at \(Int(path.parameters.bytesPerSecond ?? 0)) bytes in a second"
+        }
+        if let diskFailures { text += ", with stores that are full in \(diskFailures) % of their calls" }
+        if requests.client > 0 {
+            text += ", each of which makes \(requests.client) requests and answers \(requests.server) of the server"
         }
         if let intruder { text += ", and a \(intruder)" }
         if roomOutbox < 1000 { text += ", for each of which at most \(roomOutbox) messages wait" }

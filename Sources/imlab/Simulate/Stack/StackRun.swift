@@ -26,6 +26,10 @@ final class StackRun: @unchecked Sendable {
     private(set) var serverLoop: EventLoop
     private var clients: [(process: SimulatedProcess, loop: EventLoop)] = []
     private(set) var random: SimulationRandom
+    /// The stores of the clients, if they have some, and the clients by their users.
+    private(set) var outboxes: [StackOutbox] = []
+    private var outboxOfUser: [Int: StackOutbox] = [:]
+    private(set) lazy var requests = StackRequests(self)
     private var users = 0
     /// The number of apps at servers whose connections have not ended.
     private var serving = 0
@@ -84,6 +88,9 @@ final class StackRun: @unchecked Sendable {
             let process = world.startProcess("client\(number)")
             world.kernel.setPath(process.host, server.host, plan.path)
             clients.append((process, world.makeLoop(in: process, hasEdges: plan.hasEdges)))
+            guard let failures = plan.diskFailures else { continue }
+            let disk = StackDisk(failures: failures, seed: seed &+ UInt64(number) << 32)
+            outboxes.append(StackOutbox(self, "client\(number)", disk))
         }
     }
 
@@ -148,6 +155,11 @@ final class StackRun: @unchecked Sendable {
         case .room where plan.isCalm && plan.client.closesAfter == nil:
             guard let lacking = checker.lackingInRoom() else { return }
             checker.fail("in the room \(lacking)")
+        case .session where plan.client.closesAfter == nil && !mayWaitForEachOther:
+            for outbox in outboxes {
+                guard let message = outbox.lacking else { continue }
+                checker.fail("\(outbox.name): \(message) was accepted with a store, and does not arrive")
+            }
         // A broker may drop messages for slow subscribers.
         case .kept
         where plan.acknowledges && plan.client.closesAfter == nil && !wasServerKilled && checker.bytesSent < 500_000:
@@ -164,6 +176,11 @@ final class StackRun: @unchecked Sendable {
         }
     }
 
+    /// Whether both apps send inside the loops in which they receive, so that each may wait for the other.
+    private var mayWaitForEachOther: Bool {
+        plan.client.appetite == .answering && plan.server.appetite == .answering
+    }
+
     /// Whether all operations must end without a close.
     private var mustProgress: Bool {
         guard plan.isCalm else { return false }
@@ -172,6 +189,7 @@ final class StackRun: @unchecked Sendable {
             return plan.client.appetite == .atOnce && !plan.acknowledges && plan.filters == 0
         }
         guard plan.style != .kept, plan.style != .room else { return false }
+        if plan.style == .asking { return true }
         if plan.style == .session {
             // A server with a small limit may end every new connection or session of a client, because the client repeats
             // its messages.
@@ -265,6 +283,8 @@ final class StackRun: @unchecked Sendable {
                 checker.fail("\(message) was acknowledged in a session, and its app had not processed it")
             }
         }
+        for outbox in outboxes { outbox.checkEnd() }
+        requests.checkEnd()
         for (message, record) in checker.sent where record.outcome == nil && !record.isLost {
             checker.fail("\(message) has no outcome")
         }
@@ -318,8 +338,11 @@ final class StackRun: @unchecked Sendable {
                 wasServerKilled = true
                 serverAge += 1
                 checker.forgetOwed()
+                // A server that acknowledges after processing has processed what it has acknowledged.
+                if !plan.acknowledges { for outbox in outboxes { outbox.forgetOwed() } }
                 world.after(pause) { [unowned self] in restartServer() }
             } else {
+                outbox(of: client)?.wasKilled()
                 for (_, ender) in enders.sorted(by: { $0.key < $1.key }) where ender.process === client {
                     spawnEnding(ender.end)
                 }
@@ -343,6 +366,13 @@ final class StackRun: @unchecked Sendable {
         let process = world.startProcess("client\(world.processes.count)", host: client.host)
         clients[number] = (process, world.makeLoop(in: process, hasEdges: plan.hasEdges))
         startClient(number)
+    }
+
+    private func outbox(of client: SimulatedProcess) -> StackOutbox? {
+        guard let number = clients.firstIndex(where: { $0.process === client }), number < outboxes.count else {
+            return nil
+        }
+        return outboxes[number]
     }
 
     private func intrude(_ kind: StackIntruder.Kind) {
@@ -408,6 +438,15 @@ final class StackRun: @unchecked Sendable {
         users += 1
         return users
     }
+
+    /// The user is a process of a client with a store.
+    func belongs(_ user: Int, to outbox: StackOutbox) {
+        outboxOfUser[user] = outbox
+        outbox.begins()
+    }
+
+    /// The store of the client that has sent a message, if it has one.
+    func outbox(of message: StackMessage) -> StackOutbox? { outboxOfUser[message.user] }
 
     func draw(_ range: ClosedRange<Int>) -> Int {
         random.int(range)
@@ -518,7 +557,7 @@ final class StackRun: @unchecked Sendable {
                     self.serving -= 1
                 }
             }
-        case .session:
+        case .session, .asking:
             let listener = try await registry.listen(url, on: loop)
             opened(listener.endpoint)
             let sessions = SessionServer(sessionConfiguration, on: loop) { session in
@@ -541,6 +580,7 @@ final class StackRun: @unchecked Sendable {
     private var sessionConfiguration: SessionServer.Configuration {
         var configuration = SessionServer.Configuration()
         configuration.supervisor.messageBuffer = plan.server.messageBuffer
+        if plan.style == .asking { configuration.supervisor.delivery.mode = .plain }
         if let asking = plan.endurance?.server { asking.apply(to: &configuration.supervisor.keepalive) }
         if plan.maximumBuffered > 0 { configuration.maximumBuffered = plan.maximumBuffered }
         guard plan.intruder != nil else { return configuration }
@@ -661,11 +701,13 @@ final class StackRun: @unchecked Sendable {
                 configuration.messageBuffer = plan.client.messageBuffer
                 let whole = TransportConfiguration(endpoints: [try Endpoint(url)], supervisor: configuration)
                 let user = SessionUser(self, plan.client, on: loop, process, "client\(number)")
+                if number < outboxes.count { user.opens(outboxes[number]) }
                 let supervisor = try Supervisor(whole, registry: registry, on: loop) { setup in
-                    if plan.filters > 0 { setup.observer = user }
+                    if plan.filters > 0 || plan.requests.client > 0 || user.store != nil { setup.observer = user }
                     if plan.endurance != nil { setup.observer = EnduranceObserver(run: self, name: "client\(number)") }
                     if plan.style == .greeted { setup.greeting = StackGreeting.closure(self, on: loop) }
-                    guard plan.style == .session, plan.acknowledges else { return }
+                    setup.store = user.store
+                    guard plan.style == .session, plan.acknowledges, user.store == nil else { return }
                     // The client's next process resumes the same session.
                     let id = SessionID(high: 0x636c_6965_6e74, low: UInt64(number))
                     setup.client = SessionClient(id: id, launch: UInt16(clientStarts))
