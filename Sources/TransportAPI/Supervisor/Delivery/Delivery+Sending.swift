@@ -70,12 +70,20 @@ extension Delivery {
         let window = blame.isSearching ? blame.window(most, oldest: outbox.isEmpty ? nil : outbox[0].id) : most
         while attached.isOpen, !handover.isHolding, !awaitsStoredSession, outbox.sentCount < window {
             if refusesNext(at: now, &actions) { continue }
+            if isTooFarAhead { return }
             let firstNumber = style == .session ? numbers.next : 0
             guard let message = outbox.handNext(to: attached.number, at: now, firstNumber: firstNumber) else { return }
             if style == .session { numbers.sent(message.id.number) }
             transmit(message, &actions)
             if attached.repeatsLosses { retransmission.sent(at: now) }
         }
+    }
+
+    /// Whether numbers were left out before the next message, so many that the peer accepts it only after an acknowledgement of
+    /// a message before it.
+    private var isTooFarAhead: Bool {
+        guard style == .session, outbox.sentCount > 0, outbox.hasUnsent else { return false }
+        return outbox[outbox.sentCount].id.number > numbers.acknowledged + SessionReceiver.window
     }
 
     /// Ends the next message if it is larger than the peer accepts. It must not go out, because the peer would end the

@@ -15,8 +15,9 @@ package struct StoredSession: Sendable, Hashable {
     var lastNumber: UInt64 = 0
 
     static let key = StoredRecord.Key(kind: 2, number: 0)
-    /// How many numbers are reserved at a time.
-    private static let block: UInt64 = 1024
+    /// How many numbers are reserved at a time. The next process leaves out the rest, and the peer's window (1024) has room for
+    /// that.
+    private static let block: UInt64 = 512
     private static let version: UInt8 = 1
     private static let length = 51
 

@@ -153,6 +153,30 @@ struct StoredSessionTests {
         #expect(store.kept == [])
     }
 
+    @Test("A message whose number is beyond the window of the server waits for an acknowledgement")
+    func staysInWindow() throws {
+        let first = try Process(store)
+        _ = try first.submit("1")
+        let second = try Process(store)
+        let next = try #require(try second.submit("2")).number
+        let third = try Process(store)
+        let last = try #require(try third.submit("3")).number
+        #expect(last > 1 + 1024)
+        third.connect()
+        third.welcome(7)
+        let stored: [SessionFrame] = [
+            .message(1, bytes("1"), isRepeated: true), .skip(2...next - 1),
+            .message(next, bytes("2"), isRepeated: true),
+        ]
+        #expect(third.frames == stored)
+        third.script.last?.give(.acknowledge(1))
+        third.runtime.settle()
+        #expect(third.frames == stored)
+        third.script.last?.give(.acknowledge(next))
+        third.runtime.settle()
+        #expect(third.frames == stored + [.skip(next + 1...last - 1), .message(last, bytes("3"))])
+    }
+
     @Test("A server that has forgotten the session gets all unacknowledged messages, once the store knows the new one")
     func forgotten() throws {
         let first = try Process(store)
