@@ -94,7 +94,7 @@ let package = Package(
             name: "imbench",
             dependencies: [
                 "CommandSupport", "Measuring", "Workloads", "Reporting", "EmulatedNetworks", "Crowds", "CPages",
-                "EmbeddedServers",
+                "EmbeddedServers", "OutboxStores",
                 "Transports", "Protocols", "TransportAPI", "Codecs", "SocketIO", "CSocketIO", "TrialCertificates",
                 "Primitives",
             ],

@@ -13,4 +13,5 @@ if commandWords.first == ClientsProcess.word, commandWords.count <= 2 {
     exit(crowdClients(STDIN_FILENO, STDOUT_FILENO, trusting: commandWords.dropFirst().first))
 }
 if commandWords.first == KillPeer.word, let side = KillPeer(Array(commandWords.dropFirst())) { exit(side.run()) }
+if commandWords.first == KilledApp.word, let app = KilledApp(Array(commandWords.dropFirst())) { exit(app.run()) }
 exit(Program(vocabulary: .measured).run(commandWords))

@@ -98,6 +98,13 @@ public final class SQLiteOutboxStore: OutboxStore {
         self.init(path: path, sync: sync, maximumBytes: maximumBytes, library: .shared)
     }
 
+    /// Why no such store can be opened on this machine; `nil` if SQLite is there.
+    package static var refusal: String? { SQLiteLibrary.shared == nil ? missing : nil }
+
+    private static let missing =
+        "there is no SQLite (\(SQLiteLibrary.names.joined(separator: ", "))); install it, on Debian and Ubuntu the "
+        + "package libsqlite3-0"
+
     /// Describes a store that uses this SQLite.
     init(path: String, sync: StoreSync, maximumBytes: Int, library: SQLiteLibrary?) {
         (self.path, self.sync, self.maximumBytes, self.library) = (path, sync, max(1, maximumBytes), library)
@@ -112,15 +119,7 @@ public final class SQLiteOutboxStore: OutboxStore {
     public func open() throws(TransportError) -> [StoredRecord] {
         try state.withLock { state throws(TransportError) in
             guard state.database == nil else { throw .inUse(path, by: "this store") }
-            guard let library else {
-                throw .cannotOpen(
-                    path,
-                    """
-                    there is no SQLite (\(SQLiteLibrary.names.joined(separator: ", "))); install it, on Debian and Ubuntu the \
-                    package libsqlite3-0, or use a FileOutboxStore
-                    """
-                )
-            }
+            guard let library else { throw .cannotOpen(path, "\(Self.missing), or use a FileOutboxStore") }
             try checkStorePath(path)
             try createFile()
             let connection = try opening { () throws(Failure) in try SQLiteConnection(path, library) }

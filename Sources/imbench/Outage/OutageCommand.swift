@@ -11,10 +11,11 @@ import Workloads
 struct OutageCommand: RunnableCommand {
     static let command = Command(
         name: "outage",
-        summary: "break the path in twelve ways: time to detect, time to recover, lost messages",
+        summary: "break the path in twelve ways, or kill the app: time to detect, time to recover, lost messages",
         examples: [
             .init("imbench outage --fault reset,black-hole --transport ws", "two faults"),
             .init("imbench outage --interval 2s --timeout 1s", "a slower keepalive"),
+            .init("imbench outage --fault client-killed,server-killed", "an app or a server that is killed"),
         ]
     )
 
@@ -23,7 +24,9 @@ struct OutageCommand: RunnableCommand {
     var transports: [String]
     /// Whether the encrypted counterparts of the transports are added.
     var usesTLS = false
-    var faults = OutageFault.allCases
+    var faults = OutageFault.onPath
+    /// What keeps the outbox of the app in rows with a kill.
+    var stores = OutageStore.allCases
     var timing = OutageTiming()
     /// The network between client and server; at most one. If empty, loopback.
     var networks: [Network] = []
@@ -39,6 +42,12 @@ struct OutageCommand: RunnableCommand {
             [
                 Setting("transport", .names(vocabulary.withPath), \.transports, "transports"), .tls(\.usesTLS),
                 Setting("fault", .commaSeparated(.word), \.faults, "faults"),
+                Setting(
+                    "store",
+                    .commaSeparated(.word),
+                    \.stores,
+                    "where the client's outbox is, for client-killed and server-killed; none is the memory"
+                ),
             ]
         )
         list.add(.path, [.network(\.networks)])
@@ -55,8 +64,15 @@ struct OutageCommand: RunnableCommand {
         return list
     }
 
-    mutating func check(_: TypedLine, _ vocabulary: Vocabulary) throws(UsageError) {
+    mutating func check(_ line: TypedLine, _ vocabulary: Vocabulary) throws(UsageError) {
         if usesTLS { transports = withEncrypted(transports, among: vocabulary.transports) }
+        let kill = faults.first(where: \.isKill)
+        if line.has("store"), kill == nil {
+            throw UsageError("--store is for processes that are killed; add --fault client-killed,server-killed")
+        }
+        if let kill, !networks.isEmpty {
+            throw UsageError("--fault \(kill.rawValue) is measured over loopback; remove it, or --network")
+        }
         try networks.check(transports, vocabulary, limit: 1, of: Self.command, allowsNAT: true)
     }
 
@@ -88,8 +104,10 @@ private func outage(_ options: OutageCommand) throws -> Int32 {
     }
     defer { lab?.stop() }
     var results = OutageResults(run: RunResults(of: options, seed: seed), timing: timing, rows: [])
-    var progress = Progress(total: options.faults.count, isQuiet: options.general.isQuiet)
-    for fault in options.faults where !Interruption.isRequested {
+    let kills = killRuns(options, transports, seed: seed)
+    let faults = options.faults.filter { !$0.isKill }
+    var progress = Progress(total: faults.count + kills.count, isQuiet: options.general.isQuiet)
+    for fault in faults where !Interruption.isRequested {
         progress.step(fault.rawValue)
         // The transports wait most of the time, so they run concurrently.
         let rows = runBlocking(on: serverLoop) { [timing, host, clientLoop, serverLoop] in
@@ -114,11 +132,36 @@ private func outage(_ options: OutageCommand) throws -> Int32 {
         // An interrupted fault has no result.
         if !Interruption.isRequested { results.rows += rows }
     }
+    // A row has the machine for itself, because its apps send as fast as they can.
+    for run in kills where !Interruption.isRequested {
+        progress.step("\(run.transport.name) \(run.fault.rawValue) \(run.store.rawValue)")
+        let row = run.measure()
+        if !Interruption.isRequested { results.kills.append(row) }
+    }
     progress.finish()
     if let network, let lab { results.run.networks = [NetworkUse(network, seed, lab, over: transports.map(\.name))] }
     results.run.end()
     try target.write(results.report, options.report)
-    return results.rows.contains { $0.failure != nil } ? ExitStatus.failed : ExitStatus.good
+    let hasFailed = results.rows.contains { $0.failure != nil } || results.kills.contains { $0.failure != nil }
+    return hasFailed ? ExitStatus.failed : ExitStatus.good
+}
+
+/// The rows in which a process is killed, each at a moment that the seed chooses.
+private func killRuns(_ options: OutageCommand, _ transports: [TransportDescriptor], seed: UInt64) -> [KillRun] {
+    var random = RandomSource.seeded(seed)
+    return transports.flatMap { transport in
+        options.faults.filter(\.isKill).flatMap { fault in
+            options.stores.map { store in
+                KillRun(
+                    transport: transport,
+                    fault: fault,
+                    store: store,
+                    timing: options.timing,
+                    moment: .milliseconds(Int64.random(in: 100...400, using: &random))
+                )
+            }
+        }
+    }
 }
 
 /// The result of one transport and one fault.
@@ -208,58 +251,81 @@ struct OutageResults: Sendable {
     var run: RunResults
     var timing: OutageTiming
     var rows: [OutageRow]
+    /// The rows in which a process was killed.
+    var kills: [KillRow] = []
 
     var report: Report {
         let (table, transports) = (table, rows.map(\.transport).distinct)
+        let killed = killTable
         return Report(
             name: "imbench outage",
             title: "When the path breaks: time to detect, time to recover, and the accounts",
             trust: run.trust,
             warnings: run.warnings,
-            verdict: verdict,
+            verdict: pathVerdict + killVerdict,
             facts: run.facts,
-            sections: [
-                Report.Section(
-                    question: "How long does each fault interrupt the conversation?",
-                    charts: transports.map(timeline),
-                    reading:
-                        "Each row is one fault, which begins at 0. Until the connection is lost, the client does not know of "
-                        + "the fault (wide bar). Then it tries to reconnect (thin bar) until the next connection is open. "
-                        + "The numbers are the lengths of both, in ms. The vertical mark is the end of the fault. "
-                        + "Messages that are sent in between wait for the next connection.",
-                    next: [
-                        .init("To see the effect of a slower keepalive", "imbench outage --interval 2s --timeout 1s"),
-                        .init("To see many clients reconnect at the same time", "imbench storm"),
-                    ],
-                    media: .htmlOnly
-                ),
-                Report.Section(
-                    heading: "Detected after + open again after the end of the fault, in ms",
-                    table: summary,
-                    notes: rows.compactMap { row in
-                        row.failure.map { "\(row.transport) \(row.fault.rawValue): \($0)" }
-                    } + [conditions],
-                    media: .textOnly
-                ),
-            ]
-                + transports.map { transport in
-                    let isLast = transport == transports.last
-                    return section(table, transport, notes: isLast ? [conditions] : [])
-                },
-            records: table,
+            sections: (rows.isEmpty ? [] : pathSections(table, transports))
+                + (kills.isEmpty ? [] : [killSection(killed)]),
+            records: rows.isEmpty ? killed : table,
             data: run.envelope(
                 results: zip(table.members, rows).map { members, row in
                     let outcomes = row.outcomes.sorted { $0.key < $1.key }.map {
                         ($0.key, ReportValue.integer($0.value))
                     }
                     return .object(members + [("in_flight", .integer(row.inFlight)), ("outcomes", .object(outcomes))])
-                }
+                },
+                more: kills.isEmpty ? [] : [("killed_processes", .array(killed.members.map(ReportValue.object)))]
             )
         )
     }
 
+    /// The sections of the faults that one process makes.
+    private func pathSections(_ table: Table, _ transports: [String]) -> [Report.Section] {
+        [
+            Report.Section(
+                question: "How long does each fault interrupt the conversation?",
+                charts: transports.map(timeline),
+                reading:
+                    "Each row is one fault, which begins at 0. Until the connection is lost, the client does not know of "
+                    + "the fault (wide bar). Then it tries to reconnect (thin bar) until the next connection is open. "
+                    + "The numbers are the lengths of both, in ms. The vertical mark is the end of the fault. "
+                    + "Messages that are sent in between wait for the next connection.",
+                next: [
+                    .init("To see the effect of a slower keepalive", "imbench outage --interval 2s --timeout 1s"),
+                    .init("To see many clients reconnect at the same time", "imbench storm"),
+                ],
+                media: .htmlOnly
+            ),
+            Report.Section(
+                heading: "Detected after + open again after the end of the fault, in ms",
+                table: summary,
+                notes: rows.compactMap { row in
+                    row.failure.map { "\(row.transport) \(row.fault.rawValue): \($0)" }
+                } + [conditions],
+                media: .textOnly
+            ),
+        ]
+            + transports.map { transport in
+                let isLast = transport == transports.last
+                return section(table, transport, notes: isLast ? [conditions] : [])
+            }
+    }
+
+    private func killSection(_ table: Table) -> Report.Section {
+        Report.Section(
+            heading: "When a process is killed",
+            question: "Which messages survive the end of a process?",
+            table: table,
+            notes: kills.compactMap { row in row.failure.map { "\(row.name) has FAILED: \($0)" } } + [
+                "One app submits messages as fast as its outbox of \(KilledApp.waiting) takes them, and another one receives them. "
+                    + "One of them is killed at a random moment and started again \(timing.outage.settingText) later. "
+                    + "With none, the outbox is in memory, so its messages are lost with the process of the client."
+            ]
+        )
+    }
+
     /// Whether all rows are good, and the longest times to detect a fault.
-    private var verdict: [String] {
+    private var pathVerdict: [String] {
         let measured = rows.filter { $0.skipped == nil }
         guard !measured.isEmpty else { return [] }
         let failed = measured.filter { $0.failure != nil }.map { "\($0.transport) \($0.fault.rawValue)" }
@@ -278,6 +344,34 @@ struct OutageResults: Sendable {
         }
         if let other = longest(false) {
             sentences.append("Any other fault that broke the connection was detected within \(other) ms.")
+        }
+        return sentences
+    }
+
+    /// What was lost with a store, and without one.
+    private var killVerdict: [String] {
+        let measured = kills.filter { $0.skipped == nil }
+        let failed = measured.filter { $0.failure != nil }
+        guard failed.isEmpty else {
+            return [
+                "\(failed.count) of \(counted(measured.count, "kill")) ended badly: \(failed.map(\.name).joined(separator: ", "))."
+            ]
+        }
+        let (losing, kept) = (measured.filter(\.mayLose), measured.filter { !$0.mayLose })
+        func accepted(_ rows: [KillRow]) -> String { counted(rows.reduce(0) { $0 + $1.accepted }, "accepted message") }
+        var sentences: [String] = []
+        if !kept.isEmpty {
+            let repeated = kept.reduce(0) { $0 + $1.repeated }
+            sentences.append(
+                "In \(counted(kept.count, "kill")) of a server, or of an app with a store, none of \(accepted(kept)) was lost, and "
+                    + "\(shown(repeated)) arrived again, under the same identifier."
+            )
+        }
+        if !losing.isEmpty {
+            let lost = losing.reduce(0) { $0 + $1.lost }
+            sentences.append(
+                "In \(counted(losing.count, "kill")) of an app without a store, \(shown(lost)) of \(accepted(losing)) were lost."
+            )
         }
         return sentences
     }
@@ -353,6 +447,34 @@ struct OutageResults: Sendable {
                 cells += times.map { Table.Cell($0, Self.whole($0)) } + counts.map { Table.Cell($0) }
                 cells.append(Table.Cell(value: ReportValue(row.failure), text: row.failure == nil ? "ok" : "FAILED"))
                 cells.append(Table.Cell(value: ReportValue(row.skipped), text: ""))
+                return Table.Row(cells: cells, note: row.skipped, isFailure: row.failure != nil)
+            }
+        )
+    }
+
+    private var killTable: Table {
+        Table(
+            labels: 3,
+            columns: [
+                .text("transport", "transport"), .text("fault", "fault", "which process is killed"),
+                .text("store", "store", "what keeps the outbox of the client"),
+                .number("accepted", "accepted", "messages for which submit has returned"),
+                .number("arrived", "arrived", "how many of these have arrived"),
+                .number("lost", "lost", "how many have not"),
+                .number("repeated", "repeated", "messages that arrived again, under the identifier of an earlier one"),
+                .number(
+                    "recover ms",
+                    "recover_ms",
+                    "from the start of the next process to the first message that arrives"
+                ),
+                .text(nil, "failure"), .text(nil, "skipped"),
+            ],
+            rows: kills.map { row in
+                let counts = [row.accepted, row.arrived, row.lost, row.repeated]
+                let recover = Self.milliseconds(row.recover)
+                var cells = [row.transport, row.fault.rawValue, row.store.rawValue].map { Table.Cell($0) }
+                cells += counts.map { Table.Cell($0) } + [Table.Cell(recover, Self.whole(recover))]
+                cells += [row.failure, row.skipped].map { Table.Cell(value: ReportValue($0), text: "") }
                 return Table.Row(cells: cells, note: row.skipped, isFailure: row.failure != nil)
             }
         )

@@ -4,7 +4,8 @@ import Transports
 
 /// The fault of one row of `imbench outage`.
 enum OutageFault: String, Sendable, Hashable, CaseIterable {
-    /// The server's process ends: its connections are reset, connects are refused for a while, and then it listens again.
+    /// The server's process ends as its path shows it: its connections are reset, connects are refused for a while, and then it
+    /// listens again. Its sessions survive, as in a server that stores them; with ``serverKilled`` they do not.
     case killed
     /// The connection is reset, by a middlebox for instance.
     case reset
@@ -26,6 +27,16 @@ enum OutageFault: String, Sendable, Hashable, CaseIterable {
     case badName = "bad-name"
     /// The first credentials are refused, and the renewed ones are accepted.
     case badCredentials = "bad-credentials"
+    /// The client's process is killed with SIGKILL, and started again (``KillRun``).
+    case clientKilled = "client-killed"
+    /// The server's process is killed with SIGKILL, and started again (``KillRun``).
+    case serverKilled = "server-killed"
+
+    /// The faults that one process makes (``OutageRun``), which are the default.
+    static let onPath = allCases.filter { !$0.isKill }
+
+    /// Whether a process is killed.
+    var isKill: Bool { self == .clientKilled || self == .serverKilled }
 
     /// Whether it affects an open connection, not the first attempt.
     var isMidway: Bool {
@@ -55,6 +66,8 @@ enum OutageFault: String, Sendable, Hashable, CaseIterable {
             "there is no connection that could end"
         case .badCredentials where transport.broker == nil && !transport.decidesHandshakes:
             "the protocol has no credentials"
+        case .clientKilled where transport.isEncrypted, .serverKilled where transport.isEncrypted:
+            "measured without TLS only, because each process has certificates of its own"
         default: nil
         }
     }

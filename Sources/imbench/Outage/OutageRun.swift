@@ -123,6 +123,8 @@ struct OutageRun: Sendable {
             await wait(timing.outage)
             try await proxy.refuse(false)
         case .badName, .badCredentials: break
+        // A row of processes, which is a KillRun.
+        case .clientKilled, .serverKilled: break
         }
         return MonotonicClock.now()
     }

@@ -46,6 +46,15 @@ struct CommandLineTests {
             ("serve --listen tcp://127.0.0.1:0 --origins any", ["'serve': --origins is for servers over WebSocket"]),
             ("serve --proxy ws://127.0.0.1:1?frob=1", ["--proxy ws://127.0.0.1:1: ", "frob"]),
             ("outage --transport memory", [#"--transport is "memory""#, #"allowed is "tcp""#]),
+            (
+                "outage --store file",
+                ["--store is for processes that are killed", "--fault client-killed,server-killed"]
+            ),
+            ("outage --fault client-killed --store disk", [#"--store is "disk""#, #"allowed is"#]),
+            (
+                "outage --fault reset,server-killed --network 4g",
+                ["--fault server-killed is measured over loopback", "remove it, or --network"]
+            ),
             ("trace x --transport udp-reliable", [#"--transport is "udp-reliable""#, #"allowed is "tcp""#]),
             ("crowd --transport udp", [#"--transport is "udp""#, #"allowed is "tcp""#]),
         ]

@@ -41,7 +41,7 @@ struct OutageTests {
         }
     }
 
-    @Test("No fault loses or duplicates an acknowledged message", arguments: transports, OutageFault.allCases)
+    @Test("No fault loses or duplicates an acknowledged message", arguments: transports, OutageFault.onPath)
     func accounts(name: String, fault: OutageFault) async throws {
         let row = try await measure(name, fault)
         #expect((row.skipped != nil) == Self.isSkipped(name, fault), "\(String(describing: row.skipped))")

@@ -28,6 +28,9 @@ func sampleReports(hostile: String) throws -> [Report] {
     outage.failure = hostile
     var skipped = OutageRow(transport: "udp", fault: .finish)
     skipped.skipped = hostile
+    var killed = KillRow(transport: "tcp", fault: .clientKilled, store: .memory, accepted: 2000, arrived: 1900)
+    killed.failure = hostile
+    let missing = KillRow(transport: "tcp", fault: .serverKilled, store: .sqlite, skipped: hostile)
     var idle = CrowdRow(transport: "ws")
     idle.metrics = CrowdRow.metricNames.map { ($0, 4711) }
     var failed = CrowdRow(transport: "tcp")
@@ -79,7 +82,7 @@ func sampleReports(hostile: String) throws -> [Report] {
     return [
         run.report, run.overheadReport, overNetwork.report, pictures.report, comparison.report,
         TraceResults(run: results, messages: [memory, tcp]).report,
-        OutageResults(run: results, timing: OutageTiming(), rows: [outage, skipped]).report,
+        OutageResults(run: results, timing: OutageTiming(), rows: [outage, skipped], kills: [killed, missing]).report,
         CrowdResults(run: results, rows: [idle, failed]).report,
         storm.report(isUnicode: true), sampleFanout(hostile: hostile).report, heartbeat.report,
         sampleOpen(hostile: hostile).report,
