@@ -7,7 +7,7 @@ import TransportAPI
 import Transports
 import Workloads
 
-/// `imbench outage`: how each transport's supervisor recovers from each fault.
+/// `imbench outage`: how each transport's supervisor recovers from each fault, and what a store of its outbox costs.
 struct OutageCommand: RunnableCommand {
     static let command = Command(
         name: "outage",
@@ -16,6 +16,7 @@ struct OutageCommand: RunnableCommand {
             .init("imbench outage --fault reset,black-hole --transport ws", "two faults"),
             .init("imbench outage --interval 2s --timeout 1s", "a slower keepalive"),
             .init("imbench outage --fault client-killed,server-killed", "an app or a server that is killed"),
+            .init("imbench outage --store-cost /var/tmp", "what the stores of an outbox cost on this disk"),
         ]
     )
 
@@ -27,6 +28,8 @@ struct OutageCommand: RunnableCommand {
     var faults = OutageFault.onPath
     /// What keeps the outbox of the app in rows with a kill.
     var stores = OutageStore.allCases
+    /// The folder in which the costs of the stores are measured, in place of faults.
+    var storeCost: String?
     var timing = OutageTiming()
     /// The network between client and server; at most one. If empty, loopback.
     var networks: [Network] = []
@@ -48,6 +51,12 @@ struct OutageCommand: RunnableCommand {
                     \.stores,
                     "where the client's outbox is, for client-killed and server-killed; none is the memory"
                 ),
+                Setting(
+                    "store-cost",
+                    SettingFormat.file.called("FOLDER").orAbsent("faults are measured"),
+                    \.storeCost,
+                    "in place of faults, what each store costs beside the memory, with its files in this folder"
+                ),
             ]
         )
         list.add(.path, [.network(\.networks)])
@@ -66,6 +75,11 @@ struct OutageCommand: RunnableCommand {
 
     mutating func check(_ line: TypedLine, _ vocabulary: Vocabulary) throws(UsageError) {
         if usesTLS { transports = withEncrypted(transports, among: vocabulary.transports) }
+        if storeCost != nil,
+            let other = ["transport", "tls", "fault", "store", "network"].first(where: line.has)
+        {
+            throw UsageError("--store-cost measures no faults; remove --\(other)")
+        }
         let kill = faults.first(where: \.isKill)
         if line.has("store"), kill == nil {
             throw UsageError("--store is for processes that are killed; add --fault client-killed,server-killed")
@@ -81,7 +95,7 @@ struct OutageCommand: RunnableCommand {
         if !networks.isEmpty { try NetworkLab.isolateProcess() }
     }
 
-    func run() throws -> Int32 { try outage(self) }
+    func run() throws -> Int32 { try storeCost.map { try measureStores(self, in: $0) } ?? outage(self) }
 }
 
 private func outage(_ options: OutageCommand) throws -> Int32 {
@@ -320,6 +334,9 @@ struct OutageResults: Sendable {
                 "One app submits messages as fast as its outbox of \(KilledApp.waiting) takes them, and another one receives them. "
                     + "One of them is killed at a random moment and started again \(timing.outage.settingText) later. "
                     + "With none, the outbox is in memory, so its messages are lost with the process of the client."
+            ],
+            next: [
+                .init("To see what a store costs", "imbench outage --store-cost /var/tmp")
             ]
         )
     }

@@ -54,7 +54,7 @@ struct CommandLineTests {
             (
                 "outage --fault reset,server-killed --network 4g",
                 ["--fault server-killed is measured over loopback", "remove it, or --network"]
-            ),
+            ), ("outage --store-cost . --fault reset", ["--store-cost measures no faults; remove --fault"]),
             ("trace x --transport udp-reliable", [#"--transport is "udp-reliable""#, #"allowed is "tcp""#]),
             ("crowd --transport udp", [#"--transport is "udp""#, #"allowed is "tcp""#]),
         ]

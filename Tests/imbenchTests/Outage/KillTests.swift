@@ -87,6 +87,7 @@ struct KillTests {
         #expect(try parse("outage").faults == OutageFault.onPath && !OutageFault.onPath.contains(where: \.isKill))
         #expect(try parse("outage --fault server-killed").stores == [.file, .sqlite, .memory])
         #expect(try parse("outage --fault client-killed --store none,file").stores == [.memory, .file])
+        #expect(try parse("outage --store-cost /tmp").storeCost == "/tmp")
     }
 
     @Test("A report has its kills in every format, and says what was lost without a store")

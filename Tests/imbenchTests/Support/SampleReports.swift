@@ -31,6 +31,12 @@ func sampleReports(hostile: String) throws -> [Report] {
     var killed = KillRow(transport: "tcp", fault: .clientKilled, store: .memory, accepted: 2000, arrived: 1900)
     killed.failure = hostile
     let missing = KillRow(transport: "tcp", fault: .serverKilled, store: .sqlite, skipped: hostile)
+    var costs = StoreCostResults(run: results, cost: StoreCost(folder: "/nowhere"), rows: StoreCost.rows)
+    for index in costs.rows.indices {
+        costs.rows[index].rates = [Double?](repeating: 1000 / Double(index + 1), count: 8)
+    }
+    costs.rows[1].failure = hostile
+    costs.rows[2].skipped = hostile
     var idle = CrowdRow(transport: "ws")
     idle.metrics = CrowdRow.metricNames.map { ($0, 4711) }
     var failed = CrowdRow(transport: "tcp")
@@ -83,6 +89,7 @@ func sampleReports(hostile: String) throws -> [Report] {
         run.report, run.overheadReport, overNetwork.report, pictures.report, comparison.report,
         TraceResults(run: results, messages: [memory, tcp]).report,
         OutageResults(run: results, timing: OutageTiming(), rows: [outage, skipped], kills: [killed, missing]).report,
+        costs.report,
         CrowdResults(run: results, rows: [idle, failed]).report,
         storm.report(isUnicode: true), sampleFanout(hostile: hostile).report, heartbeat.report,
         sampleOpen(hostile: hostile).report,
