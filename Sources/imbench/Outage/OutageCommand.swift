@@ -14,7 +14,6 @@ struct OutageCommand: RunnableCommand {
         summary: "break the path in twelve ways, or kill the app: time to detect, time to recover, lost messages",
         examples: [
             .init("imbench outage --fault reset,black-hole --transport ws", "two faults"),
-            .init("imbench outage --interval 2s --timeout 1s", "a slower keepalive"),
             .init("imbench outage --fault client-killed,server-killed", "an app or a server that is killed"),
             .init("imbench outage --store-cost /var/tmp", "what the stores of an outbox cost on this disk"),
         ]
