@@ -31,7 +31,7 @@ public struct LogObserver: SupervisorObserver {
             logger.error("store failed", metadata: ["error": "\(error)"])
         case .sessionLost, .notConnecting, .discarded, .unclaimed, .unacknowledged, .undecodable:
             logger.warning("\(event)")
-        case .roundTrip, .keepaliveInterval, .duplicate:
+        case .roundTrip, .keepaliveInterval, .duplicate, .unexpectedReply:
             logger.debug("\(event)")
         case .submitted, .finished, .received:
             logger.trace("\(event)")

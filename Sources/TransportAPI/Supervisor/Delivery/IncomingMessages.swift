@@ -21,6 +21,8 @@ package struct IncomingMessages: Sendable {
     private var room = Room.free
     /// The last number that was acknowledged to the peer.
     private var lastConfirmed: UInt64 = 0
+    /// How many messages have arrived since then, while they are acknowledged as soon as they arrive.
+    private var unconfirmedCount = 0
     /// The numbering of the peer's messages in the session.
     private var peer = SessionNumbering.fromOne
     /// The last number that the store has as processed. `nil` if there is no store.
@@ -71,6 +73,7 @@ package struct IncomingMessages: Sendable {
         unprocessed?.removeAll()
         receiver.restart(after: peer.ended)
         lastConfirmed = peer.ended
+        unconfirmedCount = 0
         if stored != nil { stored = peer.ended }
         self.peer = peer
         if !isTaking { room = .none(owesAcknowledgement: false) }
@@ -124,6 +127,7 @@ package struct IncomingMessages: Sendable {
     /// Returns the acknowledgement in a hello, a welcome or a frame: the last number of the processed messages.
     mutating func tellReceived() -> UInt64 {
         lastConfirmed = confirmable
+        unconfirmedCount = 0
         return lastConfirmed
     }
 
@@ -262,6 +266,7 @@ package struct IncomingMessages: Sendable {
             verdict = try receiver.receive(number, message) { given.append(($0, $1)) }
             for (number, message) in given { give(number, message, at: now, &actions) }
         }
+        if verdict == .new, unprocessed == nil { unconfirmedCount += 1 }
         try answer(verdict, over: attached, &actions)
     }
 
@@ -301,11 +306,12 @@ package struct IncomingMessages: Sendable {
         acknowledge(over: attached, &actions)
     }
 
-    /// Checks that the peer's window allows a message of this number.
+    /// Checks that the peer's window allows a message of this number. Messages count and not their numbers, of which the peer
+    /// can leave out any number.
     ///
     /// - Throws: `.protocolViolation` if no window is so large.
-    private func checkWindow(_ sequence: UInt64) throws(TransportError) {
-        guard sequence <= lastConfirmed || sequence - lastConfirmed <= SessionReceiver.window else {
+    private func checkWindow(_ number: UInt64) throws(TransportError) {
+        guard number <= receiver.received || unprocessed?.count ?? unconfirmedCount < Int(SessionReceiver.window) else {
             throw .envelope("the peer sent more messages than the window allows without an acknowledgement")
         }
     }

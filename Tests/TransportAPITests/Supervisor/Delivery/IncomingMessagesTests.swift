@@ -34,7 +34,7 @@ struct IncomingMessagesTests {
     }
 
     private mutating func receive(_ number: UInt64, over attached: AttachedConnection) throws {
-        try incoming.take(number, Payload([UInt8(number)]), isRepeated: false, over: attached, at: .zero, &actions)
+        try incoming.take(number, Payload([UInt8(truncatingIfNeeded: number)]), isRepeated: false, over: attached, at: .zero, &actions)
     }
 
     private mutating func arrive(_ number: UInt64, over broker: AttachedConnection) {
@@ -94,6 +94,18 @@ struct IncomingMessagesTests {
         incoming.processed(1, isAbandoned: false, over: session, &actions)
         try incoming.take(next, Payload([]), isRepeated: false, over: session, at: .zero, &actions)
         #expect(incoming.unprocessed?.count == Int(SessionReceiver.window))
+    }
+
+    @Test("Numbers that the peer leaves out do not count towards the window, also without room for messages")
+    mutating func gaps() throws {
+        let session = connection(.session)
+        incoming.taking(false, over: session, &actions)
+        for number in 1...SessionReceiver.window { try receive(number, over: session) }
+        incoming.taking(true, over: session, &actions)
+        incoming.taking(false, over: session, &actions)
+        try incoming.skip(1025...5000, over: session, at: .zero, &actions)
+        for number in 5001...5000 + SessionReceiver.window { try receive(number, over: session) }
+        #expect(throws: TransportError.self) { try receive(5001 + SessionReceiver.window, over: session) }
     }
 
     @Test("A message of another client is received once the app has processed it, also over the next connection")
