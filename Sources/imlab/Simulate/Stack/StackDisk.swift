@@ -7,11 +7,13 @@ final class StackDisk {
     private var random: SimulationRandom
     /// The percentage of calls that find the disk full.
     private let failures: Int
+    /// How many processes are still to be killed soon after a write.
+    private var kills: Int
     /// The process that has the store open.
     private var user: SimulatedProcess?
 
-    init(failures: Int, seed: UInt64) {
-        self.failures = failures
+    init(failures: Int, kills: Int, seed: UInt64) {
+        (self.failures, self.kills) = (failures, kills)
         random = SimulationRandom(seed: seed, stream: 26)
     }
 
@@ -29,6 +31,13 @@ final class StackDisk {
     }
 
     fileprivate func isFull() -> Bool { random.chance(failures) }
+
+    /// After which time the process is killed that has just written, in nanoseconds; `nil` if it is not.
+    fileprivate func drawKill() -> Int64? {
+        guard kills > 0, random.chance(5) else { return nil }
+        kills -= 1
+        return Int64(random.magnitude(1_000...100_000_000))
+    }
 
     /// Returns `false` if another process has it open.
     fileprivate func open(by process: SimulatedProcess) -> Bool {
@@ -101,6 +110,8 @@ final class StackStore: OutboxStore, @unchecked Sendable {
         }
         outbox.disk.change(changes)
         if let processed = changes.compactMap(StackDisk.processed).last { outbox.stored(processed: processed) }
+        guard !run.isOver, let time = outbox.disk.drawKill() else { return }
+        run.world.after(time) { [run, process] in run.killClient(process) }
     }
 
     func close() {

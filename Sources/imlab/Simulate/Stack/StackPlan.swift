@@ -239,6 +239,8 @@ struct StackPlan {
     /// The percentage of calls to which the store of each client says that the disk is full; `nil` if the clients have no
     /// stores.
     var diskFailures: Int?
+    /// How many processes of each client are killed soon after they have written to their store.
+    var killsAfterWrite = 0
     /// How many requests each process of a client makes, and each session of the server's app.
     var requests = (client: 0, server: 0)
 
@@ -328,6 +330,7 @@ struct StackPlan {
         }
         if random.chance(50) { acknowledges = true }
         guard random.chance(75) else { return }
+        killsAfterWrite = random.one(of: [0, 1, 3])
         for _ in 0..<random.int(1...4) {
             let at = Int64(random.magnitude(1_000_000...3_000_000_000))
             let length = Int64(random.magnitude(100_000...10_000_000_000))
@@ -704,7 +707,10 @@ struct StackPlan {
         if let endurance {
             text += ", which must endure: \(endurance) at \(Int(path.parameters.bytesPerSecond ?? 0)) bytes in a second"
         }
-        if let diskFailures { text += ", with stores that are full in \(diskFailures) % of their calls" }
+        if let diskFailures {
+            text += ", with stores that are full in \(diskFailures) % of their calls"
+            if killsAfterWrite > 0 { text += " and \(killsAfterWrite) kills after a write" }
+        }
         if requests.client > 0 {
             text += ", each of which makes \(requests.client) requests and answers \(requests.server) of the server"
         }

@@ -89,7 +89,7 @@ final class StackRun: @unchecked Sendable {
             world.kernel.setPath(process.host, server.host, plan.path)
             clients.append((process, world.makeLoop(in: process, hasEdges: plan.hasEdges)))
             guard let failures = plan.diskFailures else { continue }
-            let disk = StackDisk(failures: failures, seed: seed &+ UInt64(number) << 32)
+            let disk = StackDisk(failures: failures, kills: plan.killsAfterWrite, seed: seed &+ UInt64(number) << 32)
             outboxes.append(StackOutbox(self, "client\(number)", disk))
         }
     }
@@ -331,24 +331,29 @@ final class StackRun: @unchecked Sendable {
             process.descriptorLimit = process.openDescriptors
             world.after(length) { process.descriptorLimit = .max }
         case .kill(let isServer, let losesPower, let pause):
-            guard !(isServer ? server : client).isDead else { return }
+            guard isServer else { return killClient(client, losesPower: losesPower, for: pause) }
+            guard !server.isDead else { return }
             wasKilled = true
-            world.kill(isServer ? server : client, losesPower: losesPower)
-            if isServer {
-                wasServerKilled = true
-                serverAge += 1
-                checker.forgetOwed()
-                // A server that acknowledges after processing has processed what it has acknowledged.
-                if !plan.acknowledges { for outbox in outboxes { outbox.forgetOwed() } }
-                world.after(pause) { [unowned self] in restartServer() }
-            } else {
-                outbox(of: client)?.wasKilled()
-                for (_, ender) in enders.sorted(by: { $0.key < $1.key }) where ender.process === client {
-                    spawnEnding(ender.end)
-                }
-                world.after(pause) { [unowned self] in restart(client) }
-            }
+            world.kill(server, losesPower: losesPower)
+            wasServerKilled = true
+            serverAge += 1
+            checker.forgetOwed()
+            // A server that acknowledges after processing has processed what it has acknowledged.
+            if !plan.acknowledges { for outbox in outboxes { outbox.forgetOwed() } }
+            world.after(pause) { [unowned self] in restartServer() }
         }
+    }
+
+    /// Kills a process of a client, unless it is dead. Another one starts in its place after a pause.
+    func killClient(_ client: SimulatedProcess, losesPower: Bool = false, for pause: Int64 = 1_000_000) {
+        guard !isOver, !client.isDead else { return }
+        wasKilled = true
+        world.kill(client, losesPower: losesPower)
+        outbox(of: client)?.wasKilled()
+        for (_, ender) in enders.sorted(by: { $0.key < $1.key }) where ender.process === client {
+            spawnEnding(ender.end)
+        }
+        world.after(pause) { [unowned self] in restart(client) }
     }
 
     private func restartServer() {
