@@ -277,7 +277,7 @@ struct StoredSessionTests {
         let third = try Process(store)
         third.connect()
         third.welcome(7, received: 1)
-        #expect(third.hello?.1.numbering.ended == id.number - 1 && id.number > 1024)
+        #expect(third.hello?.1.numbering.ended == id.number - 1 && id.number > 512)
         #expect(third.frames == [.message(id.number, bytes("2"), isRepeated: true)])
     }
 
