@@ -34,7 +34,14 @@ struct IncomingMessagesTests {
     }
 
     private mutating func receive(_ number: UInt64, over attached: AttachedConnection) throws {
-        try incoming.take(number, Payload([UInt8(truncatingIfNeeded: number)]), isRepeated: false, over: attached, at: .zero, &actions)
+        try incoming.take(
+            number,
+            Payload([UInt8(truncatingIfNeeded: number)]),
+            isRepeated: false,
+            over: attached,
+            at: .zero,
+            &actions
+        )
     }
 
     private mutating func arrive(_ number: UInt64, over broker: AttachedConnection) {
