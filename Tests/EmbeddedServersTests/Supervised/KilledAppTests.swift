@@ -5,10 +5,10 @@ import Transports
 
 @testable import OutboxStores
 
-/// Kills an app with SIGKILL while it submits messages, and starts it again. `IM_APP_KILLS` sets how often; the default is 8.
+/// Kills an app with SIGKILL while it submits messages, and starts it again. `IM_APP_KILLS` sets how often; the default is 4.
 @Suite("An app that is killed", .serialized, .timeLimit(.minutes(10)), .ownThread)
 struct KilledAppTests {
-    private static let kills = ProcessInfo.processInfo.environment["IM_APP_KILLS"].flatMap(Int.init) ?? 8
+    private static let kills = ProcessInfo.processInfo.environment["IM_APP_KILLS"].flatMap(Int.init) ?? 4
 
     /// Receives the numbers of all sessions.
     private final class Receiver: Sendable {

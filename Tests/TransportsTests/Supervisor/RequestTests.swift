@@ -197,14 +197,14 @@ struct RequestTests {
         var count: Int { counts.withLock { $0.count } }
     }
 
-    /// `IM_REQUESTS` sets how many there are; the default is 2,000.
+    /// `IM_REQUESTS` sets how many there are; the default is 1,000.
     @Test(
         "Thousands of requests whose connections are cut, or servers replaced, end once each, in their own answer or a typed error",
         arguments: ["memory", "tcp", "udp"],
         [false, true]
     )
     func storm(name: String, replacesServer: Bool) async throws {
-        let total = ProcessInfo.processInfo.environment["IM_REQUESTS"].flatMap(Int.init) ?? 2000
+        let total = ProcessInfo.processInfo.environment["IM_REQUESTS"].flatMap(Int.init) ?? 1000
         let (workers, hangs) = (100, 97)
         let handled = Handled()
         let serve: @Sendable (Session) -> Void = { session in

@@ -77,7 +77,7 @@ struct AttackTests {
         let openings = [(1, 0), (1, 1), (2, 0)].map { opening($0, $1) }
         #expect(Set(openings).count == openings.count)
         for bytes in openings {
-            #expect(bytes.prefix(4) == [0, 0, 0, 46])
+            #expect(bytes.prefix(4) == [0, 0, 0, 62])
             guard case .hello = try SessionFrame(Payload(Array(bytes.dropFirst(4)))) else {
                 Issue.record("a session does not begin with a hello")
                 return
