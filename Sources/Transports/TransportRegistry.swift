@@ -123,8 +123,20 @@ public struct TransportRegistry: Sendable {
         let transport = try transport(named: endpoint.scheme)
         try transport.checkPath(of: endpoint)
         let made = try transport.make(endpoint, context)
-        if context.sendsCredentials { try checkCredentials(endpoint, transport) }
+        if context.sendsCredentials {
+            try checkHello(endpoint, made.capabilities)
+            try checkCredentials(endpoint, transport)
+        }
         return made
+    }
+
+    /// Refuses a broker, which would never get the token of a login.
+    private func checkHello(_ endpoint: Endpoint, _ capabilities: Capabilities) throws(TransportError) {
+        var delivery = DeliveryConfiguration()
+        delivery.mode = .session
+        guard Delivery.style(delivery, capabilities) != .session else { return }
+        let sentence = "a broker gets no hello; write user and password into its URL"
+        throw .configuration("token", "cannot be sent over \(endpoint.scheme)://: \(sentence)")
     }
 
     /// Refuses an endpoint over which anybody on the path could read the token of a login.

@@ -153,6 +153,13 @@ struct SessionLoginTests {
         }
     }
 
+    @Test("A broker, which has no hello, is refused beside a token", arguments: ["mqtts", "stomp+tls"])
+    func broker(scheme: String) throws {
+        let url = "\(scheme)://broker.example/?publish=t&subscribe=t" + (scheme == "mqtts" ? "&qos=1" : "")
+        let error = #expect(throws: TransportError.self) { try supervisor([url]) { _ in "token" } }
+        #expect(error?.code == .invalidConfiguration && error?.reason.contains("hello") == true)
+    }
+
     @Test("A token in the file is never in an error, and is refused in plain mode and over a path that others can read")
     func file() throws {
         func error(_ text: String) -> TransportError? {
