@@ -71,8 +71,8 @@ package struct ServerSessionStateMachine: Sendable {
         phase = .absent(nil, forgottenAt: now.advanced(by: lifetime))
     }
 
-    /// Whether a client's hello refers to this session. If the client has been with another server since, both sides
-    /// have unacknowledged messages of another session. Then this one is only usable if nothing has arrived in it, because its welcome
+    /// Whether a client's hello refers to this session. A client that names another incarnation has been with another server
+    /// since. Then this session is only usable if nothing has arrived in it, because its welcome
     /// was lost.
     package func isMeant(by hello: ClientHello) -> Bool {
         // A client that had a session and knows of none has restarted.
