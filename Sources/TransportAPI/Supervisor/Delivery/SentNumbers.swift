@@ -15,14 +15,14 @@ struct SentNumbers: Sendable {
     private(set) var last: UInt64
     /// The last number that the peer has acknowledged. All messages up to it have ended.
     private(set) var acknowledged: UInt64
-    /// The last number that an earlier process can have sent.
+    /// The last number that an earlier process may have sent.
     private let lastOfEarlierProcess: UInt64
     /// What was acknowledged when the session began.
     private var start: UInt64
 
     /// - Parameters:
     ///   - acknowledged: The number up to which all messages have ended.
-    ///   - lastOfEarlierProcess: The last number that an earlier process can have sent; 0 if there was none.
+    ///   - lastOfEarlierProcess: The last number that an earlier process may have sent; 0 if there was none.
     init(after acknowledged: UInt64 = 0, lastOfEarlierProcess: UInt64 = 0) {
         (last, self.acknowledged, start) = (acknowledged, acknowledged, acknowledged)
         self.lastOfEarlierProcess = lastOfEarlierProcess
