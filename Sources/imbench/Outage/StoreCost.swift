@@ -202,7 +202,15 @@ struct StoreCostResults: Sendable {
                     heading: "What a store costs",
                     question: "How much longer does a submit take with a store?",
                     table: table,
-                    notes: rows.compactMap { row in row.failure.map { "\(row.name) has FAILED: \($0)" } } + [conditions]
+                    notes: rows.compactMap { row in row.failure.map { "\(row.name) has FAILED: \($0)" } } + [
+                        conditions
+                    ],
+                    next: [
+                        .init(
+                            "To see what a store saves when the process is killed",
+                            "imbench outage --fault client-killed"
+                        )
+                    ]
                 )
             ],
             records: table,

@@ -38,7 +38,7 @@ struct SeveralAddressesTests {
     private static func connect(
         _ endpoint: Endpoint,
         on loop: EventLoop,
-        timeout: Duration = .seconds(2)
+        timeout: Duration = .seconds(10)
     ) async throws -> any Connection {
         let descriptor = try TransportRegistry.standard.transport(named: endpoint.scheme)
         return try await descriptor.make(endpoint, ConnectionContext(on: loop)).connect(timeout: timeout)

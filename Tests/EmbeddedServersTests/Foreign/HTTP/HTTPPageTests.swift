@@ -164,8 +164,8 @@ struct HTTPPageTests {
     )
     func timeouts() async throws {
         // The server sends a comment at least three times within the timeout of a session.
-        let server = try await EmbeddedServer.start("http://127.0.0.1:0/?hold=10s&session-timeout=900ms")
-        let nginx = try await Nginx(to: try #require(server.endpoint.port), location: "proxy_read_timeout 1s;")
+        let server = try await EmbeddedServer.start("http://127.0.0.1:0/?hold=60s&session-timeout=3s")
+        let nginx = try await Nginx(to: try #require(server.endpoint.port), location: "proxy_read_timeout 5s;")
         await (try await nginx.connect("http", "")).close()
         let url = "http://127.0.0.1:\(nginx.reserved.port)/"
         let curl = try #require(Peers.curl)
@@ -177,10 +177,10 @@ struct HTTPPageTests {
             return try #require(opened?.firstMatch(of: /session=([^&]*)/)).output.1.description
         }
         let stream = try ask("\(url)?im-session=\(try await open())&im-receive=sse&im-from=0")
-        // One comment each 300 ms, so nginx would have ended the stream long ago.
+        // One comment each second, so nginx would have ended the stream.
         let comments = try await aside {
             defer { stream.destroy() }
-            return (0..<8).map { _ in stream.wait(for: ":") }
+            return (0..<7).map { _ in stream.wait(for: ":") }
         }
         #expect(comments.allSatisfy { $0 })
         let poll = try ask(
