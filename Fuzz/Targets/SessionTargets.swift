@@ -37,7 +37,13 @@ extension FuzzInput {
         case 8: frame = .pong(UInt32(number))
         case 9: frame = .bye
         case 10: frame = .refused(SessionFrame.Refusal(rawValue: UInt8(number & 3)) ?? .full)
-        default: frame = .origin(SessionID(high: number >> 4, low: 0), number & 15, Payload([kind]))
+        default:
+            frame = .origin(
+                SessionID(high: number >> 4, low: 0),
+                number & 15,
+                Payload([kind]),
+                isRepeated: kind & 32 != 0
+            )
         }
         return frame.payload
     }
@@ -81,6 +87,8 @@ struct SessionRecord {
     private(set) var handed: [(connection: Int, id: MessageID)] = []
     private(set) var live: Set<Int> = []
     private(set) var attempted: Int?
+    /// The marks of messages of brokers that the store does not have yet.
+    private(set) var waitingMarks = 0
     private var isClosed = false
 
     /// Gives the next message its identifier.
@@ -114,6 +122,13 @@ struct SessionRecord {
         handed.isEmpty ? nil : handed.remove(at: Int(choice) % handed.count)
     }
 
+    /// Records that the store has this number of marks, or fewer if it has all.
+    mutating func storeMarks(_ count: Int) -> Int {
+        let count = min(count, waitingMarks)
+        waitingMarks -= count
+        return count
+    }
+
     mutating func note(_ actions: [SupervisorAction]) throws {
         for action in actions {
             switch action {
@@ -128,6 +143,7 @@ struct SessionRecord {
             case .confirm(let connection, let count):
                 try ensure(live.contains(connection), "a message is acknowledged over closed connection \(connection)")
                 try ensure(count > 0, "an acknowledgement of nothing")
+            case .storeMark: waitingMarks += 1
             case .finish(let id, _):
                 try ensure(ids.contains(id), "the end of message \(id), which was never submitted")
                 try ensure(finished.insert(id).inserted, "message \(id) ends twice")

@@ -50,13 +50,17 @@ func fuzzSupervisor(_ bytes: [UInt8]) throws {
     }
     if isStored, configuration.delivery.mode == .session {
         // An earlier process has sent some messages, of which the store has the last few.
-        var session = StoredSession(identity: SessionID(high: 1, low: 2), sender: 3)
+        var session = StoredSession(
+            identity: SessionID(high: 1, low: 2),
+            sender: 3,
+            markKey: OriginFilter.Key(high: 4, low: 5)
+        )
         session.incarnation = UInt64(input.choice() & 3)
         session.processed = UInt64(input.choice() & 7)
         session.lastNumber = UInt64(input.choice() & 15)
         let ended = min(session.lastNumber, UInt64(input.choice() & 7))
         record.restored(through: session.lastNumber)
-        try handle(.restored(session, after: ended))
+        try handle(.restored(session, after: ended, []))
         var number = ended + 1
         while number <= session.lastNumber {
             if input.flag() {
@@ -105,6 +109,7 @@ func fuzzSupervisor(_ bytes: [UInt8]) throws {
             case 7 where isStored:
                 let processed = machine.link.delivery.receiver.received
                 try take(.storedSession(machine.incarnation, processed: processed))
+            case 6 where record.waitingMarks > 0: try take(.storedMarks(record.storeMarks(Int(input.choice() & 3) + 1)))
             default: try take(.processed(UInt64(argument >> 1), isAbandoned: argument & 1 == 1))
             }
         default:

@@ -115,7 +115,9 @@ struct KilledApp: Sendable {
     private func receive() async throws(TransportError) {
         guard !TransportRegistry.hasBroker(endpoint.scheme) else {
             let broker = try await EmbeddedServer.broker(endpoint, on: loop, registry: .measured) { payload in
-                guard case .origin(let sender, let sequence, let message)? = try? SessionFrame(payload) else { return }
+                guard case .origin(let sender, let sequence, let message, _)? = try? SessionFrame(payload) else {
+                    return
+                }
                 Self.write("\(sender.high)-\(sender.low)-\(sequence)", message)
             }
             while !Task.isCancelled { await loop.pause(.seconds(3600)) }

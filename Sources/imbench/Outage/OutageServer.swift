@@ -137,7 +137,7 @@ final class OutageRecord {
 
     /// Records a message that a broker has acknowledged. It drops duplicates, as a supervisor that subscribes does.
     func takeOrigin(_ payload: Payload) {
-        guard case .origin(let sender, let sequence, let message)? = try? SessionFrame(payload),
+        guard case .origin(let sender, let sequence, let message, _)? = try? SessionFrame(payload),
             origins.isNew(sender, sequence, message)
         else { return }
         note(message)

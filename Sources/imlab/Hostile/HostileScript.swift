@@ -294,7 +294,7 @@ extension HostileScript {
         // At QoS 0 the envelope directly follows the topic (Docs/reference/wire-formats.md).
         for start in received.indices where received[start...].starts(with: topic) {
             guard
-                case .origin(let member, let number, _)? = try? SessionFrame(
+                case .origin(let member, let number, _, _)? = try? SessionFrame(
                     Payload(Array(received[(start + topic.count)...]))
                 )
             else { continue }

@@ -160,7 +160,8 @@ extension World {
             record.log.note(now, 10, payload.bytes.count, key)
             client.busyUntil = max(client.busyUntil, now) + span(200_000_000)
             clock.add(.processed(.client, key, payload, epoch: 1), at: client.busyUntil)
-        case .storeProcessed: fail(.honesty, "a client without a store is to store what it has processed")
+        case .storeProcessed, .storeMark:
+            fail(.honesty, "a client without a store is to store what it has processed")
         case .confirm: fail(.honesty, "a session confirms nothing to its connection")
         case .forget: fail(.honesty, "a connection that completes no messages is to forget one")
         case .accepted(let id):

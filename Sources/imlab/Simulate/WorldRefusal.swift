@@ -33,7 +33,7 @@ extension World {
 
     private func isRefused(_ payload: Payload) -> Bool {
         switch try? SessionFrame(payload) {
-        case .message(_, let content, _), .origin(_, _, let content):
+        case .message(_, let content, _), .origin(_, _, let content, _):
             content.bytes.count > 2 && content.bytes[2] == Self.refusedMark
         default: false
         }

@@ -112,7 +112,7 @@ extension World {
             record.log.note(now, 46, payload.bytes.count, key)
             if mutation == .loseDelivery, roll(20) == 0 { return }
             processAtServer(payload, key, epoch)
-        case .storeProcessed: fail(.honesty, "a server has no store")
+        case .storeProcessed, .storeMark: fail(.honesty, "a server has no store")
         case .confirm: fail(.honesty, "a session confirms nothing to its connection")
         case .accepted(let id): note(server.checker.accepted(id))
         case .finish(let id, let outcome):
@@ -351,7 +351,7 @@ extension World {
     /// A message of another client of the broker that forges the sender's identifier, with the same number or with one that
     /// the sender has not reached. No message of the sender may count as a duplicate of it.
     private mutating func forged(_ payload: Payload) -> Payload {
-        guard case .origin(let sender, let sequence, _)? = try? SessionFrame(payload) else { return payload }
+        guard case .origin(let sender, let sequence, _, _)? = try? SessionFrame(payload) else { return payload }
         return SessionFrame.origin(sender, sequence &+ UInt64(roll(2000)), Payload([0xff, 0xff])).payload
     }
 

@@ -45,6 +45,8 @@ struct PeerTests {
             let folder = try folder.get()
             var configuration = """
                 log_dest stderr
+                # By default it drops the messages of an absent client beyond 1000.
+                max_queued_messages 0
                 listener \(reserved.port) 127.0.0.1
                 listener \(reservedForWebSocket.port) 127.0.0.1
                 protocol websockets

@@ -15,6 +15,7 @@ package final class ScriptedConnection: LocalConnection {
         var reason: CloseReason?
         var closers: [UnsafeContinuation<Void, Never>] = []
         var pings = 0
+        var confirmed = 0
         var roundTrip: Duration?
         var closesSlowly = false
         var undelivered = 0
@@ -39,6 +40,9 @@ package final class ScriptedConnection: LocalConnection {
     package var sent: [Payload] { state.withLock { $0.sent } }
     /// The sent payloads as text.
     package var texts: [String] { sent.map { String(decoding: $0.bytes, as: UTF8.self) } }
+    /// The number of received messages that the supervisor has confirmed.
+    package var confirmed: Int { state.withLock { $0.confirmed } }
+    package func confirm(_ count: Int) { state.withLock { $0.confirmed += count } }
     package var pings: Int { state.withLock { $0.pings } }
     package var reason: CloseReason? { state.withLock { $0.reason } }
     /// The number of received messages that were not taken yet.

@@ -21,6 +21,8 @@ package enum ConversationEvent: Sendable {
     case stored(MessageID)
     /// The store knows that the session has this incarnation, and that the app has processed its messages up to this number.
     case storedSession(UInt64, processed: UInt64)
+    /// The store has this number of further marks (``SupervisorAction/storeMark(_:)``).
+    case storedMarks(Int)
     /// The store could not write these messages.
     case notStored([MessageID], TransportError)
     /// The caller of a message was cancelled.

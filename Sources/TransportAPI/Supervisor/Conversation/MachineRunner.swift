@@ -54,7 +54,7 @@ final class MachineRunner {
         case .abandon(let connection): handles.removeValue(forKey: connection)?.abandon(CloseReason(.keepalive))
         case .close(let connection, let reason): closing = handles.removeValue(forKey: connection)?.close(reason)
         case .ping(let connection): handles[connection]?.ping()
-        case .connect, .forget, .state, .note, .storeProcessed: break
+        case .connect, .forget, .state, .note, .storeProcessed, .storeMark: break
         }
     }
 

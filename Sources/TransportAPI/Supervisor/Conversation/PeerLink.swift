@@ -107,7 +107,7 @@ package struct PeerLink: Sendable {
         case .cancel(let id): delivery.cancel(id, at: now, &actions)
         case .acknowledgesAfterProcessing: delivery.acknowledgeAfterProcessing()
         case .processed(let key, let isAbandoned): delivery.processed(key, isAbandoned: isAbandoned, &actions)
-        case .received, .pong, .ended, .submit, .storedSession, .close, .deadlineReached: break
+        case .received, .pong, .ended, .submit, .storedSession, .storedMarks, .close, .deadlineReached: break
         }
     }
 

@@ -25,6 +25,8 @@ package enum SupervisorAction: Sendable {
     case confirm(connection: Int, Int)
     /// Store that the messages of the session up to this number were processed.
     case storeProcessed(UInt64)
+    /// Store the mark of a message of a broker that was processed.
+    case storeMark(OriginFilter.Mark)
     /// The message has a place in the outbox.
     case accepted(MessageID)
     /// The message has ended.

@@ -118,7 +118,13 @@ extension Delivery {
             let frame = SessionFrame.message(id.number, payload, isRepeated: message.isRepeated).payload
             actions.append(.transmit(connection, id, frame))
         case .origin:
-            let frame = SessionFrame.origin(identity, id.number, payload).payload
+            let frame = SessionFrame.origin(
+                SessionID(public: sender),
+                id.number,
+                payload,
+                isRepeated: message.isRepeated
+            )
+            .payload
             // The receiver drops a message that arrives twice.
             guard message.isRepeated, attached.completesSends else {
                 return actions.append(.transmit(connection, id, frame))

@@ -15,7 +15,7 @@ package struct Delivery: Sendable {
     /// The identifier of this side to a session server, and to other clients of a broker.
     private(set) var identity: SessionID
     /// The sender of this side's messages in a session (``SessionNumbering/sender``).
-    private var sender: UInt64
+    private(set) var sender: UInt64
     /// Whether messages wait until the store knows the session in which they are sent.
     private(set) var awaitsStoredSession = false
     let isStored: Bool
@@ -151,11 +151,11 @@ package struct Delivery: Sendable {
         awaitsStoredSession = isStored
     }
 
-    /// Continues the conversation of an earlier process.
-    mutating func restore(_ session: StoredSession, after ended: UInt64) {
+    /// Continues the conversation of an earlier process, whose app has processed the messages of brokers with these marks.
+    mutating func restore(_ session: StoredSession, after ended: UInt64, _ marks: [OriginFilter.Mark]) {
         (identity, sender) = (session.identity, session.sender)
         numbers = SentNumbers(after: ended, lastOfEarlierProcess: session.lastNumber)
-        incoming.restore(session.processed)
+        incoming.restore(session, marks)
     }
 
     /// The store knows the session, and that its messages up to this number were processed.
@@ -163,6 +163,11 @@ package struct Delivery: Sendable {
         awaitsStoredSession = false
         incoming.stored(through: number, over: attached, &actions)
         flush(at: now, &actions)
+    }
+
+    /// The store has this number of further marks of processed messages (``SupervisorAction/storeMark(_:)``).
+    mutating func storedMarks(_ count: Int, _ actions: inout [SupervisorAction]) {
+        incoming.storedMarks(count, over: attached, &actions)
     }
 
     /// The peer has resumed the session, and does not send any more what its numbering leaves out.
@@ -217,11 +222,21 @@ package struct Delivery: Sendable {
         _ sender: SessionID,
         _ sequence: UInt64,
         _ payload: Payload,
+        isRepeated: Bool,
         at now: Instant,
         using random: inout RandomSource,
         _ actions: inout [SupervisorAction]
     ) {
-        incoming.giveUnlessRepeated(sender, sequence, payload, over: attached, at: now, using: &random, &actions)
+        incoming.giveUnlessRepeated(
+            sender,
+            sequence,
+            payload,
+            isRepeated: isRepeated,
+            over: attached,
+            at: now,
+            using: &random,
+            &actions
+        )
     }
 
     /// Counts a message of the connection that is not given to the app.

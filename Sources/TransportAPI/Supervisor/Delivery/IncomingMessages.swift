@@ -18,6 +18,7 @@ package struct IncomingMessages: Sendable {
     package private(set) var unprocessed: UnprocessedMessages?
     private var overtaking: OvertakingFrames
     private var marks = OriginMarks()
+    private var held = HeldConfirmations()
     private var room = Room.free
     /// The last number that was acknowledged to the peer.
     private var lastConfirmed: UInt64 = 0
@@ -66,6 +67,7 @@ package struct IncomingMessages: Sendable {
     /// connection brings them again.
     mutating func forgetUnprocessed() {
         if let unacknowledged = unprocessed?.removeAll() { marks.forgetGiven(unacknowledged) }
+        held.forget()
     }
 
     /// Receives the messages of another session.
@@ -79,11 +81,16 @@ package struct IncomingMessages: Sendable {
         if !isTaking { room = .none(owesAcknowledgement: false) }
     }
 
-    /// Continues the session of an earlier process, whose app has processed the messages up to this number.
-    mutating func restore(_ processed: UInt64) {
-        receiver.restart(after: processed)
-        lastConfirmed = processed
-        if stored != nil { stored = processed }
+    /// Continues after an earlier process.
+    ///
+    /// - Parameters:
+    ///   - session: Its session.
+    ///   - marks: The marks of the messages of brokers that its app has processed.
+    mutating func restore(_ session: StoredSession, _ marks: [OriginFilter.Mark]) {
+        receiver.restart(after: session.processed)
+        lastConfirmed = session.processed
+        if stored != nil { stored = session.processed }
+        self.marks.restore(session.markKey, marks)
     }
 
     /// The peer has resumed the session.
@@ -163,14 +170,39 @@ package struct IncomingMessages: Sendable {
         _ actions: inout [SupervisorAction]
     ) {
         guard let (mark, released) = unprocessed?.settle(key, isAbandoned: isAbandoned) else {
-            return marks.settleLate(key, isAbandoned: isAbandoned)
+            if let mark = marks.settleLate(key, isAbandoned: isAbandoned) { store(mark, &actions) }
+            return
         }
-        if let mark, !isAbandoned { marks.receive(mark) }
+        if let mark, !isAbandoned {
+            marks.receive(mark)
+            store(mark, &actions)
+        }
         if attached.style == .session {
             if processed > lastConfirmed { acknowledgeProcessed(over: attached, &actions) }
         } else {
-            confirm(released, over: attached, &actions)
+            release(released, over: attached, &actions)
         }
+    }
+
+    /// Gives the mark of a processed message to the store.
+    private mutating func store(_ mark: OriginFilter.Mark, _ actions: inout [SupervisorAction]) {
+        guard stored != nil else { return }
+        held.give()
+        actions.append(.storeMark(mark))
+    }
+
+    /// The store has this number of further marks.
+    mutating func storedMarks(_ count: Int, over attached: AttachedConnection, _ actions: inout [SupervisorAction]) {
+        confirm(held.stored(count), over: attached, &actions)
+    }
+
+    /// Confirms messages of the connection as soon as the store knows those that the app has processed.
+    private mutating func release(
+        _ count: Int,
+        over attached: AttachedConnection,
+        _ actions: inout [SupervisorAction]
+    ) {
+        confirm(held.add(count), over: attached, &actions)
     }
 
     private func confirm(_ count: Int, over attached: AttachedConnection, _ actions: inout [SupervisorAction]) {
@@ -185,6 +217,7 @@ package struct IncomingMessages: Sendable {
         _ payload: Payload,
         mark: OriginFilter.Mark? = nil,
         id: ReceivedMessage.ID? = nil,
+        isRepeated: Bool = false,
         at now: Instant,
         _ actions: inout [SupervisorAction]
     ) {
@@ -192,7 +225,7 @@ package struct IncomingMessages: Sendable {
             return actions.append(.deliver(payload))
         }
         if let mark { marks.give(mark) }
-        actions.append(.deliverUnprocessed(key, payload, id, isRepeated: payload.isDuplicate))
+        actions.append(.deliverUnprocessed(key, payload, id, isRepeated: isRepeated || payload.isDuplicate))
     }
 
     /// Gives the app a message of the session.
@@ -205,15 +238,23 @@ package struct IncomingMessages: Sendable {
         guard let key = unprocessed?.add(sequence: number, mark: nil, at: now) else {
             return actions.append(.deliver(message.payload))
         }
-        let id = ReceivedMessage.ID(sender: SessionID(high: 0, low: peer.sender), number: number)
-        actions.append(.deliverUnprocessed(key, message.payload, id, isRepeated: message.isRepeated))
+        let (payload, isRepeated) = (message.payload, message.isRepeated)
+        actions.append(.deliverUnprocessed(key, payload, id(number), isRepeated: isRepeated))
+    }
+
+    /// The identifier of a message of the session.
+    private func id(_ number: UInt64) -> ReceivedMessage.ID {
+        ReceivedMessage.ID(sender: SessionID(public: peer.sender), number: number)
     }
 
     /// Gives a message of another client of a broker to the app, unless it has arrived before.
+    ///
+    /// - Parameter isRepeated: Whether its sender says that it may have sent the message before.
     mutating func giveUnlessRepeated(
         _ sender: SessionID,
         _ sequence: UInt64,
         _ payload: Payload,
+        isRepeated: Bool,
         over attached: AttachedConnection,
         at now: Instant,
         using random: inout RandomSource,
@@ -224,7 +265,8 @@ package struct IncomingMessages: Sendable {
             return leaveOut(over: attached, at: now, &actions)
         }
         if unprocessed == nil { marks.receive(mark) }
-        give(payload, mark: mark, id: ReceivedMessage.ID(sender: sender, number: sequence), at: now, &actions)
+        let id = ReceivedMessage.ID(sender: sender, number: sequence)
+        give(payload, mark: mark, id: id, isRepeated: isRepeated, at: now, &actions)
     }
 
     /// Counts a message of the connection that is not given to the app.
@@ -235,7 +277,7 @@ package struct IncomingMessages: Sendable {
     ) {
         // In a session it has no number, so there is nothing to acknowledge.
         guard attached.style != .session, let released = unprocessed?.addProcessed(at: now) else { return }
-        confirm(released, over: attached, &actions)
+        release(released, over: attached, &actions)
     }
 
     /// Takes a message of a session.
@@ -252,8 +294,7 @@ package struct IncomingMessages: Sendable {
     ) throws(TransportError) {
         try checkWindow(number)
         if let key = unprocessed?.giveAgain(number, at: now) {
-            let id = ReceivedMessage.ID(sender: SessionID(high: 0, low: peer.sender), number: number)
-            return actions.append(.deliverUnprocessed(key, payload, id, isRepeated: true))
+            return actions.append(.deliverUnprocessed(key, payload, id(number), isRepeated: true))
         }
         // There is no room, and the peer repeats the message.
         if attached.isLossy, !isTaking, number > receiver.received { return room = .none(owesAcknowledgement: true) }

@@ -10,9 +10,33 @@ package struct OriginFilter: Sendable {
     static let capacity = 65_536
 
     /// The hashes that identify a message.
-    struct Mark: Hashable, Sendable {
+    package struct Mark: Hashable, Sendable {
         var origin: UInt64
         var content: UInt64
+    }
+
+    /// The random key of the hashes.
+    package struct Key: Hashable, Sendable {
+        var high: UInt64
+        var low: UInt64
+
+        init(high: UInt64, low: UInt64) {
+            (self.high, self.low) = (high, low)
+        }
+
+        init(using random: inout some RandomNumberGenerator) {
+            self.init(high: random.next(), low: random.next())
+        }
+
+        /// Returns the key of one of the two hashes.
+        fileprivate func derived(_ purpose: UInt64) -> (UInt64, UInt64) {
+            func half(_ number: UInt64) -> UInt64 {
+                var hash = SipHash24(key: (high, low))
+                for word in [purpose, number] { hash.combine(word) }
+                return hash.finalize()
+            }
+            return (half(1), half(2))
+        }
     }
 
     private let originKey: (UInt64, UInt64)
@@ -20,9 +44,15 @@ package struct OriginFilter: Sendable {
     private var recent: Set<Mark> = []
     private var former: Set<Mark> = []
 
+    /// Creates a filter that knows the messages of these marks, which were made under the same key.
+    init(_ key: Key, knowing marks: some Sequence<Mark> = []) {
+        originKey = key.derived(1)
+        contentKey = key.derived(2)
+        for mark in marks { insert(mark) }
+    }
+
     package init(using random: inout some RandomNumberGenerator) {
-        originKey = (random.next(), random.next())
-        contentKey = (random.next(), random.next())
+        self.init(Key(using: &random))
     }
 
     /// The number of remembered messages.

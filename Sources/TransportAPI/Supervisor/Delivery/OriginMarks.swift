@@ -8,6 +8,11 @@ struct OriginMarks: Sendable {
     /// The messages that the app was given over an earlier connection and has not processed, by their keys.
     private var late: [UInt64: OriginFilter.Mark] = [:]
 
+    /// Continues after an earlier process, whose store has the marks of processed messages under this key.
+    mutating func restore(_ key: OriginFilter.Key, _ marks: [OriginFilter.Mark]) {
+        received = OriginFilter(key, knowing: marks)
+    }
+
     /// Returns the mark of a message, or `nil` if it has arrived before.
     mutating func mark(
         _ sender: SessionID,
@@ -35,8 +40,12 @@ struct OriginMarks: Sendable {
     }
 
     /// Records that the app has settled a message whose connection has ended, so that the broker will send it again.
-    mutating func settleLate(_ key: UInt64, isAbandoned: Bool) {
-        if let mark = late.removeValue(forKey: key), !isAbandoned { received?.insert(mark) }
+    ///
+    /// - Returns: The mark of a processed message.
+    mutating func settleLate(_ key: UInt64, isAbandoned: Bool) -> OriginFilter.Mark? {
+        guard let mark = late.removeValue(forKey: key), !isAbandoned else { return nil }
+        received?.insert(mark)
+        return mark
     }
 
     /// Records that the connection has ended, with these messages that the app has not processed.

@@ -21,8 +21,8 @@ package enum SessionFrame: Sendable, Hashable {
     /// The server refuses the client.
     case refused(Refusal)
     /// A message between two clients of a broker, which acknowledges it itself. The sender's identifier and sequence
-    /// number let the receiver drop repeated messages.
-    case origin(SessionID, UInt64, Payload)
+    /// number let the receiver drop repeated messages. `isRepeated` means that the sender may have sent it before.
+    case origin(SessionID, UInt64, Payload, isRepeated: Bool = false)
 
     /// The reason for which a server refuses a client.
     package enum Refusal: UInt8, Sendable, Hashable {
@@ -92,7 +92,9 @@ package enum SessionFrame: Sendable, Hashable {
     private enum Kind: UInt8 {
         case hello = 1
         case welcome, binary, text, acknowledge, skip, ping, pong, bye, refused, originBinary, originText
-        case repeatedBinary, repeatedText
+        case repeatedBinary, repeatedText, repeatedOriginBinary
+        // No text begins with this byte or the ones of the other origin frames, and no message of protobuf.
+        case repeatedOriginText = 23
     }
 
     /// The payload that carries this frame.
@@ -134,9 +136,16 @@ package enum SessionFrame: Sendable, Hashable {
         case .bye: bytes = [Kind.bye.rawValue]
         case .refused(.helloExpected): bytes = Self.helloExpected
         case .refused(let refusal): bytes = [Kind.refused.rawValue, refusal.rawValue]
-        case .origin(let session, let sequence, let payload):
+        case .origin(let session, let sequence, let payload, let isRepeated):
             bytes.reserveCapacity(25 + payload.bytes.count)
-            bytes.append((payload.kind == .text ? Kind.originText : .originBinary).rawValue)
+            let kind: Kind =
+                switch (payload.kind, isRepeated) {
+                case (.text, false): .originText
+                case (.text, true): .repeatedOriginText
+                case (.binary, false): .originBinary
+                case (.binary, true): .repeatedOriginBinary
+                }
+            bytes.append(kind.rawValue)
             for word in [session.high, session.low, sequence] { Self.append(word, to: &bytes) }
             bytes += payload.bytes
             return payload.carrying(bytes)
@@ -144,10 +153,13 @@ package enum SessionFrame: Sendable, Hashable {
         return Payload(bytes)
     }
 
-    /// Returns whether the payload begins like an ``origin(_:_:_:)`` frame.
+    /// Returns whether the payload begins like an ``origin(_:_:_:isRepeated:)`` frame.
     package static func isOrigin(_ payload: Payload) -> Bool {
         guard let first = payload.bytes.first, payload.bytes.count >= 25 else { return false }
-        return first == Kind.originBinary.rawValue || first == Kind.originText.rawValue
+        return switch Kind(rawValue: first) {
+        case .originBinary, .originText, .repeatedOriginBinary, .repeatedOriginText: true
+        default: false
+        }
     }
 
     /// Reads a frame.
@@ -226,9 +238,14 @@ package enum SessionFrame: Sendable, Hashable {
                 throw .envelope("the reason of a refusal is not known")
             }
             self = .refused(refusal)
-        case .originBinary, .originText:
+        case .originBinary, .originText, .repeatedOriginBinary, .repeatedOriginText:
             let session = SessionID(high: try word(1), low: try word(9))
-            self = .origin(session, try word(17), content(25, kind == .originText ? .text : .binary))
+            self = .origin(
+                session,
+                try word(17),
+                content(25, kind == .originText || kind == .repeatedOriginText ? .text : .binary),
+                isRepeated: kind == .repeatedOriginBinary || kind == .repeatedOriginText
+            )
         }
     }
 

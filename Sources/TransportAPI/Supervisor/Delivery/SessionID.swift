@@ -16,4 +16,10 @@ public struct SessionID: Sendable, Hashable, Codable {
     public init(using random: inout some RandomNumberGenerator) {
         self.init(high: random.next(), low: random.next())
     }
+
+    /// Creates the public identifier of the sender of messages. The identifier by which a client continues its session is another
+    /// one, and a secret.
+    init(public sender: UInt64) {
+        self.init(high: 0, low: sender)
+    }
 }

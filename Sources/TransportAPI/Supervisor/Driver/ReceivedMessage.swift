@@ -26,8 +26,8 @@ public struct ReceivedMessage: Sendable {
     public let payload: Payload
     /// Identifies the message. `nil` outside sessions, and for a message that was acknowledged when it was received.
     public let id: ID?
-    /// Whether the app may have been given this message before, over an earlier connection or in an earlier process. Over MQTT
-    /// it is what the broker says (``Payload/isDuplicate``), so a message that its sender has published again is not marked.
+    /// Whether the app may have been given this message before, over an earlier connection or in an earlier process, as
+    /// its sender says, or a broker on the way (``Payload/isDuplicate``).
     public let isRepeated: Bool
     /// `nil` if it was acknowledged when it was received.
     private let receipt: Receipt?

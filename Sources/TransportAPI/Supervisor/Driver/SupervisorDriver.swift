@@ -89,7 +89,11 @@ final class SupervisorDriver: ConnectionDelegate {
         paths = setup.paths
         needsStore = setup.store != nil && setup.configuration.delivery.mode == .session
         if let store = setup.store {
-            let session = StoredSession(identity: SessionID(using: &random), sender: random.next())
+            let session = StoredSession(
+                identity: SessionID(using: &random),
+                sender: random.next(),
+                markKey: OriginFilter.Key(using: &random)
+            )
             outgoing.journal = OutboxJournal(store, needsStore ? session : nil, self, on: runtime)
         }
     }
@@ -174,6 +178,7 @@ final class SupervisorDriver: ConnectionDelegate {
             if outgoing.finished(id, outcome, isOver: machine.isOver), isObserved { note(.finished(id, outcome)) }
         case .storeProcessed(let number):
             outgoing.journal?.write(incarnation: machine.incarnation, processed: number)
+        case .storeMark(let mark): outgoing.journal?.insert(mark)
         case .forget(let id):
             for (_, kept) in transports.values { (kept as? any CompletingTransport)?.forget(id) }
         case .state(let state): changed(to: state)
@@ -452,11 +457,16 @@ extension SupervisorDriver: RequestCarrier {
 // MARK: The store
 
 extension SupervisorDriver: OutboxJournalOwner {
-    func restored(_ session: StoredSession?, _ messages: [StoredMessage], last: UInt64) {
+    func restored(
+        _ session: StoredSession?,
+        _ marks: [OriginFilter.Mark],
+        _ messages: [StoredMessage],
+        last: UInt64
+    ) {
         outgoing.reserve(through: last)
         if let session {
             let ended = messages.first.map { $0.id.number - 1 } ?? last
-            handle(.restored(session, after: ended))
+            handle(.restored(session, after: ended, marks))
         }
         for message in messages { outgoing.restore(message) { submit($0, $1) } }
         if let last = messages.last { handle(.stored(last.id)) }
@@ -465,6 +475,8 @@ extension SupervisorDriver: OutboxJournalOwner {
     func storedSession(_ incarnation: UInt64, processed: UInt64) {
         handle(.storedSession(incarnation, processed: processed))
     }
+
+    func storedMarks(_ count: Int) { handle(.storedMarks(count)) }
 
     func stored(_ ids: [MessageID], through last: MessageID) {
         outgoing.stored(ids)

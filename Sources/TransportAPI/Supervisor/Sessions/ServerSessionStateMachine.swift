@@ -114,7 +114,8 @@ package struct ServerSessionStateMachine: Sendable {
             link.delivery.submit(id, payload, at: now, &actions)
         case .close(let reason): close(reason, at: now, &actions)
         case .deadlineReached(let signs): deadlineReached(signs, at: now, &actions)
-        case .settled, .reading, .discarded, .stored, .storedSession, .notStored, .cancel, .acknowledgesAfterProcessing,
+        case .settled, .reading, .discarded, .stored, .storedSession, .storedMarks, .notStored, .cancel,
+            .acknowledgesAfterProcessing,
             .processed:
             link.handle(event, at: now, &actions)
         }

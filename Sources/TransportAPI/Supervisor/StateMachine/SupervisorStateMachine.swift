@@ -162,9 +162,9 @@ package struct SupervisorStateMachine: Sendable {
         case resume
         /// The network path has changed.
         case path(NetworkPath)
-        /// The store has this session of an earlier process, all of whose messages up to this number have ended. It comes
-        /// before the first connection.
-        case restored(StoredSession, after: UInt64)
+        /// The store has this session of an earlier process, all of whose messages up to this number have ended, and these
+        /// marks of messages of brokers that its app has processed. It comes before the first connection.
+        case restored(StoredSession, after: UInt64, [OriginFilter.Mark])
         /// The attempt has reached this step. An attempt without the app's hooks has only one, so it reports none.
         case reached(Int, AttemptStep)
         /// The attempt has opened a connection, and the app's greeting has ended. If its peer is verified, the peer has
@@ -193,9 +193,9 @@ package struct SupervisorStateMachine: Sendable {
         case .suspend: suspend(at: now, &actions)
         case .resume: resume(at: now, &actions)
         case .path(let path): changed(path, at: now, &actions)
-        case .restored(let session, let ended):
+        case .restored(let session, let ended, let marks):
             (launch, incarnation) = (session.launch, session.incarnation)
-            link.delivery.restore(session, after: ended)
+            link.delivery.restore(session, after: ended, marks)
         case .reached(let connection, let step):
             guard connection == self.connection, case .connecting(var attempt) = phase else { return }
             attempt.step = step
@@ -235,6 +235,7 @@ package struct SupervisorStateMachine: Sendable {
         case .storedSession(let incarnation, let processed):
             guard incarnation == self.incarnation else { return }
             link.delivery.storedSession(processed: processed, at: now, &actions)
+        case .storedMarks(let count): link.delivery.storedMarks(count, &actions)
         case .settled, .reading, .discarded, .stored, .notStored, .cancel, .acknowledgesAfterProcessing, .processed:
             link.handle(event, at: now, &actions)
         }
@@ -738,9 +739,17 @@ extension SupervisorStateMachine {
     ) throws(TransportError) {
         // Other clients may publish to the same topics without an envelope.
         guard SessionFrame.isOrigin(payload),
-            case .origin(let sender, let sequence, let content) = try SessionFrame(payload)
+            case .origin(let sender, let sequence, let content, let isRepeated) = try SessionFrame(payload)
         else { return link.delivery.give(payload, at: now, &actions) }
-        link.delivery.giveUnlessRepeated(sender, sequence, content, at: now, using: &random, &actions)
+        link.delivery.giveUnlessRepeated(
+            sender,
+            sequence,
+            content,
+            isRepeated: isRepeated,
+            at: now,
+            using: &random,
+            &actions
+        )
     }
 
     private mutating func receivedFrame(

@@ -3,10 +3,17 @@ import Primitives
 /// The supervisor that a journal works for.
 protocol OutboxJournalOwner: AnyObject {
     /// The store is open. Earlier processes have given their messages identifiers up to `last`, and it has these of them, oldest
-    /// first. It has this session if the supervisor has sessions.
-    func restored(_ session: StoredSession?, _ messages: [StoredMessage], last: UInt64)
+    /// first. It has this session if the supervisor has sessions, and these marks of processed messages from brokers.
+    func restored(
+        _ session: StoredSession?,
+        _ marks: [OriginFilter.Mark],
+        _ messages: [StoredMessage],
+        last: UInt64
+    )
     /// The store knows that the session has this incarnation, and that its messages up to this number were processed.
     func storedSession(_ incarnation: UInt64, processed: UInt64)
+    /// The store has this number of further marks.
+    func storedMarks(_ count: Int)
     /// The store has these messages now, and all up to `last`.
     func stored(_ ids: [MessageID], through last: MessageID)
     /// The store could not write these messages.
@@ -34,9 +41,9 @@ final class OutboxJournal {
     /// What the store does.
     private enum Write {
         case none
-        /// It writes these messages, the changes that remove others, and the session.
-        case inProgress(ids: [MessageID], removals: [StoredRecord.Key], session: StoredSession?)
-        /// The removals or the session could not be written. They are tried again with the next message, at this time, or at
+        /// It writes these messages, the changes that remove others, the session, and this number of marks.
+        case inProgress(ids: [MessageID], removals: [StoredRecord.Key], session: StoredSession?, marks: Int)
+        /// The removals, the session or marks could not be written. They are tried again with the next message, at this time, or at
         /// the end.
         case failed(retry: UInt64)
     }
@@ -44,6 +51,8 @@ final class OutboxJournal {
     /// What an open store has.
     private struct Contents: Sendable {
         var session: StoredSession?
+        var ring = StoredMarks()
+        var marks: [OriginFilter.Mark] = []
         var messages: [StoredMessage] = []
         /// The last identifier that an earlier process can have given.
         var lastNumber: UInt64 = 0
@@ -64,6 +73,7 @@ final class OutboxJournal {
     /// The messages that are not written yet, in the order of their identifiers. `nil` stands for one that has ended before.
     private var insertions: [(id: MessageID, record: StoredRecord?)] = []
     private var removals: [StoredRecord.Key] = []
+    private var marks = StoredMarks()
     /// The last of the written messages.
     private var lastWritten = MessageID(0)
     /// The session, if the supervisor has sessions. Before the store is open, it is a new one.
@@ -111,12 +121,15 @@ final class OutboxJournal {
         let records = try store.open()
         do throws(TransportError) {
             var contents = Contents()
+            var marks: [StoredRecord] = []
             for record in records {
                 switch record.key.kind {
                 case StoredSession.key.kind: contents.session = try StoredSession(record)
+                case StoredMarks.kind: marks.append(record)
                 default: contents.messages.append(try StoredMessage(record))
                 }
             }
+            (contents.ring, contents.marks) = try StoredMarks.read(marks)
             contents.messages.sort { $0.id < $1.id }
             contents.lastNumber = max(contents.session?.lastNumber ?? 0, contents.messages.last?.id.number ?? 0)
             guard let fresh else {
@@ -158,11 +171,12 @@ final class OutboxJournal {
             // An ended supervisor would reject the messages, but the next one can send them.
             if isEnding { return ended() }
             session = contents.session
+            marks = contents.ring
             if let failure = contents.failure {
                 isSessionChanged = true
                 owner?.storeFailed(failure)
             }
-            owner?.restored(contents.session, contents.messages, last: contents.lastNumber)
+            owner?.restored(contents.session, contents.marks, contents.messages, last: contents.lastNumber)
             openers.resumeAll(returning: nil)
             proceed()
         } catch {
@@ -232,6 +246,12 @@ final class OutboxJournal {
         proceed()
     }
 
+    /// Writes the mark of a processed message from a broker. ``OutboxJournalOwner/storedMarks(_:)`` follows.
+    func insert(_ mark: OriginFilter.Mark) {
+        marks.append(mark)
+        proceed()
+    }
+
     /// Begins the next write, or the end, if nothing else is in progress.
     private func proceed() {
         guard case .open(let write) = phase else { return }
@@ -255,12 +275,14 @@ final class OutboxJournal {
             isSessionChanged = false
             if let session { changes.append(.put(session.record)) }
         }
+        let markCount = isOnlyRemoval ? 0 : marks.waitingCount
+        if markCount > 0 { changes += marks.changes }
         guard !changes.isEmpty, let queue else {
             phase = .open(.none)
             if isEnding { ended() }
             return
         }
-        phase = .open(.inProgress(ids: ids, removals: removals, session: session))
+        phase = .open(.inProgress(ids: ids, removals: removals, session: session, marks: markCount))
         removals = []
         let journal = RuntimeBound(self, to: runtime)
         queue.run { [store, changes] in
@@ -270,11 +292,15 @@ final class OutboxJournal {
     }
 
     private func wrote(_ result: Result<Void, TransportError>) {
-        guard case .open(.inProgress(let ids, let removed, let session)) = phase else { return }
+        guard case .open(.inProgress(let ids, let removed, let session, let markCount)) = phase else { return }
         phase = .open(.none)
         switch result {
         case .success:
             if let session { owner?.storedSession(session.incarnation, processed: session.processed) }
+            if markCount > 0 {
+                marks.wrote(markCount)
+                owner?.storedMarks(markCount)
+            }
             guard let last = ids.last else { break }
             lastWritten = max(lastWritten, last)
             let waiting = insertions.first { $0.record != nil }?.id
@@ -282,7 +308,7 @@ final class OutboxJournal {
         case .failure(let error):
             removals = removed + removals
             if session != nil { isSessionChanged = true }
-            removesFirst = !ids.isEmpty || session != nil
+            removesFirst = !ids.isEmpty || session != nil || markCount > 0
             owner?.storeFailed(error)
             if !ids.isEmpty {
                 owner?.notStored(ids, error)

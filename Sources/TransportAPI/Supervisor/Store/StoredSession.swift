@@ -5,6 +5,8 @@ package struct StoredSession: Sendable, Hashable {
     var identity: SessionID
     /// The sender of the client's messages (``SessionNumbering/sender``).
     var sender: UInt64
+    /// The key of the marks of messages from brokers (``StoredMarks``).
+    var markKey: OriginFilter.Key
     /// The number of processes that have used the session, this one included.
     var launch: UInt16 = 0
     /// The incarnation that the server has given it; 0 if there is none.
@@ -15,14 +17,13 @@ package struct StoredSession: Sendable, Hashable {
     var lastNumber: UInt64 = 0
 
     static let key = StoredRecord.Key(kind: 2, number: 0)
-    /// How many numbers are reserved at a time. The next process leaves out the rest, and the peer's window (1024) has room for
-    /// that.
-    private static let block: UInt64 = 512
+    /// How many numbers are reserved at a time. The next process leaves out the rest, and the peer's window has room for that.
+    private static let block = SessionReceiver.window / 2
     private static let version: UInt8 = 1
-    private static let length = 51
+    private static let length = 67
 
-    init(identity: SessionID, sender: UInt64) {
-        (self.identity, self.sender) = (identity, sender)
+    init(identity: SessionID, sender: UInt64, markKey: OriginFilter.Key) {
+        (self.identity, self.sender, self.markKey) = (identity, sender, markKey)
     }
 
     /// The record of this session.
@@ -31,7 +32,9 @@ package struct StoredSession: Sendable, Hashable {
         bytes.reserveCapacity(Self.length)
         bytes.append(Self.version)
         withUnsafeBytes(of: launch.bigEndian) { bytes.append(contentsOf: $0) }
-        for word in [identity.high, identity.low, sender, incarnation, processed, lastNumber] {
+        for word in [
+            identity.high, identity.low, sender, incarnation, processed, lastNumber, markKey.high, markKey.low,
+        ] {
             withUnsafeBytes(of: word.bigEndian) { bytes.append(contentsOf: $0) }
         }
         return StoredRecord(Self.key, bytes)
@@ -48,7 +51,11 @@ package struct StoredSession: Sendable, Hashable {
         func word(_ index: Int) -> UInt64 {
             bytes[3 + index * 8..<11 + index * 8].reduce(0) { $0 << 8 | UInt64($1) }
         }
-        self.init(identity: SessionID(high: word(0), low: word(1)), sender: word(2))
+        self.init(
+            identity: SessionID(high: word(0), low: word(1)),
+            sender: word(2),
+            markKey: OriginFilter.Key(high: word(6), low: word(7))
+        )
         launch = UInt16(bytes[1]) << 8 | UInt16(bytes[2])
         (incarnation, processed, lastNumber) = (word(3), word(4), word(5))
         guard max(processed, lastNumber) <= SessionNumbering.largest else {

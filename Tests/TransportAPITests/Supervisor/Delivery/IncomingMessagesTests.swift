@@ -46,7 +46,16 @@ struct IncomingMessagesTests {
 
     private mutating func arrive(_ number: UInt64, over broker: AttachedConnection) {
         let payload = Payload([UInt8(number)])
-        incoming.giveUnlessRepeated(ann, number, payload, over: broker, at: .zero, using: &random, &actions)
+        incoming.giveUnlessRepeated(
+            ann,
+            number,
+            payload,
+            isRepeated: false,
+            over: broker,
+            at: .zero,
+            using: &random,
+            &actions
+        )
     }
 
     @Test("Without room, a reliable connection acknowledges nothing, and once there is room, everything")

@@ -24,7 +24,7 @@ struct OriginDeliveryTests {
         for action in actions {
             switch action {
             case .transmit(connection, _, let payload):
-                if case .origin(_, let number, _)? = try? SessionFrame(payload) { sent.append(number) }
+                if case .origin(_, let number, _, _)? = try? SessionFrame(payload) { sent.append(number) }
             case .finish(let id, let outcome): ended[id] = outcome
             default: break
             }

@@ -4,6 +4,8 @@ import Testing
 
 @testable import TransportAPI
 
+private let markKey = OriginFilter.Key(high: 8, low: 9)
+
 /// Tests what the next process knows of a session.
 @Suite("A stored session", .timeLimit(.minutes(5)), .ownThread)
 struct StoredSessionTests {
@@ -15,14 +17,16 @@ struct StoredSessionTests {
     /// A process of the app, which a test kills by making the next one.
     private struct Process {
         let runtime: VirtualRuntime
-        let script = Script()
+        let script: Script
         let supervisor: Supervisor
 
         init(
             _ store: StoreInMemory,
             mode: DeliveryConfiguration.Mode = .session,
+            isBrokered: Bool = false,
             blockingTime: Duration = .zero
         ) throws {
+            script = Script(Capabilities(acknowledgesMessages: isBrokered, maximumMessageSize: 1 << 20))
             // Each process has other random numbers.
             runtime = VirtualRuntime(seed: UInt64(store.opened) + 1, blockingTime: blockingTime)
             var setup = try script.setup(["memory://server"]) { $0.delivery.mode = mode }
@@ -43,6 +47,24 @@ struct StoredSessionTests {
         func give(_ number: UInt64, isRepeated: Bool = false) {
             script.last?.give(.message(number, bytes("\(number)"), isRepeated: isRepeated))
             runtime.settle()
+        }
+
+        /// Another client of the broker has published this message.
+        func publish(_ number: UInt64, isRepeated: Bool = false) {
+            let ann = SessionID(public: 5)
+            script.last?.give(.origin(ann, number, bytes("\(number)"), isRepeated: isRepeated))
+            runtime.settle()
+        }
+
+        /// The sender, the number and the mark of each message that was published over the last connection.
+        var published: [(SessionID, UInt64, Bool)] {
+            script.last?.frames.compactMap {
+                if case .origin(let sender, let number, _, let isRepeated) = $0 {
+                    (sender, number, isRepeated)
+                } else {
+                    nil
+                }
+            } ?? []
         }
 
         /// The hello of the last connection.
@@ -92,6 +114,110 @@ struct StoredSessionTests {
         second.runtime.settle()
         #expect(second.frames.last == .acknowledge(4))
         withExtendedLifetime((given, first)) {}
+    }
+
+    @Test("A message of a broker that the app has acknowledged does not come again, though the broker sends it again")
+    func brokered() throws {
+        let first = try Process(store, isBrokered: true, blockingTime: .milliseconds(10))
+        let firstDeliveries = first.supervisor.deliveries
+        first.connect()
+        first.runtime.advance(by: .milliseconds(30))
+        for number: UInt64 in 1...3 { first.publish(number) }
+        let given = try first.receive(3, firstDeliveries)
+        // The second one cannot be confirmed, but the store knows it.
+        given[0].acknowledge()
+        given[2].acknowledge()
+        first.runtime.settle()
+        #expect(first.script.last?.confirmed == 0)
+        first.runtime.advance(by: .milliseconds(20))
+        #expect(first.script.last?.confirmed == 1)
+
+        let second = try Process(store, isBrokered: true)
+        let deliveries = second.supervisor.deliveries
+        second.connect()
+        second.publish(1)
+        for number: UInt64 in 2...3 { second.publish(number, isRepeated: true) }
+        second.publish(4)
+        let again = try second.receive(2, deliveries)
+        #expect(again.map { $0.payload.string } == ["2", "4"] && again.map(\.isRepeated) == [true, false])
+        #expect(again.first?.id == given[1].id && given[1].id != nil)
+        for message in again { message.acknowledge() }
+        second.runtime.settle()
+        #expect(second.script.last?.confirmed == 4)
+        withExtendedLifetime((given, first)) {}
+    }
+
+    @Test(
+        "A message of a broker that the app acknowledges after the connection's end does not come to the next process"
+    )
+    func brokeredLate() throws {
+        let first = try Process(store, isBrokered: true)
+        let firstDeliveries = first.supervisor.deliveries
+        first.connect()
+        first.publish(1)
+        let message = try #require(try first.receive(1, firstDeliveries).first)
+        first.script.last?.end(CloseReason(.peer))
+        first.runtime.settle()
+        message.acknowledge()
+        first.runtime.settle()
+
+        let second = try Process(store, isBrokered: true)
+        let deliveries = second.supervisor.deliveries
+        second.connect()
+        for number: UInt64 in 1...2 { second.publish(number) }
+        #expect(try second.receive(1, deliveries).first?.payload.string == "2")
+    }
+
+    @Test("A message of a broker is confirmed once the store could write that it was processed")
+    func brokeredAfterFailure() throws {
+        let process = try Process(store, isBrokered: true)
+        let deliveries = process.supervisor.deliveries
+        process.connect()
+        process.publish(1)
+        store.fail(writes: [Self.full])
+        try process.receive(1, deliveries).first?.acknowledge()
+        process.runtime.settle()
+        #expect(process.script.last?.confirmed == 0)
+        process.runtime.advance(by: .seconds(5))
+        #expect(process.script.last?.confirmed == 1)
+    }
+
+    @Test("The store keeps the marks of the last 4,096 messages of brokers")
+    func marks() throws {
+        var marks = StoredMarks()
+        var kept: Set<StoredRecord> = []
+        func write(_ count: Int) {
+            for number in 0..<count { marks.append(OriginFilter.Mark(origin: UInt64(number), content: 7)) }
+            for change in marks.changes {
+                switch change {
+                case .put(let record): kept.insert(record)
+                case .remove(let key): kept = kept.filter { $0.key != key }
+                }
+            }
+            marks.wrote(marks.waitingCount)
+        }
+        for count in [1, 4000, 95, 1, 0, 10, 5000, 1] { write(count) }
+        #expect(kept.count == 4096)
+        let (again, known) = try StoredMarks.read(Array(kept))
+        #expect(known.count == 4096 && known.last == OriginFilter.Mark(origin: 0, content: 7))
+        marks = again
+        write(1)
+        #expect(kept.count == 4096)
+    }
+
+    @Test("A sender says over a broker which messages it may have sent before")
+    func repeatsOverBroker() throws {
+        let first = try Process(store, isBrokered: true)
+        first.connect()
+        first.script.last?.block(true)
+        _ = try first.submit("1")
+        first.runtime.settle()
+        let second = try Process(store, isBrokered: true)
+        second.connect()
+        let next = try #require(try second.submit("2")).number
+        second.runtime.settle()
+        #expect(second.published.count == 2 && second.published.first?.0 == second.published.last?.0)
+        #expect(second.published.map(\.1) == [1, next] && second.published.map(\.2) == [true, false])
     }
 
     @Test("The peer learns that a message was processed once the store knows it")
@@ -249,7 +375,7 @@ struct StoredSessionTests {
 
     @Test("After the last number of a process, the session begins again under another identifier")
     func launches() throws {
-        var session = StoredSession(identity: SessionID(high: 1, low: 2), sender: 3)
+        var session = StoredSession(identity: SessionID(high: 1, low: 2), sender: 3, markKey: markKey)
         (session.launch, session.incarnation, session.processed, session.lastNumber) = (.max, 4, 5, 6)
         store.put(session.record)
         let process = try Process(store)
@@ -293,14 +419,14 @@ struct StoredSessionTests {
 @Suite("The record of a session") struct StoredSessionRecordTests {
     @Test("A session is read back from its record")
     func read() throws {
-        var session = StoredSession(identity: SessionID(high: 1, low: .max), sender: 1 << 63)
+        var session = StoredSession(identity: SessionID(high: 1, low: .max), sender: 1 << 63, markKey: markKey)
         (session.launch, session.incarnation, session.processed, session.lastNumber) = (300, 4, 5, 1 << 62)
-        #expect(try StoredSession(session.record) == session && session.record.value.count == 51)
+        #expect(try StoredSession(session.record) == session && session.record.value.count == 67)
     }
 
     @Test("A record with a wrong length, version or number is refused", arguments: 0..<4)
     func refuses(_ mistake: Int) {
-        var session = StoredSession(identity: SessionID(high: 1, low: 2), sender: 3)
+        var session = StoredSession(identity: SessionID(high: 1, low: 2), sender: 3, markKey: markKey)
         if mistake == 0 { session.processed = 1 << 62 | 1 }
         var record = session.record
         if mistake == 1 { record.value.append(0) }

@@ -25,7 +25,13 @@ struct OutboxJournalTests {
     private final class Owner: OutboxJournalOwner {
         var stored: [(ids: [UInt64], last: UInt64)] = []
 
-        func restored(_ session: StoredSession?, _ messages: [StoredMessage], last: UInt64) {}
+        func restored(
+            _ session: StoredSession?,
+            _ marks: [OriginFilter.Mark],
+            _ messages: [StoredMessage],
+            last: UInt64
+        ) {}
+        func storedMarks(_ count: Int) {}
         func storedSession(_ incarnation: UInt64, processed: UInt64) {}
         func stored(_ ids: [MessageID], through last: MessageID) { stored.append((ids.map(\.number), last.number)) }
         func notStored(_ ids: [MessageID], _ error: TransportError) {}
