@@ -10,7 +10,7 @@ import Darwin
 #endif
 
 // ReceiveUntilKilled URL LOG [STORE]: an app that receives messages of sessions and acknowledges each one once the file LOG has its
-// identifier and its text, and an R between them if it is marked as repeated. It serves at URL; with a STORE, as in
+// identifier and its text, and an R between them if it is marked as repeated. A server also answers requests by their content. It serves at URL; with a STORE, as in
 // `file:/tmp/inbox`, it is a client of the server or broker there. Prints where it listens, and goes on until it is killed.
 
 let words = CommandLine.arguments
@@ -41,6 +41,7 @@ do {
     } else {
         // On the loop, the messages of all sessions are handled in the order of their arrival.
         let server = SessionServer(on: EventLoop.shared) { session in
+            session.onRequest { $0 }
             let deliveries = session.deliveries
             Task(executorPreference: EventLoop.shared) { for await message in deliveries { record(message) } }
         }

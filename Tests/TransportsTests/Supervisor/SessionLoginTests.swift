@@ -6,7 +6,7 @@ import TransportAPI
 import Transports
 
 /// Tests the login of a session, which works alike over every transport.
-@Suite("The login of a session", .timeLimit(.minutes(5)), .ownThread)
+@Suite("The login of a session", .timeLimit(.minutes(15)), .ownThread)
 struct SessionLoginTests {
     /// Knows one valid token at a time, and whom the server has asked about.
     private final class Tokens: Sendable {
@@ -233,6 +233,9 @@ struct SessionLoginTests {
     @Test("One token logs in over wss, then tls, then udp, as each server in turn goes away", .enabled(if: hasOpenSSL))
     func failover() async throws {
         let rounds = ProcessInfo.processInfo.environment["IM_FAILOVERS"].flatMap(Int.init) ?? 9
+        // A long run also has tokens that expire by the clock.
+        let lifetime = Duration.seconds(rounds > 9 ? 60 : 3600)
+        var issued = ContinuousClock.now
         let certificates = try TestCertificates()
         let folder = try ScratchFolder()
         let certificate = try folder.write("certificate.pem", certificates.server.certificate)
@@ -250,7 +253,12 @@ struct SessionLoginTests {
             endpoint.options = []
             urls[index] = "\(endpoint)" + (index < 2 ? "?ca=\(authority)" : "")
         }
-        let supervisor = try supervisor(urls) { tokens.token(isRefresh: $0, last: last) }
+        let file = """
+            {"endpoints": [\(urls.map { "\"\($0)\"" }.joined(separator: ", "))],
+             "delivery": {"mode": "session"}, "backoff": {"initial": "10ms", "maximum": "50ms"}}
+            """
+        let configuration = try TransportConfiguration(json: file.utf8)
+        let supervisor = try Supervisor(configuration) { $0.token = { tokens.token(isRefresh: $0, last: last) } }
         let messages = supervisor.messages
         supervisor.connect()
         var used: [String: Int] = [:]
@@ -259,7 +267,12 @@ struct SessionLoginTests {
             #expect(await messages.first { _ in true }?.string == "ann: \(round)")
             guard case .open(let endpoint, _) = await supervisor.state() else { continue }
             used[endpoint.scheme, default: 0] += 1
-            if round % 4 == 3 { tokens.expire() }
+            if rounds > 9 ? issued.duration(to: .now) >= lifetime : round % 4 == 3 {
+                tokens.expire()
+                issued = .now
+            }
+            // A long run takes several minutes on purpose.
+            if rounds > 9 { try await aside { Thread.sleep(forTimeInterval: 2) } }
             // The server that the client uses goes away, and comes back once the client has another one.
             let index = try #require(urls.firstIndex { $0.hasPrefix("\(endpoint.scheme):") })
             await listeners[index].close()
