@@ -17,6 +17,7 @@ let package = Package(
         .library(name: "Transports", targets: ["Transports"]),
         .library(name: "EmbeddedServers", targets: ["EmbeddedServers"]),
         .library(name: "OutboxStores", targets: ["OutboxStores"]),
+        .library(name: "Transfers", targets: ["Transfers"]),
         .library(name: "TransportContract", targets: ["TransportContract"]),
         .executable(name: "imbench", targets: ["imbench"]),
         // For Benchmarks/ alone. It has no public declarations.
@@ -38,6 +39,8 @@ let package = Package(
         .target(name: "EmbeddedServers", dependencies: ["Transports", "Protocols", "Primitives"]),
         // The stores of an outbox that survives the end of the app: a file, and a database.
         .target(name: "OutboxStores", dependencies: ["TransportAPI", "SocketIO"]),
+        // Files beside the messages of a conversation.
+        .target(name: "Transfers", dependencies: ["TransportAPI", "SocketIO", "Primitives"]),
         // The contract of every transport, as checks that a test of any package can run.
         .target(name: "TransportContract", dependencies: ["EmbeddedServers", "Transports", "TransportAPI"]),
         // A kernel, a clock and a network of a seed, in which everything above runs unchanged.
@@ -133,6 +136,10 @@ let package = Package(
         ),
         // Tests/ has the same folders as Sources/.
         .testTarget(name: "PrimitivesTests", dependencies: ["Primitives"]),
+        .testTarget(
+            name: "TransfersTests",
+            dependencies: ["Transfers", "Transports", "TransportAPI", "SocketIO", "Primitives", "TestSupport"]
+        ),
         .testTarget(name: "TransportAPITests", dependencies: ["TransportAPI", "SocketIO", "TestSupport"]),
         .testTarget(name: "CodecsTests", dependencies: ["Codecs"]),
         // Transports has the compressor, and the rules for changes of addresses, that some cores are run with.

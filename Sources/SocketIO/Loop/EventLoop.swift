@@ -39,6 +39,8 @@ public final class EventLoop: TaskExecutor, @unchecked Sendable {
     /// Calls of user code that are queued for the loop's own thread.
     @exclusivity(unchecked) private var callsOut = Deque<@Sendable () -> Void>()
     @exclusivity(unchecked) var events = Deque<PollEvent>()
+    /// The queue for reading and writing files, once somebody needs it. Used on the loop only.
+    package var files: (any BlockingQueue)?
     /// The addresses that clients on this loop try last.
     @exclusivity(unchecked) package var failedAddresses = FailedAddresses()
     /// How often the machine has come into another network, as far as supervisors have noticed.

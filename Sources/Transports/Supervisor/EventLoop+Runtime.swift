@@ -35,4 +35,12 @@ extension EventLoop: SupervisorRuntime {
             throw TransportError(error, .configure)
         }
     }
+
+    /// Returns the queue for files, which the first call makes.
+    package func fileQueue() throws(TransportError) -> any BlockingQueue {
+        if let files { return files }
+        let queue = try makeBlockingQueue("files")
+        files = queue
+        return queue
+    }
 }

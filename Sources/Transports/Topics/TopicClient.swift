@@ -69,6 +69,7 @@ final class TopicClient: Sendable {
         (self.subscriber, self.unmatched) = (subscriber, unmatched)
         supervisor.onConnection { connection, endpoint in subscriber.value.linked(connection, to: endpoint) }
         supervisor.claim(as: .topics) { subscriber.value.claims($0, $1) }
+        supervisor.makeReceipts()
         let messages = supervisor.messages
         let reading = Task(executorPreference: runtime.taskExecutor) {
             for await payload in messages { await Self.deliver(payload, subscriber) }

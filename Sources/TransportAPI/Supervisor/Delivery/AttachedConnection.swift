@@ -9,6 +9,8 @@ package struct AttachedConnection: Sendable {
     private(set) var completesSends = false
     /// In a session, the largest message that the peer accepts, in bytes of its payload.
     private(set) var peerLimit = Int.max
+    /// The largest message that the connection itself carries, in bytes of its payload.
+    private var ownLimit = Int.max
 
     var isOpen: Bool { number != 0 }
     /// Whether messages that it loses are sent again by this side.
@@ -21,12 +23,16 @@ package struct AttachedConnection: Sendable {
         isLossy = !capabilities.isReliable
         completesSends = capabilities.completesSends
         self.peerLimit = peerLimit
+        ownLimit = capabilities.maximumMessageSize - (style == .plain ? 0 : SessionFrame.overhead)
     }
 
     /// Records its end.
     mutating func close() {
         number = 0
     }
+
+    /// The largest message that can be sent, in bytes of its payload.
+    var messageLimit: Int { max(1, min(peerLimit, ownLimit)) }
 
     /// Whether the peer would end the open connection because of a message of this many bytes.
     func isTooLarge(_ size: Int) -> Bool {

@@ -4,6 +4,8 @@ import Primitives
 package enum MessageClaimant: Int, CaseIterable, Sendable {
     /// Requests and their answers.
     case requests
+    /// Files and other large payloads.
+    case transfers
     /// The client of a broker with topics.
     case topics
 }
@@ -107,6 +109,9 @@ final class InboundBuffer {
         let place = claims.firstIndex { $0.claimant.rawValue > claimant.rawValue } ?? claims.count
         claims.insert((claimant, claim), at: place)
     }
+
+    /// Whether there are claimants.
+    var hasClaims: Bool { !claims.isEmpty }
 
     private func isClaimed(_ message: ReceivedMessage) -> Bool {
         let audience: MessageAudience =

@@ -189,7 +189,7 @@ public final class Supervisor: Sendable {
     }
 
     /// Waits until the store is open, if there is one. Returns the reason why it cannot be opened, or why the caller stops waiting.
-    nonisolated(nonsending) func openStore() async -> TransportError? {
+    package nonisolated(nonsending) func openStore() async -> TransportError? {
         guard isStored else { return nil }
         return await driver.suspend(with: WaitID.next(), #isolation) {
             $0.wait(opener: $1, $2)
@@ -252,13 +252,9 @@ public final class Supervisor: Sendable {
         runtime.execute { [driver] in driver.value.watchConnections(action) }
     }
 
-    /// Shows each message to `claim`, on the runtime, before the listeners get it. A later call replaces the claim of the
-    /// same claimant. Messages are acknowledged by receipts from now on.
-    package func claim(as claimant: MessageClaimant, _ claim: MessageClaim?) {
-        runtime.execute { [driver] in
-            driver.value.inbound.claim(as: claimant, claim)
-            driver.value.makeReceipts()
-        }
+    /// Each message is acknowledged by a receipt from now on, for a claimant that acknowledges it later than it takes it.
+    package func makeReceipts() {
+        runtime.execute { [driver] in driver.value.makeReceipts() }
     }
 
     /// Gives the listeners of ``messages`` a message that a claimant or a listener gives back, and acknowledges it if it

@@ -61,6 +61,8 @@ final class SupervisorDriver: ConnectionDelegate {
     /// The requests in both directions, from the app's first use of them on.
     private var requests: RequestLayer?
 
+    /// The largest message that can be sent now, in bytes of its payload.
+    var messageLimit: Int { machine.link.delivery.attached.messageLimit }
     var inbound: InboundBuffer { runner.inbound }
     var outgoing: PendingSends { runner.outgoing }
 

@@ -28,6 +28,11 @@ package protocol SupervisorRuntime: AnyObject, Sendable {
     ///
     /// - Throws: The error of the system if it has no thread left.
     func makeBlockingQueue(_ name: String) throws(TransportError) -> any BlockingQueue
+    /// Returns the queue for reading and writing files that all on the runtime share. Call this on the runtime. By default makes
+    /// one.
+    ///
+    /// - Throws: The error of the system if it has no thread left.
+    func fileQueue() throws(TransportError) -> any BlockingQueue
     /// The machine is in another network, so that failures in the former one mean nothing any more. Call this on the
     /// runtime. By default does nothing.
     func networkChanged()
@@ -39,6 +44,9 @@ extension SupervisorRuntime {
 
     /// Makes a queue whose work runs at once.
     package func makeBlockingQueue(_: String) throws(TransportError) -> any BlockingQueue { ImmediateQueue() }
+
+    /// Makes a queue.
+    package func fileQueue() throws(TransportError) -> any BlockingQueue { try makeBlockingQueue("files") }
 
     /// Calls `work` now.
     package func callOut(_ work: @escaping @Sendable () -> Void) {

@@ -23,6 +23,8 @@ final class SessionDriver: ConnectionDelegate {
     /// The requests in both directions, from the app's first use of them on.
     private var requests: RequestLayer?
 
+    /// The largest message that can be sent now, in bytes of its payload.
+    var messageLimit: Int { machine.link.delivery.attached.messageLimit }
     var inbound: InboundBuffer { runner.inbound }
     var outgoing: PendingSends { runner.outgoing }
 
@@ -99,7 +101,7 @@ final class SessionDriver: ConnectionDelegate {
     /// The app's messages that wait for the client's acknowledgement, or for its next connection. The oldest comes first.
     var unacknowledged: [Payload] {
         let pending = machine.link.delivery.pendingPayloads
-        return requests == nil ? pending : pending.filter { RequestEnvelope($0) == nil }
+        return inbound.hasClaims ? pending.filter { !LayerFrame.isOne($0) } : pending
     }
 
     private func reportState() {

@@ -114,7 +114,7 @@ public final class Session: Sendable {
     /// The client, as its login to the session or else the handshake of the connection (``Connection/identity``) has
     /// authenticated it. Connections with another name cannot resume the session. `nil` if nothing authenticates.
     public let identity: Identity?
-    let runtime: any SupervisorRuntime
+    package let runtime: any SupervisorRuntime
     let driver: RuntimeBound<SessionDriver>
     private let received: RuntimeBound<MulticastBuffer<Payload>>
     private let delivered: RuntimeBound<MulticastBuffer<ReceivedMessage>>
@@ -203,15 +203,6 @@ public final class Session: Sendable {
         } onCancel: { driver, id in
             if driver.outgoing.isWaiting(submitter: id) { driver.handle(.cancel(id)) }
         }.get()
-    }
-
-    /// Sends one message without waiting. Call this on the runtime.
-    ///
-    /// - Returns: The outcome if it is known at once. Otherwise `observer` receives it later.
-    package func send(_ payload: Payload, observer: any SendObserver) -> SendOutcome? {
-        let (id, outcome) = driver.value.submit(payload)
-        if outcome == nil { driver.value.outgoing.observe(id, observer) }
-        return outcome
     }
 
     /// Whether it buffers received messages that the app has not taken. Call this on the runtime.
