@@ -128,6 +128,14 @@ let package = Package(
             dependencies: ["TransportAPI", "Transports"],
             path: "Tests/ReceiveUntilKilled"
         ),
+        .executableTarget(
+            name: "TransferBesideChat",
+            dependencies: [
+                "Transfers", "EmulatedNetworks", "Measuring", "CommandSupport", "TransportAPI", "Transports",
+                "SocketIO",
+            ],
+            path: "Tests/TransferBesideChat"
+        ),
         // Helpers that the tests of several modules share. They see no more of a module than the other modules do.
         .target(
             name: "TestSupport",
@@ -138,7 +146,9 @@ let package = Package(
         .testTarget(name: "PrimitivesTests", dependencies: ["Primitives"]),
         .testTarget(
             name: "TransfersTests",
-            dependencies: ["Transfers", "Transports", "TransportAPI", "SocketIO", "Primitives", "TestSupport"]
+            dependencies: [
+                "Transfers", "EmbeddedServers", "Transports", "TransportAPI", "SocketIO", "Primitives", "TestSupport",
+            ]
         ),
         .testTarget(name: "TransportAPITests", dependencies: ["TransportAPI", "SocketIO", "TestSupport"]),
         .testTarget(name: "CodecsTests", dependencies: ["Codecs"]),
@@ -204,7 +214,7 @@ let package = Package(
             name: "FuzzTests",
             dependencies: [
                 "TransportAPI", "Codecs", "SocketIO", "Protocols", "Transports", "EmbeddedServers", "OutboxStores",
-                "Primitives",
+                "Transfers", "Primitives",
             ],
             path: "Fuzz",
             exclude: ["Package.swift", "Main", "Corpora", "Crashes", "Dictionaries"],

@@ -18,6 +18,7 @@ let package = Package(
                 .product(name: "Transports", package: "im-transports"),
                 .product(name: "EmbeddedServers", package: "im-transports"),
                 .product(name: "OutboxStores", package: "im-transports"),
+                .product(name: "Transfers", package: "im-transports"),
             ],
             path: ".",
             exclude: ["Corpora", "Crashes", "Dictionaries", "Tests"],

@@ -53,6 +53,7 @@ struct FuzzTarget: Sendable {
         FuzzTarget(name: "supervisor", run: fuzzSupervisor),
         FuzzTarget(name: "served-session", run: fuzzServedSession),
         FuzzTarget(name: "requests", run: fuzzRequests),
+        FuzzTarget(name: "transfers", run: fuzzTransfers),
         FuzzTarget(name: "json", run: fuzzJSON),
         FuzzTarget(name: "protobuf", run: fuzzProtobuf),
         FuzzTarget(name: "xml", run: fuzzXML),

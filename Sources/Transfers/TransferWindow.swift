@@ -5,8 +5,8 @@ import TransportAPI
 ///
 /// The round trip of a chunk shows how long its bytes waited in queues on the way: it is longer than the shortest one by
 /// that time. The window grows while this delay is below the target and shrinks above it, the idea of LEDBAT (RFC 6817). The
-/// delay counts, and not lost packets, because a queue is full long before it drops one. Every fifteen seconds the window
-/// is small for two round trips, so that the shortest one is measured without its own bytes (the slowdown of LEDBAT++).
+/// delay counts, and not lost packets, because a queue is full long before it drops one. Every fifteen seconds or sixty round
+/// trips the window is small for two of them, so that the shortest one is measured without its own bytes (the slowdown of LEDBAT++).
 ///
 /// A value without a clock.
 package struct TransferWindow: Sendable {
@@ -97,7 +97,7 @@ package struct TransferWindow: Sendable {
             if wasLimited { grow(by: count) }
         case .starting:
             phase = .steady
-            nextMeasuring = now.advanced(by: Self.measuringTime)
+            nextMeasuring = now.advanced(by: max(Self.measuringTime, .seconds(60 * base)))
         case .steady:
             if let next = nextMeasuring, now >= next, size > 4 * Self.smallest || delay > target {
                 phase = .measuring(until: nil, then: size)

@@ -30,7 +30,7 @@ public final class Transfers: Sendable {
     private let layer: RuntimeBound<TransferLayer>
     private let carrier: any MessageCarrier
 
-    /// Makes the transfers of a client. Make them before ``Supervisor/connect()``.
+    /// Makes the transfers of a client. Make them before `Supervisor.connect()`.
     public convenience init(over supervisor: Supervisor, _ configuration: TransferConfiguration = .init()) {
         self.init(supervisor, configuration) { layer in
             for await state in supervisor.states {

@@ -1,3 +1,4 @@
+import EmbeddedServers
 import Foundation
 import Primitives
 import SocketIO
@@ -219,6 +220,30 @@ struct TransferTests {
         try await second.transfers.send(contentsOf: path, id: id).finished()
         await second.supervisor.close()
         await host.stop()
+    }
+
+    @Test("A file goes through a broker of MQTT to the other client")
+    func broker() async throws {
+        let broker = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+        func client(_ options: String) throws -> Supervisor {
+            let endpoint = try Endpoint("mqtt://127.0.0.1:\(broker.endpoint.port ?? 0)/?qos=1&\(options)")
+            var configuration = TransportConfiguration(endpoints: [endpoint])
+            configuration.supervisor.delivery.mode = .session
+            return try Supervisor(configuration)
+        }
+        let (ann, ben) = (try client("publish=a&subscribe=b"), try client("publish=b&subscribe=a"))
+        let target = "\(folder.path)/received"
+        Transfers(over: ben).onOffer { try await $0.write(to: target) }
+        let transfers = Transfers(over: ann)
+        ben.connect()
+        _ = await ben.states.first { $0.isOpen }
+        ann.connect()
+        let content = Self.content(100_000)
+        try await transfers.send(contentsOf: try file(content)).finished()
+        #expect(try self.content(of: target) == content)
+        await ann.close()
+        await ben.close()
+        await broker.stop()
     }
 
     @Test("A refusal has its reason, and comes before bytes flow")
