@@ -18,6 +18,7 @@ let package = Package(
         .library(name: "EmbeddedServers", targets: ["EmbeddedServers"]),
         .library(name: "OutboxStores", targets: ["OutboxStores"]),
         .library(name: "Transfers", targets: ["Transfers"]),
+        .library(name: "FoundationSupport", targets: ["FoundationSupport"]),
         .library(name: "TransportContract", targets: ["TransportContract"]),
         .executable(name: "imbench", targets: ["imbench"]),
         // For Benchmarks/ alone. It has no public declarations.
@@ -41,6 +42,11 @@ let package = Package(
         .target(name: "OutboxStores", dependencies: ["TransportAPI", "SocketIO"]),
         // Files beside the messages of a conversation.
         .target(name: "Transfers", dependencies: ["TransportAPI", "SocketIO", "Primitives"]),
+        // Codable messages and other values of Foundation. No other library imports Foundation.
+        .target(
+            name: "FoundationSupport",
+            dependencies: ["Transports", "Protocols", "TransportAPI", "Codecs", "Primitives"]
+        ),
         // The contract of every transport, as checks that a test of any package can run.
         .target(name: "TransportContract", dependencies: ["EmbeddedServers", "Transports", "TransportAPI"]),
         // A kernel, a clock and a network of a seed, in which everything above runs unchanged.
@@ -173,6 +179,13 @@ let package = Package(
         .testTarget(
             name: "OutboxStoresTests",
             dependencies: ["OutboxStores", "TransportAPI", "SocketIO", "TestSupport"]
+        ),
+        .testTarget(
+            name: "FoundationSupportTests",
+            dependencies: [
+                "FoundationSupport", "Transports", "Protocols", "TransportAPI", "Codecs", "EmbeddedServers",
+                "TransportContract", "TestSupport",
+            ]
         ),
         .testTarget(
             name: "SimulationTests",

@@ -3,14 +3,15 @@ public struct CodecError: Error, Sendable, Hashable {
     /// The kind of error.
     public var code: Code
     /// Where the error is, in bytes from the start of the input. For an error in writing, the number of bytes written
-    /// so far.
+    /// so far. 0 from a codec that does not know it, whose errors have a ``problem``.
     public var offset: Int
     /// The path to the field: the JSON names of the fields from the outermost inwards, joined by dots. `nil` outside
     /// any declared field.
     public var field: String?
-    /// The mistake in the declaration of a message type, with the type's name and the numbers and names of the fields.
-    /// `nil` unless the code is ``Code/invalidSchema``.
-    public var schemaProblem: String?
+    /// What was seen and what was expected, without a full stop and without any content of the message. `nil` if the code
+    /// says all. For ``Code/invalidSchema`` it is the mistake in the declaration, with the type's name and the numbers and
+    /// names of the fields.
+    public var problem: String?
 
     /// An error at `offset`.
     @usableFromInline
@@ -19,10 +20,21 @@ public struct CodecError: Error, Sendable, Hashable {
         self.offset = offset
     }
 
+    /// An error of a codec of your own, which does not know the offset.
+    ///
+    /// - Parameters:
+    ///   - code: The kind of the error.
+    ///   - field: The path to the field.
+    ///   - problem: What was seen and what was expected, without a full stop. It must not quote the message, because it is
+    ///     written to logs.
+    public init(_ code: Code, field: String? = nil, problem: String) {
+        self.init(code, at: 0)
+        (self.field, self.problem) = (field, problem)
+    }
+
     /// An error in the declaration of a message type.
     init(invalidSchema problem: String) {
-        self.init(.invalidSchema, at: 0)
-        schemaProblem = problem
+        self.init(.invalidSchema, problem: problem)
     }
 
     /// The same error, with the name of the enclosing field in front of its path.
@@ -35,13 +47,13 @@ public struct CodecError: Error, Sendable, Hashable {
     }
 
     /// One sentence that describes the error.
-    public var reason: String { schemaProblem.map { "\($0)." } ?? code.sentence }
+    public var reason: String { problem.map { "\($0)." } ?? code.sentence }
 }
 
 extension CodecError {
     /// The kinds of errors of a message.
     public enum Code: String, Sendable, Hashable, CaseIterable {
-        /// The declaration of a message type is wrong; see ``CodecError/schemaProblem``.
+        /// The declaration of a message type is wrong; see ``CodecError/problem``.
         case invalidSchema
 
         // All formats
@@ -60,6 +72,12 @@ extension CodecError {
         case keyTooLong
         /// Two keys of a map differ in their bytes and are equal as `String` (canonical equivalence).
         case ambiguousKey
+        /// The bytes are not a message of this format.
+        case malformed
+        /// A field that the type requires is missing.
+        case missingField
+        /// The value has the type of its field, and the message type refuses it.
+        case invalidValue
         /// A number does not fit the type of its field, or a `Double` cannot represent it.
         case numberOutOfRange
 
@@ -133,6 +151,9 @@ extension CodecError {
             case .tooManyElements: "Repeated fields or maps have more elements than the limit."
             case .keyTooLong: "A key or an identifier is longer than the limit."
             case .ambiguousKey: "Two keys of a map differ in their bytes and are equal in Unicode."
+            case .malformed: "The bytes are not a message of this format."
+            case .missingField: "A field that the type requires is missing."
+            case .invalidValue: "The message type refuses the value."
             case .varintOverflow: "A varint does not fit its width."
             case .invalidFieldNumber: "A field number is zero or too large."
             case .invalidWireType: "A wire type does not exist."
@@ -163,9 +184,9 @@ extension CodecError {
 }
 
 extension CodecError: CustomStringConvertible {
-    /// One line with the sentence, the code, the offset and the field.
+    /// One line with the sentence, the code, the offset if it is known, and the field.
     public var description: String {
-        let place = field.map { ", field \($0)" } ?? ""
-        return "\(reason) (\(code.rawValue) at byte \(offset)\(place))"
+        let place = (problem == nil ? " at byte \(offset)" : "") + (field.map { ", field \($0)" } ?? "")
+        return "\(reason) (\(code.rawValue)\(place))"
     }
 }

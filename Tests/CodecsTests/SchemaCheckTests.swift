@@ -30,7 +30,7 @@ import Testing
     private func problem<M: WireMessage>(of type: M.Type) -> String? {
         let error = failure(of: type)
         #expect(error == nil || error?.code == .invalidSchema)
-        return error?.schemaProblem
+        return error?.problem
     }
 
     private struct SameNumber: WireMessage {
@@ -49,7 +49,7 @@ import Testing
         )
         #expect(
             failure(of: SameNumber.self)?.description
-                == "SameNumber declares the field number 3 twice, as 'text' and as 'times'. (invalidSchema at byte 0)"
+                == "SameNumber declares the field number 3 twice, as 'text' and as 'times'. (invalidSchema)"
         )
     }
 

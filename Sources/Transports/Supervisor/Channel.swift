@@ -2,24 +2,24 @@ import Codecs
 import Protocols
 import TransportAPI
 
-/// A supervisor and a codec together: sends and receives messages of one type, over the transport and in the format
-/// that the configuration sets.
+/// A supervisor and a codec together: sends and receives messages of one type, over the transport that the configuration
+/// sets.
 ///
 /// ```swift
 /// let chat = supervisor.channel(of: ChatMessage.self)
 /// let outcome = await chat.send(message)
 /// for await message in chat.messages { show(message) }
 /// ```
-public struct Channel<Message: WireMessage & Sendable>: Sendable {
+public struct MessageChannel<Codec: PayloadCodec>: Sendable {
     /// The supervisor that carries the messages.
     public let supervisor: Supervisor
     /// The format of the messages.
-    public let codec: ConfiguredCodec
+    public let codec: Codec
     let report: UndecodableReport
 
     /// Sends one message and waits for its outcome; see ``/TransportAPI/Supervisor/send(_:)``. A message that the codec refuses ends
     /// in `.rejected` with the codec's reason, and with the code `messageTooLarge` beyond a limit of the codec.
-    public nonisolated(nonsending) func send(_ message: consuming Message) async -> SendOutcome {
+    public nonisolated(nonsending) func send(_ message: consuming Codec.Message) async -> SendOutcome {
         do throws(TransportError) {
             return await supervisor.send(try codec.payload(of: message))
         } catch {
@@ -28,28 +28,30 @@ public struct Channel<Message: WireMessage & Sendable>: Sendable {
     }
 
     /// Puts one message into the outbox; see ``/TransportAPI/Supervisor/submit(_:)``.
-    public nonisolated(nonsending) func submit(_ message: consuming Message) async throws(TransportError) -> MessageID {
+    public nonisolated(nonsending) func submit(
+        _ message: consuming Codec.Message
+    ) async throws(TransportError) -> MessageID {
         try await supervisor.submit(try codec.payload(of: message))
     }
 
     /// The received messages. A message that the codec cannot read is left out and reported to the supervisor's
     /// observer (``/TransportAPI/SupervisorEvent/undecodable(bytes:_:)``). Without an observer, the first such message of each
     /// channel is reported by one line on standard error. ``results`` contains all messages.
-    public var messages: DecodedMessages<Message> {
+    public var messages: DecodedMessages<Codec.Message> {
         DecodedMessages(payloads: supervisor.messages) { try? result($0).get() }
     }
 
     /// The received messages, including those that the codec cannot read. The latter are reported as by ``messages``.
-    public var results: DecodedMessages<Result<Message, UndecodableMessage>> {
+    public var results: DecodedMessages<Result<Codec.Message, UndecodableMessage>> {
         DecodedMessages(payloads: supervisor.messages, decode: result)
     }
 
     /// Reads a payload, such as one of ``/TransportAPI/Supervisor/undelivered``.
-    public func decode(_ payload: Payload) throws(CodecError) -> Message {
-        try codec.decode(Message.self, from: payload.bytes)
+    public func decode(_ payload: Payload) throws(CodecError) -> Codec.Message {
+        try codec.decode(payload)
     }
 
-    @Sendable private func result(_ payload: Payload) -> Result<Message, UndecodableMessage> {
+    @Sendable private func result(_ payload: Payload) -> Result<Codec.Message, UndecodableMessage> {
         do throws(CodecError) {
             return .success(try decode(payload))
         } catch {
@@ -59,6 +61,9 @@ public struct Channel<Message: WireMessage & Sendable>: Sendable {
         }
     }
 }
+
+/// A channel for messages that declare their fields once for all formats of this package.
+public typealias Channel<Message: WireMessage & Sendable> = MessageChannel<WireCodec<Message>>
 
 extension Supervisor {
     /// A channel for messages of one type.
@@ -72,6 +77,12 @@ extension Supervisor {
         codec: ConfiguredCodec? = nil
     ) -> Channel<Message> {
         let named = format.flatMap(WireFormat.init) ?? .json
-        return Channel(supervisor: self, codec: codec ?? named.codec(), report: UndecodableReport())
+        return channel(by: WireCodec(codec ?? named.codec()))
+    }
+
+    /// A channel for the messages of a codec, which may have a format that this package does not have. The format of the
+    /// configuration does not matter.
+    public func channel<Codec: PayloadCodec>(by codec: Codec) -> MessageChannel<Codec> {
+        MessageChannel(supervisor: self, codec: codec, report: UndecodableReport())
     }
 }

@@ -1,7 +1,7 @@
 import TransportAPI
 
-/// Received messages after decoding, as they arrive: ``Channel/messages``, ``Channel/results`` and
-/// ``SessionChannel/messages``. Listening begins when the sequence is made, and only one task can wait at a time.
+/// Received messages after decoding, as they arrive: ``MessageChannel/messages``, ``MessageChannel/results``
+/// and ``SessionMessageChannel/messages``. Listening begins when the sequence is made, and only one task can wait at a time.
 public struct DecodedMessages<Element: Sendable>: AsyncSequence, Sendable {
     let payloads: Subscription<Payload>
     /// Returns `nil` for a payload that is left out.

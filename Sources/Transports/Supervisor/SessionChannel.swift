@@ -10,16 +10,16 @@ import TransportAPI
 ///     Task { for await message in messages { _ = await chat.send(message) } }
 /// }
 /// ```
-public struct SessionChannel<Message: WireMessage & Sendable>: Sendable {
+public struct SessionMessageChannel<Codec: PayloadCodec>: Sendable {
     /// The session that carries the messages.
     public let session: Session
     /// The format of the messages.
-    public let codec: ConfiguredCodec
+    public let codec: Codec
     var report = UndecodableReport.ofSessions
 
     /// Sends one message and waits for its outcome; see ``/TransportAPI/Session/send(_:)``. A message that the codec refuses ends in
     /// `.rejected` with the codec's reason, and with the code `messageTooLarge` beyond a limit of the codec.
-    public nonisolated(nonsending) func send(_ message: consuming Message) async -> SendOutcome {
+    public nonisolated(nonsending) func send(_ message: consuming Codec.Message) async -> SendOutcome {
         do throws(TransportError) {
             return await session.send(try codec.payload(of: message))
         } catch {
@@ -29,14 +29,16 @@ public struct SessionChannel<Message: WireMessage & Sendable>: Sendable {
 
     /// Puts one message into the outbox of the session; see ``/TransportAPI/Session/submit(_:)``.
     @discardableResult
-    public nonisolated(nonsending) func submit(_ message: consuming Message) async throws(TransportError) -> MessageID {
+    public nonisolated(nonsending) func submit(
+        _ message: consuming Codec.Message
+    ) async throws(TransportError) -> MessageID {
         try await session.submit(try codec.payload(of: message))
     }
 
     /// The received messages. Messages that the codec cannot read are left out, and ``/TransportAPI/Session/events`` has an event for
     /// each. The first such message of all sessions is also reported by one line on standard error. Like
     /// ``/TransportAPI/Session/messages``, this begins with the first message if it is called in `onSession`.
-    public var messages: DecodedMessages<Message> {
+    public var messages: DecodedMessages<Codec.Message> {
         DecodedMessages(payloads: session.messages) { payload in
             do throws(CodecError) {
                 return try decode(payload)
@@ -48,10 +50,13 @@ public struct SessionChannel<Message: WireMessage & Sendable>: Sendable {
     }
 
     /// Reads a payload, such as one of ``/TransportAPI/Session/unacknowledged()``.
-    public func decode(_ payload: Payload) throws(CodecError) -> Message {
-        try codec.decode(Message.self, from: payload.bytes)
+    public func decode(_ payload: Payload) throws(CodecError) -> Codec.Message {
+        try codec.decode(payload)
     }
 }
+
+/// A channel of a session for messages that declare their fields once for all formats of this package.
+public typealias SessionChannel<Message: WireMessage & Sendable> = SessionMessageChannel<WireCodec<Message>>
 
 extension Session {
     /// A channel for messages of one type.
@@ -63,6 +68,11 @@ extension Session {
         of type: Message.Type = Message.self,
         codec: ConfiguredCodec = WireFormat.json.codec()
     ) -> SessionChannel<Message> {
-        SessionChannel(session: self, codec: codec)
+        channel(by: WireCodec(codec))
+    }
+
+    /// A channel for the messages of a codec, which may have a format that this package does not have.
+    public func channel<Codec: PayloadCodec>(by codec: Codec) -> SessionMessageChannel<Codec> {
+        SessionMessageChannel(session: self, codec: codec)
     }
 }

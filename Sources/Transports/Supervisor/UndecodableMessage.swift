@@ -2,12 +2,12 @@ import Codecs
 import SocketIO
 import TransportAPI
 
-/// A message that a ``Channel`` or a ``SessionChannel`` has received and that its codec cannot read.
+/// A message that a ``MessageChannel`` or a ``SessionMessageChannel`` has received and that its codec cannot read.
 public struct UndecodableMessage: Error, Sendable, Hashable {
     /// The message as it was received.
     public let payload: Payload
-    /// The format of the channel.
-    public let expected: WireFormat
+    /// The format of the channel; `nil` for one that this package does not have.
+    public let expected: WireFormat?
     /// The error of the codec.
     public let error: CodecError
 
@@ -63,15 +63,20 @@ extension Unicode.Scalar {
 extension UndecodableMessage: CustomStringConvertible {
     /// The format that was expected, what the bytes look like, and the error of the codec.
     public var description: String {
-        "expected \(expected.title), \(found): \(hint)\(error)"
+        "expected \(title)\(found): \(hint)\(error)"
     }
 
-    private var found: String {
+    private var title: String { expected?.title ?? "the format of the channel" }
+
+    /// Nothing if the codec says itself what it found. It knows what is content, which nobody wants in a log.
+    private var found: String { error.problem == nil ? ", \(beginning)" : "" }
+
+    private var beginning: String {
         guard let first = payload.bytes.first else { return "the message is empty" }
         if likelyFormat == nil, let text {
             let shown = String(String.UnicodeScalarView(text.map { $0.isPrintable ? $0 : "?" }))
             return "the message is text that begins with \(shown.debugDescription)"
-                + (isOfOtherType ? "" : ", and not \(expected.title)")
+                + (isOfOtherType ? "" : ", and not \(title)")
         }
         let digits = String(first, radix: 16)
         return "the first byte is 0x\(digits.utf8.count == 1 ? "0" : "")\(digits)"
@@ -106,7 +111,7 @@ extension WireFormat {
     }
 }
 
-/// Reports the messages that the codec of a channel cannot read. All copies of a ``Channel`` share one, and all channels
+/// Reports the messages that the codec of a channel cannot read. All copies of a ``MessageChannel`` share one, and all channels
 /// of sessions share ``ofSessions``.
 final class UndecodableReport: Sendable {
     private let count = Locked(0)

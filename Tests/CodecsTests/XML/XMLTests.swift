@@ -404,7 +404,7 @@ import Testing
             let error = codecError { try xml(WithColon()) }
             #expect(error?.code == .invalidSchema)
             #expect(
-                error?.schemaProblem == "Nested declares the field 'a:b', which is not the name of an XML element; "
+                error?.problem == "Nested declares the field 'a:b', which is not the name of an XML element; "
                     + "use JSON or protobuf, or another name"
             )
             #expect(codecError { try fromXML("<message/>", as: WithNumber.self) }?.code == .invalidSchema)

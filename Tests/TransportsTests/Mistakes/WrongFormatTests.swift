@@ -25,7 +25,7 @@ struct WrongFormatTests {
         let sender: Channel<ChatMessage> = supervisor.channel()
         let reader = Channel<ChatMessage>(
             supervisor: supervisor,
-            codec: read.codec(),
+            codec: WireCodec(read.codec()),
             report: UndecodableReport { line in lines.withLock { $0.append(line) } }
         )
         let results = reader.results
@@ -100,7 +100,7 @@ struct WrongFormatTests {
         let lines = Locked<[String]>([])
         let report = UndecodableReport { line in lines.withLock { $0.append(line) } }
         let server = SessionServer { session in
-            let codec = WireFormat.json.codec()
+            let codec = WireCodec<ChatMessage>(WireFormat.json.codec())
             let messages = SessionChannel<ChatMessage>(session: session, codec: codec, report: report).messages
             Task { for await message in messages { _ = await session.send(Payload(text: message.text)) } }
         }
