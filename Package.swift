@@ -43,9 +43,11 @@ let package = Package(
         // Files beside the messages of a conversation.
         .target(name: "Transfers", dependencies: ["TransportAPI", "SocketIO", "Primitives"]),
         // Codable messages and other values of Foundation. No other library imports Foundation.
+        // Codable messages, other values of Foundation, and URLSession. No other library imports Foundation.
         .target(
             name: "FoundationSupport",
-            dependencies: ["Transports", "Protocols", "TransportAPI", "Codecs", "Primitives"]
+            dependencies: ["Transports", "Protocols", "TransportAPI", "Codecs", "SocketIO", "Primitives"],
+            resources: [.copy("PrivacyInfo.xcprivacy")]
         ),
         // The contract of every transport, as checks that a test of any package can run.
         .target(name: "TransportContract", dependencies: ["EmbeddedServers", "Transports", "TransportAPI"]),
@@ -183,7 +185,7 @@ let package = Package(
         .testTarget(
             name: "FoundationSupportTests",
             dependencies: [
-                "FoundationSupport", "Transports", "Protocols", "TransportAPI", "Codecs", "EmbeddedServers",
+                "FoundationSupport", "Transports", "Protocols", "TransportAPI", "Codecs", "SocketIO", "EmbeddedServers",
                 "TransportContract", "TestSupport",
             ]
         ),

@@ -1,3 +1,4 @@
+import Primitives
 import TransportAPI
 
 /// The settings of a WebSocket connection (RFC 6455). A core checks them when it is created, and throws an error that
@@ -120,6 +121,26 @@ extension TransportError {
 }
 
 extension WebSocketConfiguration {
+    /// Checks a message that is to be sent.
+    ///
+    /// - Throws: the reason why no WebSocket can carry it, or why the limit of this side does not allow it.
+    package static func admit(_ payload: Payload, atMost limit: Int) throws(TransportError) {
+        guard payload.topic == nil, !payload.isRetained else {
+            throw TransportError(.unsupported, .open, "WebSocket messages have no topic and are not retained")
+        }
+        guard payload.bytes.count <= limit else {
+            throw TransportError(
+                .messageTooLarge,
+                .open,
+                "a message of \(payload.bytes.count) bytes is larger than the limit of \(limit): "
+                    + "raise max-message on both sides"
+            )
+        }
+        guard payload.kind == .binary || payload.bytes.withUnsafeBytes({ UTF8Validator.isValid($0) }) else {
+            throw TransportError(.invalidText, .open, "the text to send is not UTF-8")
+        }
+    }
+
     /// Checks all settings.
     ///
     /// - Throws: `.invalidConfiguration` that names the key.

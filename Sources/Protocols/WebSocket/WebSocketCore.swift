@@ -461,7 +461,7 @@ extension WebSocketCore {
         _ context: inout CoreContext
     ) throws(TransportError) -> SendStatus {
         guard phase == .open else { throw notOpen }
-        try admit(payload)
+        try WebSocketConfiguration.admit(payload, atMost: configuration.maximumMessageSize)
         if stomp.watchesSending { stomp.sent(payload.bytes) }
         let opcode: Opcode = payload.kind == .text ? .text : .binary
         if deflation != nil, let compressed = payload.bytes.withUnsafeBytes({ deflation?.compress($0) }) {
@@ -520,23 +520,6 @@ extension WebSocketCore {
             writeClose(CloseFrame(code: CloseCode.forReason(reason), text: reason.text), &context)
         case .closing, .awaitingEnd, .ending, .ended:
             break
-        }
-    }
-
-    private func admit(_ payload: Payload) throws(TransportError) {
-        guard payload.topic == nil, !payload.isRetained else {
-            throw TransportError(.unsupported, .open, "WebSocket messages have no topic and are not retained")
-        }
-        guard payload.bytes.count <= configuration.maximumMessageSize else {
-            throw TransportError(
-                .messageTooLarge,
-                .open,
-                "a message of \(payload.bytes.count) bytes is larger than the limit of \(configuration.maximumMessageSize): "
-                    + "raise max-message on both sides"
-            )
-        }
-        guard payload.kind == .binary || payload.bytes.withUnsafeBytes({ UTF8Validator.isValid($0) }) else {
-            throw TransportError(.invalidText, .open, "the text to send is not UTF-8")
         }
     }
 

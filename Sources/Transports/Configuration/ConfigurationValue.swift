@@ -42,7 +42,7 @@ package struct ConfigurationValue: Sendable {
     }
 
     /// Creates an object from the options of a URL. Names may occur several times.
-    init(_ options: [Endpoint.Option]) {
+    package init(_ options: [Endpoint.Option]) {
         let members = options.map { JSONValue.Member(name: $0.name, value: JSONValue(.string($0.value))) }
         (node, path, document, registry) = ((.object(members), 0..<0), "", nil, .standard)
     }

@@ -161,7 +161,7 @@ public struct SettingList<Target: Sendable>: Sendable {
 
     /// Appends the settings of a part of the target, and takes over its defaults. A setting that is in this list already
     /// replaces that of the part.
-    mutating func append<Part>(_ list: SettingList<Part>, at part: WritableKeyPath<Target, Part> & Sendable) {
+    package mutating func append<Part>(_ list: SettingList<Part>, at part: WritableKeyPath<Target, Part> & Sendable) {
         initial[keyPath: part] = list.initial
         let names = settings.map(\.name)
         settings += list.settings.filter { !names.contains($0.name) }.map { Setting($0, at: part) }

@@ -2,7 +2,7 @@ import SocketIO
 import TransportAPI
 
 /// Runs `operation` on `loop` and returns its result to the caller, on the caller's executor.
-nonisolated(nonsending) func running<Value: Sendable>(
+package nonisolated(nonsending) func running<Value: Sendable>(
     on loop: EventLoop,
     _ operation: @Sendable @concurrent () async throws(TransportError) -> Value
 ) async throws(TransportError) -> Value {

@@ -3,14 +3,14 @@ import SocketIO
 import TransportAPI
 
 /// The result of one attempt over a transport whose servers may redirect.
-enum OpeningAnswer: Sendable {
+package enum OpeningAnswer: Sendable {
     case connection(CoreConnection)
     /// The server redirects. The error is that of a client that does not follow.
     case elsewhere(Redirection, TransportError)
 }
 
 /// A transport that follows redirects within one attempt.
-protocol RedirectedTransport: Transport {
+package protocol RedirectedTransport: Transport {
     /// Makes the transport to the target of a redirect, which follows one redirect fewer.
     var follow: @Sendable (Redirection) throws(TransportError) -> Self { get }
 
@@ -23,7 +23,7 @@ protocol RedirectedTransport: Transport {
 }
 
 extension RedirectedTransport {
-    nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Connection {
+    package nonisolated(nonsending) func connect(timeout: Duration) async throws(TransportError) -> any Connection {
         let started = MonotonicClock.now()
         let deadline = Instant(nanoseconds: started).advanced(by: max(.zero, timeout)).nanoseconds
         // This loop ends, because each recipe allows one redirect fewer than the one before.

@@ -4,17 +4,17 @@ import SocketIO
 import TransportAPI
 
 /// The transport of every protocol core over TCP.
-struct StreamTransport: RedirectedTransport {
-    let endpoint: Endpoint
+package struct StreamTransport: RedirectedTransport {
+    package let endpoint: Endpoint
     let dialer: StreamDialer
     let limits: ConnectionLimits
-    let capabilities: Capabilities
+    package let capabilities: Capabilities
     /// The cookies of the servers; `nil` if none are kept.
     let cookies: CookieStore?
     /// Makes a new core for each attempt.
     let makeCore: @Sendable () -> any PackageCore
     /// Makes the transport to the target of a redirect.
-    let follow: @Sendable (Redirection) throws(TransportError) -> StreamTransport
+    package let follow: @Sendable (Redirection) throws(TransportError) -> StreamTransport
 
     init(
         _ endpoint: Endpoint,
@@ -33,7 +33,7 @@ struct StreamTransport: RedirectedTransport {
         capabilities = limits.describe(makeCore().capabilities)
     }
 
-    nonisolated(nonsending) func open(
+    package nonisolated(nonsending) func open(
         started: Int64,
         deadline: Int64
     ) async throws(TransportError) -> OpeningAnswer {
@@ -82,7 +82,7 @@ struct StreamTransport: RedirectedTransport {
 
 extension StreamTransport: CompletingTransport {
     // The cores of all connections share the state that completes messages.
-    func forget(_ id: MessageID) {
+    package func forget(_ id: MessageID) {
         loop.execute { [makeCore] in makeCore().forget(id.number | SendID.named) }
     }
 }
@@ -93,7 +93,7 @@ extension ConnectionDriver {
     /// - Parameters:
     ///   - deadline: When the attempt ends, in nanoseconds of ``MonotonicClock``.
     ///   - silence: When it ends if nothing has been received after the channel's own handshake. By default the same.
-    nonisolated(nonsending) func openConnection(
+    package nonisolated(nonsending) func openConnection(
         deadline: Int64,
         silentUntil silence: Int64? = nil
     ) async throws(TransportError) -> CoreConnection {

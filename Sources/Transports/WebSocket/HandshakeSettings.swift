@@ -2,19 +2,22 @@ import Protocols
 import TransportAPI
 
 /// The settings of a client's request in a handshake of HTTP.
-struct HandshakeSettings: Sendable {
+package struct HandshakeSettings: Sendable {
     /// The Origin header; `nil` for none.
-    var origin: String?
-    var headers: [HTTPHeader] = []
+    package var origin: String?
+    package var headers: [HTTPHeader] = []
     /// Further headers, which are not from the URL.
-    var contextHeaders: [HTTPHeader] = []
+    package var contextHeaders: [HTTPHeader] = []
     /// The query, which may contain a token; `nil` for none.
-    @Secret var query: String? = nil
+    @Secret package var query: String? = nil
     /// Whether cookies that a handshake sets are sent in the next one.
-    var keepsCookies = true
+    package var keepsCookies = true
+
+    /// Settings that add nothing to a request.
+    package init() {}
 
     /// The settings of a request over the network.
-    static let list = {
+    package static let list = {
         let list = SettingList(
             HandshakeSettings(),
             [.init("origin", SettingFormat.text("an origin").orAbsent, \.origin, "the Origin header of a client")]
@@ -44,7 +47,7 @@ struct HandshakeSettings: Sendable {
     )
 
     /// Returns the path and query of the request.
-    func path(for endpoint: Endpoint) -> String {
+    package func path(for endpoint: Endpoint) -> String {
         let path = endpoint.path.isEmpty ? "/" : endpoint.path
         return query.map { "\(path)?\($0)" } ?? path
     }
@@ -65,7 +68,7 @@ struct HandshakeSettings: Sendable {
     }
 
     /// Takes over the query of a redirect's target. Another origin does not get the headers, which may be secrets.
-    mutating func follow(_ target: RedirectTarget) {
+    package mutating func follow(_ target: RedirectTarget) {
         query = target.query
         if !target.isSameOrigin { (headers, contextHeaders) = ([], []) }
     }
@@ -74,7 +77,7 @@ struct HandshakeSettings: Sendable {
     var allHeaders: [HTTPHeader] { headers + contextHeaders }
 
     /// Returns the headers, with user and password as Basic credentials (RFC 7617).
-    func headers(for endpoint: Endpoint) throws(TransportError) -> [HTTPHeader] {
+    package func headers(for endpoint: Endpoint) throws(TransportError) -> [HTTPHeader] {
         guard let user = endpoint.user else { return allHeaders }
         let credentials = try HTTPHeader.basic(user: user, password: endpoint.password ?? "")
         return allHeaders + [try HTTPHeader("Authorization", credentials)]

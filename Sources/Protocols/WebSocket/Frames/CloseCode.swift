@@ -92,6 +92,15 @@ struct CloseFrame: Sendable, Hashable {
     var reason: CloseReason { CloseReason(peerClosed: code ?? CloseCode.absent, text: text) }
 }
 
+extension CloseReason {
+    /// The code and the text with which a WebSocket closes for this reason. The text fits into a close frame.
+    package var closeFrame: (code: UInt16, text: String) {
+        let code = CloseCode.forReason(self)
+        let body = CloseFrame(code: code, text: text).payload
+        return (code, String(decoding: body.dropFirst(2), as: UTF8.self))
+    }
+}
+
 extension TransportError {
     /// Returns the error for a peer that violates RFC 6455, with close code 1002.
     static func webSocketViolation(_ reason: String) -> TransportError {

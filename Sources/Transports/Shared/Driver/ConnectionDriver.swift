@@ -46,7 +46,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     package let loop: EventLoop
     /// Identifies the connection among all others of its loop.
     package let number: UInt64
-    @exclusivity(unchecked) var core: any PackageCore
+    @exclusivity(unchecked) package internal(set) var core: any PackageCore
     @exclusivity(unchecked) var context: CoreContext
     let channel: any ByteChannel
     /// Whether the channel carries datagrams.
@@ -83,7 +83,7 @@ package final class ConnectionDriver: PollHandler, ScheduledHandler {
     /// The memory that the owner was last notified of, in bytes.
     @exclusivity(unchecked) var bufferedBytes = 0
 
-    init(
+    package init(
         _ core: any PackageCore,
         over channel: any ByteChannel,
         on loop: EventLoop,

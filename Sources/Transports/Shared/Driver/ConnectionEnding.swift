@@ -212,7 +212,7 @@ extension ConnectionDriver {
         readWhilePossible()
     }
 
-    func close(abort: Bool) {
+    package func close(abort: Bool) {
         guard phase != .closed else { return }
         if phase != .draining { end(CloseReason(.network)) }
         guard phase != .closed else { return }

@@ -267,7 +267,7 @@ extension TransportError {
     }
 
     /// Creates the error for a connection that TLS has ended.
-    init(_ failure: TLSFailure, wasOpen: Bool) {
+    package init(_ failure: TLSFailure, wasOpen: Bool) {
         let code: Code =
             switch failure.problem {
             case .expired, .notYetValid, .wrongHost, .wrongAddress, .unknownIssuer, .selfSigned, .incompleteChain,

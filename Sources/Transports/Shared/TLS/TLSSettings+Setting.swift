@@ -161,7 +161,7 @@ extension SettingFormat where Value == TLSFile {
     /// Returns the format of a file, or of a text in PEM format. Errors do not quote it, because it may be a private key.
     ///
     /// - Parameter allowed: The allowed files, for the documentation.
-    static func file(_ allowed: String) -> Self {
+    package static func file(_ allowed: String) -> Self {
         SettingFormat(allowed: allowed, isSecret: true, isString: true) { (value) throws(TransportError) in
             guard let text = value.string, !text.isEmpty, !text.utf8.contains(0) else {
                 throw value.failure("must be the path of a file, or a text in PEM format")
@@ -173,7 +173,7 @@ extension SettingFormat where Value == TLSFile {
 
 extension SettingFormat where Value == [UInt8] {
     /// The format of a pin: `sha256/` and Base64.
-    fileprivate static var pin: Self {
+    package static var pin: Self {
         SettingFormat(allowed: "sha256/ and 44 characters of Base64", absent: "none") {
             (value) throws(TransportError) in
             let text = value.string ?? ""
