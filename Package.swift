@@ -186,7 +186,7 @@ let package = Package(
             name: "FoundationSupportTests",
             dependencies: [
                 "FoundationSupport", "Transports", "Protocols", "TransportAPI", "Codecs", "SocketIO", "EmbeddedServers",
-                "TransportContract", "TestSupport",
+                "TransportContract", "TrialCertificates", "TestSupport",
             ]
         ),
         .testTarget(

@@ -13,7 +13,8 @@ final class ScriptedTask: WebSocketTask {
         var pings: [@Sendable (Bool) -> Void] = []
         var sent: [WebSocketTaskMessage] = []
         var calls: [String] = []
-        var waiter: (call: String, continuation: CheckedContinuation<Void, Never>)?
+        func count(of call: String) -> Int { calls.count { $0 == call } }
+        var waiter: (call: String, count: Int, continuation: CheckedContinuation<Void, Never>)?
     }
 
     private let state = Locked(State())
@@ -31,7 +32,7 @@ final class ScriptedTask: WebSocketTask {
         return registry
     }
 
-    /// The names of the calls so far, except for sends and receives.
+    /// The names of the calls so far.
     var calls: [String] { state.withLock { $0.calls } }
     var sent: [WebSocketTaskMessage] { state.withLock { $0.sent } }
     var waitingReceives: Int { state.withLock { $0.receivers.count } }
@@ -39,18 +40,20 @@ final class ScriptedTask: WebSocketTask {
     private func note(_ call: String) {
         let waiter = state.withLock { state in
             state.calls.append(call)
-            guard state.waiter?.call == call else { return nil as CheckedContinuation<Void, Never>? }
+            guard let waiter = state.waiter, state.count(of: waiter.call) >= waiter.count else {
+                return nil as CheckedContinuation<Void, Never>?
+            }
             return state.waiter.take()?.continuation
         }
         waiter?.resume()
     }
 
-    /// Waits until a call was made. Only one caller can wait.
-    func waitForCall(_ call: String) async {
+    /// Waits until a call was made so many times. Only one caller can wait.
+    func waitForCall(_ call: String, times count: Int = 1) async {
         await withCheckedContinuation { continuation in
             let wasMade = state.withLock { state in
-                guard !state.calls.contains(call) else { return true }
-                state.waiter = (call, continuation)
+                guard state.count(of: call) < count else { return true }
+                state.waiter = (call, count, continuation)
                 return false
             }
             if wasMade { continuation.resume() }
@@ -79,7 +82,11 @@ final class ScriptedTask: WebSocketTask {
 
     /// Completes all sends so far, each twice.
     func completeSends() {
-        for sender in state.withLock({ $0.senders }) {
+        let senders = state.withLock { state in
+            defer { state.senders = [] }
+            return state.senders
+        }
+        for sender in senders {
             sender(true)
             sender(true)
         }

@@ -35,7 +35,7 @@ struct ScriptedTaskTests {
         // Those of the inbox, those of 64 KiB in the channel, and what the driver has read of its input.
         #expect(delivered >= 4 && delivered < 40, "\(delivered)")
         for _ in 0..<delivered { #expect(try await client.receive()?.bytes == message) }
-        await task.waitForCall("receive")
+        await task.waitForCall("receive", times: delivered + 1)
         #expect(task.waitingReceives == 1)
         #expect(client.encryption?.isVerified == true)
         task.report(.ended(WebSocketTaskEnd()))
@@ -50,12 +50,12 @@ struct ScriptedTaskTests {
         let sending = Task {
             for _ in 0..<10 { #expect(await client.send(message) == .written) }
         }
-        while task.sent.count < 3 { await Task.yield() }
+        await task.waitForCall("send", times: 3)
         for _ in 0..<20 { _ = await client.statistics() }
         #expect(task.sent.count == 3)
-        while task.sent.count < 10 {
+        for count in [6, 9, 10] {
             task.completeSends()
-            await Task.yield()
+            await task.waitForCall("send", times: count)
         }
         await sending.value
         let closing = Task { await client.close(CloseReason(.user, code: 4001, text: "lunch")) }
@@ -115,6 +115,23 @@ struct ScriptedTaskTests {
         #expect(try await client.receive() == Payload(text: "last"))
         let error = await #expect(throws: TransportError.self) { _ = try await client.receive() }
         #expect(error?.code == .connectionReset && error?.phase == .open)
+    }
+
+    @Test("A failed receive ends the connection, also if the end of the task is not reported")
+    func failedReceive() async throws {
+        let task = ScriptedTask()
+        let client = try await open(task)
+        await task.waitForCall("receive")
+        task.deliver(.failure(.init(domain: .posix, code: Int(ECONNRESET))))
+        #expect(await client.closed().error?.code == .connectionReset)
+        await task.waitForCall("cancel")
+
+        let other = ScriptedTask()
+        let second = try await open(other, "?max-message=10")
+        await other.waitForCall("receive")
+        other.deliver(.failure(.init(domain: .posix, code: Int(EMSGSIZE))))
+        #expect(await second.closed().error?.code == .messageTooLarge)
+        await other.waitForCall("close 1009 ")
     }
 
     @Test("A connection that nobody holds closes its task")
@@ -191,7 +208,11 @@ struct ScriptedTaskTests {
             }
             // The session releases its delegate on a thread of its own.
             let deadline = ContinuousClock.now + .seconds(60)
-            while task != nil, ContinuousClock.now < deadline { await Task.yield() }
+            while task != nil, ContinuousClock.now < deadline {
+                await withCheckedContinuation { continuation in
+                    DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(1)) { continuation.resume() }
+                }
+            }
             #expect(task == nil, "\(isCancelled)")
         }
     }

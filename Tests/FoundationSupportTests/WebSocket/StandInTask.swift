@@ -2,6 +2,7 @@ import Foundation
 import SocketIO
 import TransportAPI
 import Transports
+import TrialCertificates
 
 @testable import FoundationSupport
 
@@ -34,7 +35,7 @@ final class StandInTask: WebSocketTask {
 
     /// All transports, where this one speaks the WebSocket of clients unless the URL says otherwise.
     static let registry = {
-        var registry = TransportRegistry.standard
+        var registry = TransportRegistry.trial
         registry.registerWebSocket(.system) { factory }
         return registry
     }()
@@ -94,7 +95,7 @@ final class StandInTask: WebSocketTask {
             }
         }
         let context = ConnectionContext(on: Self.loop, headers: headers)
-        let transport = try TransportRegistry.standard.transport(for: endpoint, in: context)
+        let transport = try TransportRegistry.trial.transport(for: endpoint, in: context)
         guard let redirected = transport as? any RedirectedTransport else { throw CancellationError() }
         return redirected
     }

@@ -19,6 +19,22 @@ struct SystemWebSocketTests {
         try await check.run(ContractSubject(try registry.transport(named: "ws")))
     }
 
+    /// OpenSSL encrypts in the place of the system. The system does not tell how many bytes TLS adds, so they are not counted.
+    @Test(
+        "It keeps each promise over TLS",
+        .enabled(if: hasOpenSSL, "OpenSSL is not installed"),
+        arguments: TransportContract.checks.filter { $0.name != "Sent and received messages are counted" }
+    )
+    func encryptedContract(check: ContractCheck) async throws {
+        try await check.run(ContractSubject(try registry.transport(named: "wss")))
+    }
+
+    @Test("It keeps each promise for a caller on the loop of the connection", arguments: TransportContract.checks)
+    func contractOnLoop(check: ContractCheck) async throws {
+        let subject = ContractSubject(try registry.transport(named: "ws"))
+        try await Task(executorPreference: EventLoop.shared) { try await check.run(subject) }.value
+    }
+
     /// Two ends of one connection.
     private func pair(
         _ options: String = "",

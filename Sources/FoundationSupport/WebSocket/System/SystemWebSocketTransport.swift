@@ -45,7 +45,8 @@ struct SystemWebSocketTransport: RedirectedTransport {
             trust: try settings.trust(),
             host: endpoint.host
         )
-        request.keepsCookies = settings.handshake.keepsCookies
+        // A Cookie header of the app replaces those that were kept.
+        request.keepsCookies = settings.handshake.keepsCookies && headers.values("Cookie").isEmpty
         request.presentsIdentity = settings.presentsIdentity
         core = WebSocketTaskCore(configuration)
         capabilities = settings.limits.describe(core.capabilities)

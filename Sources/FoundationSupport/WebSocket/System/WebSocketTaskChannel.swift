@@ -35,8 +35,8 @@ final class WebSocketTaskChannel: ByteChannel {
     private var closeFrame: (code: UInt16, text: String)?
     /// The last ping that was answered.
     private var lastPong: UInt64 = 0
-    /// Ends a task that does not end after its close.
-    private var lingerTimer: UInt64?
+    /// Ends a task that does not end by itself.
+    private var timer: UInt64?
     /// What the handshake and the frames take without TLS and compression. The system does not tell what it has sent.
     private(set) var bytesSent: UInt64 = 0
     private(set) var bytesReceived: UInt64 = 0
@@ -47,6 +47,8 @@ final class WebSocketTaskChannel: ByteChannel {
     private static let mostReceived = 64 << 10
     /// How long a task may take to end after the driver has left it, in nanoseconds.
     private static let linger: Int64 = 2_000_000_000
+    /// How long the end of a task may take after a receive has failed, in nanoseconds.
+    private static let grace: Int64 = 500_000_000
 
     init(_ task: any WebSocketTask, _ request: WebSocketTaskRequest, path: String, on loop: EventLoop) {
         (self.task, self.request, self.path, self.loop) = (task, request, path, loop)
@@ -104,9 +106,20 @@ final class WebSocketTaskChannel: ByteChannel {
         case .success(.binary(let bytes)):
             bytesReceived += Self.frameSize(bytes.count, isMasked: false)
             bytes.withUnsafeBytes { TaskFrame.write(.binary, $0, to: &input) }
+        case .failure(let error) where error.isTooLarge:
+            // The system need not end the task for that.
+            failure = TransportError.receivedTooMuch(request.maximumMessageSize)
+            task.close(code: 1009, text: "")
+            finish()
+            handler?.ready(.read)
+            return cancelLater()
         case .failure(let error):
-            // The end of the task follows. Its own error may say less.
-            if error.isTooLarge { failure = TransportError.receivedTooMuch(request.maximumMessageSize) }
+            // The end of the task follows, with the close frame of the peer if there is one.
+            timer = loop.schedule(at: loop.now + Self.grace) { [self] in
+                timer = nil
+                handle(.ended(WebSocketTaskEnd(failure: error)))
+                task.cancel()
+            }
             return
         }
         receiveMore()
@@ -218,8 +231,9 @@ final class WebSocketTaskChannel: ByteChannel {
         guard state != .ended else { return }
         guard !abort, state == .open else { return leave() }
         // The last messages and the close frame may still be on their way.
-        lingerTimer = loop.schedule(at: loop.now + Self.linger) { [self] in
-            lingerTimer = nil
+        cancelTimer()
+        timer = loop.schedule(at: loop.now + Self.linger) { [self] in
+            timer = nil
             if state != .ended { leave() }
         }
         if !holdsOutput { task.close(code: 1000, text: "") }
@@ -230,10 +244,21 @@ final class WebSocketTaskChannel: ByteChannel {
         task.cancel()
     }
 
+    /// Gives a task time for its last bytes.
+    private func cancelLater() {
+        timer = loop.schedule(at: loop.now + Self.linger) { [self] in
+            timer = nil
+            task.cancel()
+        }
+    }
+
+    private func cancelTimer() {
+        if let timer = timer.take() { loop.cancel(timer: timer) }
+    }
+
     private func finish() {
         state = .ended
-        if let lingerTimer { loop.cancel(timer: lingerTimer) }
-        lingerTimer = nil
+        cancelTimer()
         closeFrame = nil
         unsent.removeAll()
         unsentBytes = 0
