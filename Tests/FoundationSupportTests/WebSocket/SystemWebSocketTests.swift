@@ -295,7 +295,7 @@ struct SystemWebSocketTests {
         "The real task of the system connects",
         .enabled(
             if: realTaskWorks,
-            "URLSessionWebSocketTask of Linux needs a libcurl with WebSocket, which few systems have"
+            "Foundation of Linux is built without WebSocket (IM_URLSESSION_WEBSOCKET=1 tries it)"
         )
     )
     func realTask() async throws {
@@ -308,6 +308,19 @@ struct SystemWebSocketTests {
         #expect(try await client.ping() > .zero)
         await client.close(CloseReason(.user, code: 4001, text: "lunch"))
         await server.stop()
+    }
+
+    @Test(
+        "A system without WebSocket is an error that says what to do",
+        .enabled(if: !realTaskWorks, "this system has one")
+    )
+    func noSystemWebSocket() async throws {
+        var registry = TransportRegistry.standard
+        registry.registerSystemWebSocket()
+        let error = await #expect(throws: TransportError.self) {
+            _ = try await registry.connect("ws://127.0.0.1:1?engine=system", timeout: .seconds(60))
+        }
+        #expect(error?.code == .unsupported && error?.reason.contains("engine=openssl") == true)
     }
 }
 

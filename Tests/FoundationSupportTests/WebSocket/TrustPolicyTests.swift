@@ -93,6 +93,7 @@ struct TrustPolicyTests {
             (.url, -1204, .certificateRejected, .certificateRejected),
             (.url, -1205, .authenticationFailed, .authenticationFailed),
             (.url, -1206, .authenticationFailed, .authenticationFailed),
+            (.url, -1000, .invalidConfiguration, .invalidConfiguration), (.url, -1002, .unsupported, .unsupported),
             (.url, -1, .systemError, .connectionLost),
             (.posix, Int(ECONNRESET), .connectionReset, .connectionReset),
             (.posix, Int(ENOTCONN), .connectionReset, .connectionLost),

@@ -74,7 +74,13 @@ extension WebSocketTaskFailure {
         }
         return switch code {
         case -999: plain(.cancelled, early, "the system has cancelled the connection")
-        case -1000, -1002: plain(.invalidConfiguration, .configure, "the system does not accept the URL")
+        case -1000: plain(.invalidConfiguration, .configure, "the system does not accept the URL")
+        case -1002:
+            plain(
+                .unsupported,
+                .configure,
+                "the system has no WebSocket for this URL, as Foundation on Linux: write engine=openssl"
+            )
         case -1001 where wasOpen: plain(.connectionLost, .open, "the system gave up waiting for the server")
         case -1001: plain(.timedOut, .connect, "\(host) did not answer in time")
         case -1003: plain(.nameNotFound, .resolve, "the name \(host) is not known")
