@@ -22,8 +22,6 @@ final class WebSocketTaskChannel: ByteChannel {
     /// The frames for the core.
     private var input = ByteBuffer()
     private var isReceiving = false
-    /// Whether there is nothing more to read after ``input``.
-    private var hasInputEnded = false
     private(set) var failure: (any Error)?
     private(set) var encryption: TLSDescription?
     /// The sizes of the messages that the task has not passed on, by their numbers.

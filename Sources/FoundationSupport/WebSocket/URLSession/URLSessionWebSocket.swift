@@ -192,6 +192,10 @@ extension URLSessionWebSocket: URLSessionWebSocketDelegate {
 
     func urlSession(_ session: URLSession, task: URLSessionTask, didCompleteWithError error: (any Error)?) {
         let answer = task.response as? HTTPURLResponse
+        // As with this package's WebSocket, refused credentials end a session of cookies.
+        if answer?.statusCode == 401 || answer?.statusCode == 403 {
+            for cookie in cookies?.cookies ?? [] { cookies?.deleteCookie(cookie) }
+        }
         let (events, end) = state.withLock { state in
             var end = WebSocketTaskEnd(status: answer?.statusCode, failure: error.map(WebSocketTaskFailure.init))
             end.headers = (answer?.allHeaderFields ?? [:]).compactMap { name, value in
