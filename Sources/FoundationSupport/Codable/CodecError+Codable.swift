@@ -99,6 +99,9 @@ extension CodecError {
         return words.first { context.debugDescription.contains($0.0) }?.1 ?? "a value of another type"
     }
 
+    /// The longest path, in bytes.
+    private static let longestPath = 256
+
     /// The path to a field. An element of an array has its index, and an entry of a dictionary has an asterisk, because its
     /// key comes from the message.
     private static func path(_ keys: [any CodingKey]) -> String? {
@@ -113,6 +116,8 @@ extension CodecError {
                 path += "[*]"
             }
         }
+        // A recursive type can have a long one.
+        if path.utf8.count > longestPath { path = path.prefix(longestPath / 2) + "…" + path.suffix(longestPath / 2) }
         return path.isEmpty ? nil : path
     }
 }

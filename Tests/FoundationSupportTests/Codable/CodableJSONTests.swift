@@ -156,9 +156,116 @@ struct CodableJSONTests {
         #expect(error.problem == "expected a finite number, found one that JSON cannot represent")
     }
 
-    @Test("JSON of great depth is an error")
-    func deep() throws {
-        let text = String(repeating: "[", count: 100_000)
-        #expect(try error([Int].self, text).code == .malformed)
+    /// A type that a peer can nest.
+    private struct Nested: Codable, Sendable {
+        var inner: [Nested]
+        var count: Int?
+
+        static func text(_ levels: Int, _ innermost: String = "") -> String {
+            // An object and its array are two levels.
+            String(repeating: #"{"inner":["#, count: levels / 2) + innermost
+                + String(repeating: "]}", count: levels / 2)
+        }
+    }
+
+    @Test("A message of 64 levels is read on the stack of a thread of iOS, and a deeper one is refused")
+    func deep() async throws {
+        let result = await withCheckedContinuation { continuation in
+            let thread = Thread {
+                let codec = CodableJSON<Nested>()
+                continuation.resume(returning: Result { try codec.decode(Payload(text: Nested.text(64))) })
+            }
+            thread.stackSize = 512 << 10
+            thread.start()
+        }
+        #expect(try result.get().inner.count == 1)
+        for text in [Nested.text(66), String(repeating: "[", count: 100_000)] {
+            let error = try error(Nested.self, text)
+            #expect(error.code == .tooDeep)
+            #expect(error.problem == "expected at most 64 levels of objects and arrays, found more")
+        }
+        let shallow = CodableJSON<[[Int]]>(limits: CodecLimits(maximumDepth: 1))
+        #expect(throws: CodecError.self) { try shallow.decode(Payload(text: "[[1]]")) }
+    }
+
+    @Test("Brackets in a text are no levels, and only UTF-8 is read")
+    func brackets() throws {
+        let codec = CodableJSON<[String]>(limits: CodecLimits(maximumDepth: 1))
+        let texts = [#"[[{"\u{22}"#, #"\\"#, "[", #"\""#]
+        #expect(try codec.decode(codec.encode(texts)) == texts)
+        let wide = try #require(#"["a"]"#.data(using: .utf16LittleEndian))
+        let mark = Data([0xff, 0xfe]) + wide
+        for data in [wide, mark, try #require(#"["a"]"#.data(using: .utf32BigEndian))] {
+            let error = #expect(throws: CodecError.self) { try codec.decode(Payload(data)) }
+            #expect(error?.code == .malformed)
+        }
+    }
+
+    @Test(
+        "A message, a key, and the number of values have limits, which are checked before Foundation reads the message"
+    )
+    func limits() throws {
+        let codec = CodableJSON<[String: [Int]]>(
+            limits: CodecLimits(maximumLength: 100, maximumElements: 5, maximumKeyLength: 8)
+        )
+        // The object, its second member, and the arrays with one value after the first.
+        let full = #"{"12345678" : [1,2], "a":[]}"#
+        #expect(try codec.decode(Payload(text: full)) == ["12345678": [1, 2], "a": []])
+        let marks = "x" + String(repeating: "\u{301}", count: 4)
+        let cases: [(String, CodecError.Code, String)] = [
+            (#"{"123456789":[]}"#, .keyTooLong, "expected keys of at most 8 bytes, found a longer one"),
+            (#"{"\#(marks)":[]}"#, .keyTooLong, "expected keys of at most 8 bytes, found a longer one"),
+            (
+                #"{"a":[1,2,3], "b":[]}"#, .tooManyElements,
+                "expected at most 5 values in arrays and objects, found more"
+            ),
+            (
+                "{}" + String(repeating: " ", count: 99), .tooLong,
+                "expected a message of at most 100 bytes, found a longer one"
+            ),
+        ]
+        for (text, code, problem) in cases {
+            let error = #expect(throws: CodecError.self) { try codec.decode(Payload(text: text)) }
+            #expect(error?.code == code && error?.problem == problem, "\(text): \(error as Any)")
+        }
+        // A long text that is no key is allowed.
+        #expect(
+            try CodableJSON<[String]>(limits: CodecLimits(maximumKeyLength: 1)).decode(Payload(text: #"["ab"]"#)) == [
+                "ab"
+            ]
+        )
+        let long = #expect(throws: CodecError.self) { try codec.encode(["a": Array(repeating: 1, count: 100)]) }
+        #expect(long?.code == .tooLong)
+    }
+
+    @Test("A cut or damaged message is an error without its content, or another message")
+    func damaged() throws {
+        let codec = CodableJSON<Order>()
+        let bytes = try codec.encode(Order(lines: [Line(dish: "topsecret", count: 2)], prices: [:], table: .corner))
+            .bytes
+        for count in 0..<bytes.count {
+            let error = #expect(throws: CodecError.self) { try codec.decode(Payload(Array(bytes[..<count]))) }
+            #expect(error.map { "\($0)" }?.contains("topsecret") == false)
+        }
+        for place in bytes.indices {
+            for damage in [0x00, 0x22, 0x5b, 0x5c, 0x7b, 0x80, 0xff] as [UInt8] {
+                var changed = bytes
+                changed[place] = damage
+                do throws(CodecError) {
+                    _ = try codec.decode(Payload(changed))
+                } catch {
+                    #expect(!"\(error)".contains("topsecret"))
+                }
+            }
+        }
+    }
+
+    @Test("The path of a deep field is cut")
+    func longPath() throws {
+        let codec = CodableJSON<Nested>(limits: CodecLimits(maximumDepth: 256))
+        let text = Nested.text(240, #"{"inner": [], "count": "x"}"#)
+        let error = #expect(throws: CodecError.self) { try codec.decode(Payload(text: text)) }
+        #expect(error?.field?.hasPrefix("inner[0].inner[0]") == true && error?.field?.hasSuffix("].count") == true)
+        #expect((error?.field?.utf8.count ?? 1000) < 300)
     }
 }
