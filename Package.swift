@@ -42,7 +42,6 @@ let package = Package(
         .target(name: "OutboxStores", dependencies: ["TransportAPI", "SocketIO"]),
         // Files beside the messages of a conversation.
         .target(name: "Transfers", dependencies: ["TransportAPI", "SocketIO", "Primitives"]),
-        // Codable messages and other values of Foundation. No other library imports Foundation.
         // Codable messages, other values of Foundation, and URLSession. No other library imports Foundation.
         .target(
             name: "FoundationSupport",
