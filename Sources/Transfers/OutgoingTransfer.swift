@@ -110,6 +110,9 @@ final class OutgoingTransfer {
     func cancel(waiter id: UInt64) { ends.resume(id, returning: .failure(.cancelled)) }
 
     private func acknowledge(_ offset: UInt64) {
+        guard offset <= source.offset else {
+            return end(.refused(TransferRefusal(.broken, "it has more than was sent")))
+        }
         var last: Instant?
         var count = 0
         while sentCount > 0, let piece = pieces.first, piece.end <= offset {

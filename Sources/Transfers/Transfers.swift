@@ -32,12 +32,13 @@ public final class Transfers: Sendable {
 
     /// Makes the transfers of a client. Make them before `Supervisor.connect()`.
     public convenience init(over supervisor: Supervisor, _ configuration: TransferConfiguration = .init()) {
+        let states = supervisor.states
         self.init(supervisor, configuration) { layer in
-            for await state in supervisor.states {
-                if case .open(_, let isResumed) = state {
-                    layer.value.changed(isOpen: true, isResumed: isResumed)
-                } else {
-                    layer.value.changed(isOpen: false, isResumed: false)
+            for await state in states {
+                switch state {
+                case .open(_, let isResumed): layer.value.changed(isOpen: true, isResumed: isResumed)
+                case .closed(let reason): layer.value.end(.ended(reason.asError))
+                default: layer.value.changed(isOpen: false, isResumed: false)
                 }
             }
         }
@@ -45,10 +46,15 @@ public final class Transfers: Sendable {
 
     /// Makes the transfers of a client of a server. Make them in `onSession`, before the first message.
     public convenience init(over session: Session, _ configuration: TransferConfiguration = .init()) {
+        let states = session.states
         self.init(session, configuration) { layer in
-            // A session that ends takes its transfers with it.
-            for await state in session.states {
-                layer.value.changed(isOpen: state == .connected, isResumed: true)
+            for await state in states {
+                switch state {
+                // Another session has other transfers.
+                case .connected: layer.value.changed(isOpen: true, isResumed: true)
+                case .disconnected: layer.value.changed(isOpen: false, isResumed: false)
+                case .ended(let reason): layer.value.end(.ended(reason.asError))
+                }
             }
         }
     }
@@ -61,10 +67,7 @@ public final class Transfers: Sendable {
         let layer = RuntimeBound(TransferLayer(carrier, configuration), to: carrier.runtime)
         (self.layer, self.carrier) = (layer, carrier)
         carrier.claim(as: .transfers) { layer.value.claims($0, $1) }
-        Task(executorPreference: carrier.runtime.taskExecutor) {
-            await watch(layer)
-            layer.value.end(.ended(TransportError(.connectionLost, .open, "the supervisor or the session has ended")))
-        }
+        Task(executorPreference: carrier.runtime.taskExecutor) { await watch(layer) }
     }
 
     /// Handles the offers of the peer from now on; with `nil` each is refused. Set this before the first message.
