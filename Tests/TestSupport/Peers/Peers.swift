@@ -54,6 +54,8 @@ package enum Peers {
     package static let submitUntilKilled = beside("SubmitUntilKilled")
     /// The program of `Tests/ReceiveUntilKilled`, its counterpart.
     package static let receiveUntilKilled = beside("ReceiveUntilKilled")
+    /// The program of `Tests/TransferBesideChat`, which sends a file beside messages over an emulated network.
+    package static let transferBesideChat = beside("TransferBesideChat")
     package static let python = probe("python3", "-c", "import socket").path
 
     private static func path(_ name: String) -> String? {
