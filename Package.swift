@@ -114,8 +114,9 @@ let package = Package(
         .executableTarget(
             name: "imlab",
             dependencies: [
-                "CommandSupport", "Measuring", "Reporting", "Crowds", "Simulation", "EmbeddedServers", "Transports",
-                "Protocols", "TransportAPI", "Codecs", "SocketIO", "CSocketIO", "TrialCertificates", "Primitives",
+                "CommandSupport", "Measuring", "Reporting", "Crowds", "Simulation", "EmbeddedServers", "OutboxStores",
+                "Transports", "Protocols", "TransportAPI", "Codecs", "SocketIO", "CSocketIO", "TrialCertificates",
+                "Primitives",
             ]
         ),
         // All tests are one program. This target sets how many of them run at a time.

@@ -2,9 +2,9 @@ import TransportAPI
 
 /// The format of the file of a ``FileOutboxStore`` (`Docs/reference/outbox-store.md`): a header, and then a frame for each
 /// write. A reader is ``OutboxLogReader``.
-enum OutboxLog {
+package enum OutboxLog {
     /// The place of a value in the file, and its checksum, which shows whether the file has changed since.
-    struct Place: Sendable {
+    package struct Place: Sendable {
         var offset: Int
         var checksum: UInt32
     }
@@ -25,7 +25,7 @@ enum OutboxLog {
     static let (put, remove): (UInt8, UInt8) = (1, 2)
 
     /// The header of a file.
-    static var header: [UInt8] {
+    package static var header: [UInt8] {
         var bytes = magic
         append(version, to: &bytes)
         return bytes
@@ -43,7 +43,7 @@ enum OutboxLog {
 
     /// Returns the frame of these changes, whose size must fit in 32 bits. `places` receives the place of each value that is
     /// put, in order, if the frame begins at `offset`.
-    static func frame(_ changes: [StoreChange], at offset: Int, places: inout [Place]) -> [UInt8] {
+    package static func frame(_ changes: [StoreChange], at offset: Int, places: inout [Place]) -> [UInt8] {
         let size = bodyBytes(changes)
         var bytes: [UInt8] = []
         bytes.reserveCapacity(frameHeaderBytes + size)

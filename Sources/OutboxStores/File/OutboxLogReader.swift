@@ -6,9 +6,9 @@ import TransportAPI
 /// A killed process leaves the beginning of its last frame, and a power cut may also leave zeros where a frame or its end should
 /// be. Such a frame was never confirmed, or not yet synced, so the file ends before it (``Contents/end``). Any other frame that
 /// does not fit its checksums is damage, because frames after it could no longer be found, or be believed.
-struct OutboxLogReader {
+package struct OutboxLogReader {
     /// Why a file is not read.
-    enum Problem: Error, Hashable {
+    package enum Problem: Error, Hashable {
         /// The file begins with something else.
         case foreign
         /// The format has another version.
@@ -22,13 +22,13 @@ struct OutboxLogReader {
     }
 
     /// What a file contains.
-    struct Contents {
+    package struct Contents {
         /// All records, in the order of their keys.
-        var records: [StoredRecord]
+        package var records: [StoredRecord]
         /// The place of each.
         var index: RecordIndex<OutboxLog.Place>
         /// The offset after the last complete frame. It is 0 if not even the header is complete.
-        var end: Int
+        package var end: Int
     }
 
     private enum State {
@@ -53,7 +53,7 @@ struct OutboxLogReader {
     private var values: [StoredRecord.Key: [UInt8]] = [:]
 
     /// Creates a reader. It never keeps more than `maximumBytes` of records, and as much of a frame.
-    init(maximumBytes: Int) {
+    package init(maximumBytes: Int) {
         self.maximumBytes = maximumBytes
         maximumFrameBytes = OutboxLogReader.maximumFrameBytes(maximumBytes)
     }
@@ -62,7 +62,7 @@ struct OutboxLogReader {
     static func maximumFrameBytes(_ maximumBytes: Int) -> Int { min(maximumBytes, 1 << 30) }
 
     /// Reads the next bytes of the file.
-    mutating func read(_ bytes: UnsafeRawBufferPointer) throws(Problem) {
+    package mutating func read(_ bytes: UnsafeRawBufferPointer) throws(Problem) {
         var rest = bytes[...]
         while !rest.isEmpty {
             let wanted: Int
@@ -82,7 +82,7 @@ struct OutboxLogReader {
     }
 
     /// Returns what the file contains, after its last byte was read.
-    mutating func finish() throws(Problem) -> Contents {
+    package mutating func finish() throws(Problem) -> Contents {
         if case .header = state, !OutboxLog.header.starts(with: part) { throw .foreign }
         let records = values.map { StoredRecord($0.key, $0.value) }.sorted { $0.key < $1.key }
         return Contents(records: records, index: index, end: end)

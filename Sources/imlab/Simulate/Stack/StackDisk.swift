@@ -1,13 +1,17 @@
+import OutboxStores
 import Simulation
 import TransportAPI
 
-/// The disk of a client, on which each of its processes opens the same store. It survives them.
+/// The disk of a client, on which each of its processes opens the same store. It survives them. It has the bytes of the file of
+/// a `FileOutboxStore`, of which a process that is killed while it writes leaves the beginning of a frame.
 final class StackDisk {
+    private var bytes = OutboxLog.header
+    /// The records of all complete frames.
     private var records: [StoredRecord.Key: [UInt8]] = [:]
     private var random: SimulationRandom
     /// The percentage of calls that find the disk full.
     private let failures: Int
-    /// How many processes are still to be killed soon after a write.
+    /// How many processes are still to be killed during a write or soon after it.
     private var kills: Int
     /// The process that has the store open.
     private var user: SimulatedProcess?
@@ -26,33 +30,58 @@ final class StackDisk {
     /// The number up to which the app has processed the server's messages, in the record of a session; `nil` for another
     /// record.
     static func processed(_ change: StoreChange) -> UInt64? {
-        guard case .put(let record) = change, record.key.kind == 2, record.value.count == 51 else { return nil }
+        guard case .put(let record) = change, record.key.kind == 2, record.value.count >= 43 else { return nil }
         return record.value[35..<43].reduce(0) { $0 << 8 | UInt64($1) }
     }
 
     fileprivate func isFull() -> Bool { random.chance(failures) }
 
-    /// After which time the process is killed that has just written, in nanoseconds; `nil` if it is not.
-    fileprivate func drawKill() -> Int64? {
-        guard kills > 0, random.chance(5) else { return nil }
-        kills -= 1
-        return Int64(random.magnitude(1_000...100_000_000))
+    /// What becomes of the process that writes now.
+    enum Fate {
+        case lives
+        /// It is killed during the write.
+        case torn
+        /// It is killed after this time, in nanoseconds.
+        case killed(after: Int64)
     }
 
-    /// Returns `false` if another process has it open.
-    fileprivate func open(by process: SimulatedProcess) -> Bool {
-        if let user, user !== process, !user.isDead { return false }
+    fileprivate func drawFate() -> Fate {
+        guard kills > 0, random.chance(5) else { return .lives }
+        kills -= 1
+        return random.chance(50) ? .torn : .killed(after: Int64(random.magnitude(1_000...100_000_000)))
+    }
+
+    /// Returns the records; `nil` if another process has the store open.
+    ///
+    /// - Throws: What the reader says about the file.
+    fileprivate func open(by process: SimulatedProcess) throws(OutboxLogReader.Problem) -> [StoredRecord]? {
+        if let user, user !== process, !user.isDead { return nil }
         user = process
-        return true
+        var reader = OutboxLogReader(maximumBytes: 1 << 28)
+        try bytes.withUnsafeBytes { bytes in
+            Result { () throws(OutboxLogReader.Problem) in try reader.read(bytes) }
+        }.get()
+        let contents = try reader.finish()
+        bytes.removeSubrange(contents.end...)
+        return contents.records
     }
 
     fileprivate func closed() { user = nil }
 
-    fileprivate var sorted: [StoredRecord] {
-        records.sorted { $0.key < $1.key }.map { StoredRecord($0.key, $0.value) }
+    /// Whether these are the records of all complete frames.
+    fileprivate func has(_ found: [StoredRecord]) -> Bool {
+        found == records.sorted { $0.key < $1.key }.map { StoredRecord($0.key, $0.value) }
     }
 
-    fileprivate func change(_ changes: [StoreChange]) {
+    /// Appends a frame, or only the beginning of it.
+    fileprivate func write(_ changes: [StoreChange], isTorn: Bool) {
+        var places: [OutboxLog.Place] = []
+        let frame = OutboxLog.frame(changes, at: bytes.count, places: &places)
+        guard !isTorn else {
+            bytes += frame.prefix(random.magnitude(0...frame.count - 1))
+            return
+        }
+        bytes += frame
         for change in changes {
             switch change {
             case .put(let record): records[record.key] = record.value
@@ -71,6 +100,8 @@ final class StackStore: OutboxStore, @unchecked Sendable {
         /// The process has not written yet.
         case opened
         case written
+        /// The process is about to die, during a write.
+        case torn
     }
 
     private let run: StackRun
@@ -87,17 +118,24 @@ final class StackStore: OutboxStore, @unchecked Sendable {
 
     func open() throws(TransportError) -> [StoredRecord] {
         try check("opened")
-        guard outbox.disk.open(by: process) else {
+        let records: [StoredRecord]?
+        do throws(OutboxLogReader.Problem) { records = try outbox.disk.open(by: process) } catch {
+            run.checker.fail("the store of \(outbox.name) is not read after a kill: \(error)")
+            throw failure("open")
+        }
+        guard let records else {
             run.checker.fail("two processes have the store of \(outbox.name) open")
             throw failure("open")
         }
+        if !outbox.disk.has(records) { run.checker.fail("the store of \(outbox.name) has other records after a kill") }
         phase = .opened
-        return outbox.disk.sorted
+        return records
     }
 
     func write(_ changes: [StoreChange]) throws(TransportError) {
         let isFirst = phase == .opened
         if phase == .closed { run.checker.fail("the store of \(outbox.name) is written while it is closed") }
+        guard phase != .torn else { throw failure("process") }
         phase = .written
         do throws(TransportError) {
             try check("written")
@@ -108,10 +146,18 @@ final class StackStore: OutboxStore, @unchecked Sendable {
             }
             throw error
         }
-        outbox.disk.change(changes)
+        let fate = run.isOver ? .lives : outbox.disk.drawFate()
+        switch fate {
+        case .torn:
+            outbox.disk.write(changes, isTorn: true)
+            phase = .torn
+            run.world.trace.note(36, 0, 0, "\(process.name): killed while it writes to the store")
+            run.killClient(process)
+            throw failure("process")
+        case .lives, .killed: outbox.disk.write(changes, isTorn: false)
+        }
         if let processed = changes.compactMap(StackDisk.processed).last { outbox.stored(processed: processed) }
-        guard !run.isOver, let time = outbox.disk.drawKill() else { return }
-        run.world.after(time) { [run, process] in run.killClient(process) }
+        if case .killed(let time) = fate { run.world.after(time) { [run, process] in run.killClient(process) } }
     }
 
     func close() {
