@@ -230,8 +230,12 @@ struct SessionLoginTests {
         await listener.close()
     }
 
-    @Test("One token logs in over wss, then tls, then udp, as each server in turn goes away", .enabled(if: hasOpenSSL))
-    func failover() async throws {
+    @Test(
+        "One token logs in over each endpoint of a file, as each server in turn goes away",
+        .enabled(if: hasOpenSSL),
+        arguments: [["wss", "tls", "udp"], ["dtls", "wss"]]
+    )
+    func failover(schemes: [String]) async throws {
         let rounds = ProcessInfo.processInfo.environment["IM_FAILOVERS"].flatMap(Int.init) ?? 9
         // A long run also has tokens that expire by the clock.
         let lifetime = Duration.seconds(rounds > 9 ? 60 : 3600)
@@ -244,14 +248,14 @@ struct SessionLoginTests {
         let (tokens, last) = (Tokens(), Locked(1))
         let server = server { tokens.decide($0) }
         let secret = "?certificate=\(certificate)&key=\(key)"
-        var urls = ["wss://127.0.0.1:0/\(secret)", "tls://127.0.0.1:0\(secret)", "udp://127.0.0.1:0"]
+        var urls = schemes.map { "\($0)://127.0.0.1:0" + ($0 == "wss" ? "/" : "") + ($0 == "udp" ? "" : secret) }
         var listeners: [any Listener] = []
         for index in urls.indices {
             let listener = try await listen(urls[index], server)
             listeners.append(listener)
             var endpoint = listener.endpoint
             endpoint.options = []
-            urls[index] = "\(endpoint)" + (index < 2 ? "?ca=\(authority)" : "")
+            urls[index] = "\(endpoint)" + (schemes[index] == "udp" ? "" : "?ca=\(authority)")
         }
         let file = """
             {"endpoints": [\(urls.map { "\"\($0)\"" }.joined(separator: ", "))],
@@ -281,7 +285,7 @@ struct SessionLoginTests {
                 if case .open(let next, _) = state { next.scheme != endpoint.scheme } else { false }
             }
             let port = try #require(listeners[index].endpoint.port)
-            let suffix = index < 2 ? secret : ""
+            let suffix = schemes[index] == "udp" ? "" : secret
             listeners[index] = try await listen("\(endpoint.scheme)://127.0.0.1:\(port)\(suffix)", server)
         }
         print("\(rounds) failovers: \(used), \(tokens.asked.count) logins, \(tokens.refreshed) tokens refreshed")
