@@ -316,7 +316,7 @@ struct TransferTests {
         let (pieces, add) = AsyncStream.makeStream(of: [UInt8].self)
         add.yield([1, 2, 3])
         let transfer = await client.transfers.send(pieces)
-        _ = await transfer.progress.first { $0.bytes == 0 }
+        _ = await transfer.progress.first { _ in true }
         transfer.cancel()
         await #expect(throws: TransferError.cancelled) { try await transfer.finished() }
         guard case .refused(let refusal)? = await ends.first(where: { _ in true }) ?? nil else {
