@@ -203,9 +203,13 @@ struct TransferTests {
         }
         let id = TransferID()
         let first = try Client(host, limits)
-        let begun = try await first.transfers.send(contentsOf: path, id: id)
+        // The first process has only a part of the bytes, so it cannot be done before it ends.
+        let (pieces, add) = AsyncStream.makeStream(of: [UInt8].self)
+        let begun = await first.transfers.send(pieces, size: 400_000, id: id)
+        add.yield(Array(content[..<100_000]))
         _ = await begun.progress.first { $0.bytes > 50_000 }
         try await host.replace()
+        add.yield(Array(content[100_000..<200_000]))
         _ = await begun.progress.first { $0.bytes > 150_000 }
         await first.supervisor.close()
         await #expect(throws: TransferError.self) { try await begun.finished() }
