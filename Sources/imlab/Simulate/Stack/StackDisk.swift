@@ -57,13 +57,23 @@ final class StackDisk {
     fileprivate func open(by process: SimulatedProcess) throws(OutboxLogReader.Problem) -> [StoredRecord]? {
         if let user, user !== process, !user.isDead { return nil }
         user = process
+        let contents = try read()
+        bytes.removeSubrange(contents.end...)
+        return contents.records
+    }
+
+    private func read() throws(OutboxLogReader.Problem) -> OutboxLogReader.Contents {
         var reader = OutboxLogReader(maximumBytes: 1 << 28)
         try bytes.withUnsafeBytes { bytes in
             Result { () throws(OutboxLogReader.Problem) in try reader.read(bytes) }
         }.get()
-        let contents = try reader.finish()
-        bytes.removeSubrange(contents.end...)
-        return contents.records
+        return try reader.finish()
+    }
+
+    /// Whether the next process would find the records of all complete frames.
+    var isIntact: Bool {
+        guard let contents = try? read() else { return false }
+        return has(contents.records)
     }
 
     fileprivate func closed() { user = nil }

@@ -101,6 +101,7 @@ final class StackOutbox {
 
     /// Fails if an accepted message is neither received nor in the store. Call this after the end.
     func checkEnd() {
+        if !disk.isIntact { run.checker.fail("\(name): the next process would not find what the store was given") }
         let kept = disk.messages
         for message in owed where !kept.contains(message) {
             run.checker.fail("\(name): \(message) was accepted with a store, and is neither received nor in the store")
