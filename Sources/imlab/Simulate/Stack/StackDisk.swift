@@ -46,7 +46,7 @@ final class StackDisk {
     }
 
     fileprivate func drawFate() -> Fate {
-        guard kills > 0, random.chance(5) else { return .lives }
+        guard kills > 0, random.chance(15) else { return .lives }
         kills -= 1
         return random.chance(50) ? .torn : .killed(after: Int64(random.magnitude(1_000...100_000_000)))
     }
