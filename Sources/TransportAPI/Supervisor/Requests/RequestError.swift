@@ -1,3 +1,5 @@
+import Primitives
+
 /// Why a request has no answer. Each request ends once, in its answer or in one of these.
 public enum RequestError: Error, Sendable, Hashable {
     /// The request was not sent, so the peer has not got it: it had no place in the outbox, the connection or the peer does
@@ -48,7 +50,7 @@ public struct RequestFailure: Error, Sendable, Hashable {
     /// Creates a failure. A reason of more than 1,024 bytes is cut.
     public init(code: UInt16, reason: String) {
         self.code = code
-        self.reason = Self.cut(reason)
+        self.reason = reason.cut(toUTF8: Self.maximumReason)
     }
 
     /// The largest reason, in bytes.
@@ -63,17 +65,6 @@ public struct RequestFailure: Error, Sendable, Hashable {
     public static let answerNotSent = RequestFailure(code: 2, reason: "the answer could not be sent")
     /// Code 3: the codec of the handler's channel cannot read the request.
     public static let unreadable = RequestFailure(code: 3, reason: "the request cannot be read")
-
-    private static func cut(_ reason: String) -> String {
-        guard reason.utf8.count > maximumReason else { return reason }
-        var (end, length) = (reason.unicodeScalars.startIndex, 0)
-        for scalar in reason.unicodeScalars {
-            length += UTF8.width(scalar)
-            guard length <= maximumReason else { break }
-            end = reason.unicodeScalars.index(after: end)
-        }
-        return String(reason.unicodeScalars[..<end])
-    }
 }
 
 /// Answers the requests of a peer; see ``Supervisor/onRequest(on:_:)`` and ``Session/onRequest(on:_:)``.
