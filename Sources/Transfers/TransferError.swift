@@ -1,3 +1,4 @@
+import Primitives
 import TransportAPI
 
 /// Why one side ended a transfer, as it tells the other side.
@@ -36,13 +37,13 @@ public struct TransferRefusal: Error, Sendable, Hashable, CustomStringConvertibl
     }
 
     /// What kind of reason it is.
-    public var code: Code
+    public let code: Code
     /// The reason, for people.
-    public var reason: String
+    public let reason: String
 
     /// Makes a refusal.
     public init(_ code: Code, _ reason: String) {
-        (self.code, self.reason) = (code, reason)
+        (self.code, self.reason) = (code, reason.cut(toUTF8: Self.maximumReason))
     }
 
     /// The reason and the number of its code.

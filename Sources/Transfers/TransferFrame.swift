@@ -105,7 +105,7 @@ package enum TransferFrame: Sendable, Hashable {
             bytes += digest
         case .done(let id): Self.begin(.done, id, 0, &bytes)
         case .refused(let id, let refusal):
-            let reason = Array(refusal.reason.utf8.prefix(TransferRefusal.maximumReason))
+            let reason = Array(refusal.reason.utf8)
             Self.begin(.refused, id, 2 + reason.count, &bytes)
             Self.append(refusal.code.rawValue, &bytes)
             bytes += reason

@@ -119,7 +119,7 @@ public final class Transfers: Sendable {
         _ makeSource: @escaping @Sendable () -> any TransferSource
     ) async -> Transfer {
         let (stream, progress) = AsyncStream.makeStream(of: TransferProgress.self, bufferingPolicy: .bufferingNewest(1))
-        let name = String(decoding: name.utf8.prefix(TransferFrame.maximumName), as: UTF8.self)
+        let name = name.cut(toUTF8: TransferFrame.maximumName)
         let error = await carrier.openStore()
         let transfer = await layer.run(with: (id, name, makeSource, progress, error)) { layer, input in
             let (id, name, makeSource, progress, error) = input

@@ -35,6 +35,10 @@ import TransportAPI
         #expect(TransferFrame(TransferFrame.received(Self.id, offset: 1 << 62 | 1).payload) == nil)
         #expect(TransferFrame(TransferFrame.offer(Self.id, size: 1 << 63, name: "").payload) == nil)
         #expect(TransferFrame(Payload(TransferFrame.offer(Self.id, size: 1, name: "").payload.bytes + [0xff])) == nil)
+        // A reason and a name end with a whole character.
+        let long = TransferRefusal(.refused, "x" + String(repeating: "é", count: 600))
+        #expect(long.reason.utf8.count == 1023)
+        #expect(TransferFrame(TransferFrame.refused(Self.id, long).payload) == .refused(Self.id, long))
         let most = [UInt8](repeating: 1, count: TransferFrame.maximumChunk)
         #expect(TransferFrame(TransferFrame.chunk(Self.id, offset: 0, most).payload) != nil)
         #expect(TransferFrame(TransferFrame.chunk(Self.id, offset: 0, most + [1]).payload) == nil)
