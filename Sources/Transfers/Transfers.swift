@@ -20,7 +20,7 @@ public typealias OfferHandler = @Sendable (TransferOffer) async throws -> Void
 /// continues after the restart of either process if it is begun again under its identifier. It has arrived when the receiver
 /// has checked the SHA-256 digest of all bytes.
 ///
-/// It works in session mode over every transport, and in plain mode over a transport that keeps the order. Both sides make
+/// It needs session mode (`DeliveryConfiguration.Mode.session`). Both sides make
 /// one: the client over its supervisor, the server over each session. It lives as long as the conversation, also without a
 /// reference, and a conversation has one.
 ///
