@@ -7,7 +7,7 @@ package enum TransferFrame: Sendable, Hashable {
     case offer(TransferID, size: UInt64?, name: String)
     /// The receiver's app is asked.
     case asked(TransferID)
-    /// The receiver takes the bytes from this offset on, of which this number may be unacknowledged.
+    /// The receiver takes the bytes from this offset on. At most `window` bytes may be unacknowledged.
     case accept(TransferID, offset: UInt64, window: UInt32)
     /// Bytes at this offset.
     case chunk(TransferID, offset: UInt64, [UInt8])

@@ -65,7 +65,7 @@ package struct TransferWindow: Sendable {
         (size, phase, shortest, recent, nextMeasuring) = (Self.first, .starting(until: .max), (nil, nil), [], nil)
     }
 
-    /// Bytes have arrived, the last of which took this time to be acknowledged.
+    /// Bytes have arrived. Their acknowledgement came this time after the last of them was sent.
     package mutating func acknowledged(_ count: Int, after time: Duration, at now: Instant) {
         let wasLimited = inFlight + chunkSize > size
         forget(count)

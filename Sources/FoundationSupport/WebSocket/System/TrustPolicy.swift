@@ -4,7 +4,7 @@ import SocketIO
 /// Which servers a connection trusts, apart from what the system itself demands. It decides without the system, so that a
 /// test can.
 struct TrustPolicy: Sendable, Hashable {
-    /// SHA-256 of the public keys (SubjectPublicKeyInfo) of which the server's chain must contain one. None if empty.
+    /// The pins: SHA-256 of public keys (SubjectPublicKeyInfo). The server's chain must contain one of them, unless there is none.
     var pins: Set<[UInt8]> = []
     /// Whether the certificate is checked at all.
     var verifiesServer = true

@@ -3,7 +3,7 @@ import Simulation
 import TransportAPI
 
 /// The disk of a client, on which each of its processes opens the same store. It survives them. It has the bytes of the file of
-/// a `FileOutboxStore`, of which a process that is killed while it writes leaves the beginning of a frame.
+/// a `FileOutboxStore`. A process that is killed while it writes leaves the beginning of a frame.
 final class StackDisk {
     private var bytes = OutboxLog.header
     /// The records of all complete frames.
