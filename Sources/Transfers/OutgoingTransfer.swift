@@ -92,8 +92,8 @@ final class OutgoingTransfer {
         case .file, .source, .sourceNotRepeatable: refuse(.failed, "the sender could not read the bytes")
         }
         conclude(.failure(error))
-        // Its procedure may wait for the source.
-        task?.cancel()
+        // Its procedure may wait for the source, and closes it. Without one, nobody else does.
+        if let task { task.cancel() } else { source.close() }
         signal()
     }
 
