@@ -178,6 +178,7 @@ final class TransferLayer {
         let isNew = isOpen && !self.isOpen
         self.isOpen = isOpen
         if isNew { pace.reconnected() }
+        // In any order, because they share the window anyway.
         for transfer in outgoing.values {
             if isNew, !isResumed { transfer.interrupt() } else { transfer.signal() }
         }
