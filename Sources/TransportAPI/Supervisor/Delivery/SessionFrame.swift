@@ -78,7 +78,7 @@ package enum SessionFrame: Sendable, Hashable {
     /// The largest number of bytes that the envelope adds to a message.
     package static let overhead = 25
     /// The number of bytes that the envelope of a session adds to a message.
-    private static let messageOverhead = 9
+    package static let messageOverhead = 9
 
     /// The largest message of a session that this side accepts over a connection, in bytes of its payload.
     static func messageLimit(_ capabilities: Capabilities) -> UInt64 {

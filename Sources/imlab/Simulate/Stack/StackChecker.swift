@@ -85,8 +85,9 @@ final class StackChecker {
     /// Operations that have begun and not ended.
     private(set) var pending: [Int: String] = [:]
     private var operations = 0
-    /// How many operations have ended.
-    var ended: Int { operations - pending.count }
+    private var arrivals = 0
+    /// How many operations have ended, and how many messages have arrived.
+    var progress: Int { operations - pending.count + arrivals }
 
     func fail(_ text: @autoclosure () -> String) {
         if violation == nil { violation = text() }
@@ -262,6 +263,7 @@ final class StackChecker {
         if case .rejected(let error) = record.outcome {
             fail("\(message) arrived at \(receiver), and its send was rejected: \(error)")
         }
+        arrivals += 1
         arrived[message, default: 0] += 1
         if subscribers[receiver] != nil {
             subscribers[receiver]?.taken.insert(message)

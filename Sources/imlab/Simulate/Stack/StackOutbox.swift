@@ -57,7 +57,7 @@ final class StackOutbox {
         owed.remove(message)
         returned.insert(message)
         let size = run.checker.sent[message]?.size ?? 0
-        if size <= run.plan.serverLimit, !run.isOver {
+        if size <= run.plan.serverLimit - SessionFrame.messageOverhead, !run.isOver {
             run.checker.fail(
                 "\(name): \(message) of \(size) bytes was accepted with a store, and came back: \(outcome)"
             )
