@@ -115,8 +115,8 @@ let package = Package(
             name: "imlab",
             dependencies: [
                 "CommandSupport", "Measuring", "Reporting", "Crowds", "Simulation", "EmbeddedServers", "OutboxStores",
-                "Transports", "Protocols", "TransportAPI", "Codecs", "SocketIO", "CSocketIO", "TrialCertificates",
-                "Primitives",
+                "Transfers", "Transports", "Protocols", "TransportAPI", "Codecs", "SocketIO", "CSocketIO",
+                "TrialCertificates", "Primitives",
             ]
         ),
         // All tests are one program. This target sets how many of them run at a time.

@@ -4,6 +4,7 @@ import EmbeddedServers
 import Protocols
 import Simulation
 import SocketIO
+import Transfers
 import TransportAPI
 import Transports
 
@@ -77,6 +78,7 @@ final class SessionUser: @unchecked Sendable {
                 return .failure(error)
             }
         }
+        let transfers = makeTransfers(run.plan.transfers.client) { Transfers(over: supervisor) }
         let ended = Task(executorPreference: preference) {
             let operation = self.run.checker.begin("\(self.name): closed")
             await supervisor.closed()
@@ -86,6 +88,7 @@ final class SessionUser: @unchecked Sendable {
         if run.plan.style == .room { await enterRoom(supervisor) }
         await sendAll(through: supervisor) { await supervisor.send($0) }
         await requests?.value
+        await transfers?.value
         await run.world.pause(app.closesAfter ?? 1_000_000_000)
         await waitForArrivals()
         await close(supervisor)
@@ -115,7 +118,10 @@ final class SessionUser: @unchecked Sendable {
             run.checker.fail("\(name): its store failed \(store.failures) times, and it was told \(toldFailures) times")
         }
         isClosing = true
-        if !process.isDead { run.requests.closes() }
+        if !process.isDead {
+            run.requests.closes()
+            run.transfers.closes()
+        }
         run.checker.leaves(name)
         let operation = run.checker.begin("\(name): close")
         await supervisor.close()
@@ -166,6 +172,7 @@ final class SessionUser: @unchecked Sendable {
                 return .failure(error)
             }
         }
+        _ = makeTransfers(run.plan.transfers.server) { Transfers(over: session) }
         _ = Task(executorPreference: loop) {
             for await event in events where event == .unexpectedReply {
                 self.run.requests.isUnexpected(at: self.name)
@@ -290,6 +297,20 @@ final class SessionUser: @unchecked Sendable {
         run.world.trace.note(37, index, Int(time), "\(name): request \(index) \(end)")
         guard !process.isDead else { return }
         run.requests.ended(request, result, of: name, after: time, timeout: timeout, wasCancelled: isCancelled)
+    }
+
+    // MARK: Transfers
+
+    /// Takes the transfers of the peer, and begins the own ones.
+    ///
+    /// - Returns: the task of the own ones; `nil` if the schedule has no transfers.
+    private func makeTransfers(_ count: Int, _ make: () -> Transfers) -> Task<Void, Never>? {
+        guard run.plan.transfers.client > 0 else { return nil }
+        let transfers = make()
+        transfers.onOffer { [self] in try await run.transfers.take($0, at: name, process) }
+        return Task(executorPreference: app.isOnLoop ? loop : nil) { [self] in
+            await run.transfers.sendAll(count, through: transfers, of: number, name, process)
+        }
     }
 
     // MARK: Messages

@@ -49,6 +49,7 @@ extension StackChecker {
         "no timer and no descriptor is left after the close", "nobody connects to a server that it does not trust",
         "a message that a store has is received, and one that was stored as processed never comes again",
         "each request ends once, in its answer or in a true error",
+        "a transfer arrives whole, or both sides know why not",
     ]
 }
 

@@ -243,6 +243,10 @@ struct StackPlan {
     var killsAfterWrite = 0
     /// How many requests each process of a client makes, and each session of the server's app.
     var requests = (client: 0, server: 0)
+    /// How many transfers each process of a client sends, and each session of the server's app; 0 if nobody takes one.
+    var transfers = (client: 0, server: 0)
+    /// The largest transfer in bytes.
+    var largestTransfer = 0
 
     /// Whether the server refuses messages that its clients may send.
     var refuses: Bool { serverLimit < maximumMessage }
@@ -316,6 +320,17 @@ struct StackPlan {
         // Also drawn on its own.
         var answers = SimulationRandom(seed: seed, stream: 25)
         if endurance == nil, !endsSessions { drawAnswers(&answers) }
+        // Also drawn on its own.
+        var files = SimulationRandom(seed: seed, stream: 27)
+        if style == .session, !endsSessions, bound == (0, 0), files.chance(25) { drawTransfers(&files) }
+    }
+
+    /// Apps that send each other more than one message holds.
+    private mutating func drawTransfers(_ random: inout SimulationRandom) {
+        transfers = (random.int(1...4), random.chance(50) ? random.int(1...4) : 0)
+        // A slow path carries it in a minute.
+        let rate = path.parameters.bytesPerSecond
+        largestTransfer = min(random.magnitude(1...300_000), rate.map { Int($0) * 60 } ?? .max)
     }
 
     /// Clients whose outboxes are on a disk, and who are killed more often than others.
@@ -355,6 +370,8 @@ struct StackPlan {
         bound = (0, 0)
         options += ["fallback=on", "retry-preferred=\(random.one(of: [1, 10, 300]))s"]
         serverOptions.append("fallback=on")
+        // Each of the two attempts has half of the time, in which the handshake of TLS must fit.
+        if isEncrypted { path.segment = max(path.segment, 64) }
         guard !isEncrypted, decoy == nil, endurance == nil, random.chance(70) else { return }
         middlebox = (
             random.one(of: StackMiddlebox.Kind.allCases), Int64(random.magnitude(1_000_000_000...300_000_000_000))
@@ -710,6 +727,10 @@ struct StackPlan {
         if let diskFailures {
             text += ", with stores that are full in \(diskFailures) % of their calls"
             if killsAfterWrite > 0 { text += " and \(killsAfterWrite) kills after a write" }
+        }
+        if transfers.client > 0 {
+            text += ", each of which sends \(transfers.client) transfers and gets \(transfers.server), of up to"
+            text += " \(largestTransfer) bytes"
         }
         if requests.client > 0 {
             text += ", each of which makes \(requests.client) requests and answers \(requests.server) of the server"

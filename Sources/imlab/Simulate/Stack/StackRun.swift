@@ -30,6 +30,7 @@ final class StackRun: @unchecked Sendable {
     private(set) var outboxes: [StackOutbox] = []
     private var outboxOfUser: [Int: StackOutbox] = [:]
     private(set) lazy var requests = StackRequests(self)
+    private(set) lazy var transfers = StackTransfers(self)
     private var users = 0
     /// The number of apps at servers whose connections have not ended.
     private var serving = 0
