@@ -135,8 +135,8 @@ final class IncomingTransfer {
 
     private func stoodStill() {
         timer = nil
-        // Without a connection nothing can come, and a slow app is no fault of the peer.
-        guard layer.isOpen, chunks.isEmpty, processed == expected else { return moved() }
+        // A slow app is no fault of the peer.
+        guard layer.mayReceive, chunks.isEmpty, processed == expected else { return moved() }
         refuse(.stalled, "nothing came for \(layer.answerTime)")
     }
 

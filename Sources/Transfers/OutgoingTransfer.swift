@@ -26,7 +26,7 @@ final class OutgoingTransfer {
     private let source: any TransferSource
     private let progress: AsyncStream<TransferProgress>.Continuation
     private let layer: TransferLayer
-    /// How long the peer may be silent before it has to agree again.
+    /// How long a peer that has all frames may be silent before it has to agree again.
     private static let patience = Duration.seconds(15)
     /// How many chunks may be in flight, however small they are.
     private static let mostPieces = 64
@@ -44,6 +44,10 @@ final class OutgoingTransfer {
     private var window = 0
     private var acknowledged: UInt64 = 0
     private var lastProgress = Instant.zero
+    /// How many frames the peer has not acknowledged. They may wait behind large messages on a slow path.
+    private var unsettled = 0
+    /// Why the last frame was not sent.
+    private var refusal: TransportError?
     private var waiter: UnsafeContinuation<Void, Never>?
     private var ends = Waiters<Result<Void, TransferError>>()
     private(set) var result: Result<Void, TransferError>?
@@ -77,6 +81,18 @@ final class OutgoingTransfer {
         signal()
     }
 
+    /// A frame is on its way to the peer.
+    func isSending() { unsettled += 1 }
+
+    /// The peer has a frame, or will not get it.
+    func hasSent(_ outcome: SendOutcome) {
+        unsettled -= 1
+        lastProgress = layer.runtime.clock
+        if !outcome.isSuccess { isInterrupted = true }
+        if case .rejected(let error) = outcome { refusal = error }
+        signal()
+    }
+
     /// The peer has to agree again.
     func interrupt() {
         isInterrupted = true
@@ -87,7 +103,7 @@ final class OutgoingTransfer {
     func end(_ error: TransferError) {
         guard result == nil else { return }
         switch error {
-        case .refused, .ended, .noAnswer, .tooMany, .inProgress: break
+        case .refused, .ended, .notSent, .noAnswer, .tooMany, .inProgress: break
         case .cancelled: refuse(.cancelled, "the sender has cancelled it")
         case .file, .source, .sourceNotRepeatable: refuse(.failed, "the sender could not read the bytes")
         }
@@ -178,20 +194,22 @@ final class OutgoingTransfer {
     private nonisolated(nonsending) func agree() async throws(TransferError) {
         forgetSent()
         answer = .none
-        var heardAt = layer.runtime.clock
+        var silence = Duration.zero
         while case .none = answer {
             if !layer.isOpen {
                 try await wait(atMost: nil) { $0.layer.isOpen }
-                heardAt = layer.runtime.clock
+                silence = .zero
             }
-            (isInterrupted, wasHeard) = (false, false)
+            (isInterrupted, wasHeard, refusal) = (false, false, nil)
             layer.send(.offer(id, size: size, name: name), from: self)
-            try await wait(atMost: Self.patience) { $0.isAnswered || $0.isInterrupted }
-            let now = layer.runtime.clock
-            // The app of the peer may need long to decide, and the peer says that it was asked.
-            if wasHeard { heardAt = now }
-            guard heardAt.duration(to: now) < layer.answerTime else { throw .noAnswer }
+            try await wait(atMost: nil) { $0.unsettled == 0 || $0.isAnswered || $0.isInterrupted }
+            let start = layer.runtime.clock
+            let limit = min(Self.patience, layer.answerTime - silence)
+            try await wait(atMost: limit) { $0.isAnswered || $0.isInterrupted }
             if !isAnswered { try await wait(atMost: Self.pause) { $0.isAnswered } }
+            // The app of the peer may need long to decide, and the peer says that it was asked.
+            silence = wasHeard ? .zero : silence + start.duration(to: layer.runtime.clock)
+            guard isAnswered || silence < layer.answerTime else { throw refusal.map { .notSent($0) } ?? .noAnswer }
         }
         guard case .accepted(let offset, let window) = answer else { return }
         self.window = window
@@ -256,7 +274,7 @@ final class OutgoingTransfer {
     }
 
     /// Waits for something that the peer does. Returns `false` if it has to agree again: the connection or the peer is another
-    /// one, or nothing has come for long. A peer that was restarted says nothing.
+    /// one, or it has all frames and has said nothing for long. A peer that was restarted says nothing.
     private nonisolated(nonsending) func waitForPeer(
         _ isSo: (OutgoingTransfer) -> Bool
     ) async throws(TransferError) -> Bool {
@@ -264,7 +282,7 @@ final class OutgoingTransfer {
         while !isInterrupted {
             if isSo(self) { return true }
             try await wait(atMost: Self.patience) { $0.isInterrupted || isSo($0) }
-            let isSilent = lastProgress.duration(to: layer.runtime.clock) >= Self.patience
+            let isSilent = unsettled == 0 && lastProgress.duration(to: layer.runtime.clock) >= Self.patience
             if layer.isOpen, isSilent, !isSo(self) { isInterrupted = true }
         }
         return false

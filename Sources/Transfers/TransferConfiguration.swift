@@ -11,7 +11,7 @@ public struct TransferConfiguration: Sendable, Hashable {
     public var concurrentOutgoing = 2
     /// How many bytes of a transfer may be unacknowledged, which is also how much memory a received one takes. Default 1 MiB.
     public var window = 1 << 20
-    /// How long an offer waits for an answer while there is a connection, and how long a received transfer may stand still
+    /// How long an offer that the peer has got waits for an answer, and how long a received transfer may stand still
     /// before it is ended. Default 60 s.
     public var stallTimeout: Duration = .seconds(60)
     /// How much a transfer may delay the other messages of the connection, as far as its own bytes are the cause. A smaller

@@ -54,12 +54,14 @@ public struct TransferRefusal: Error, Sendable, Hashable, CustomStringConvertibl
 public enum TransferError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The other side has ended it.
     case refused(TransferRefusal)
-    /// The peer has answered no offer while it was connected. It may have no ``Transfers``.
+    /// The peer has got the offer and has not answered it. It may have no ``Transfers``.
     case noAnswer
     /// The app has cancelled it.
     case cancelled
     /// The supervisor or the session has ended. The transfer can be begun again under its identifier.
     case ended(TransportError)
+    /// The offer was not sent, because the outbox has no room for it or its store fails.
+    case notSent(TransportError)
     /// A file could not be opened, read or written.
     case file(TransportError)
     /// The sequence of the bytes has thrown an error, with this text.
@@ -78,6 +80,7 @@ public enum TransferError: Error, Sendable, Hashable, CustomStringConvertible {
         case .noAnswer: "the peer answered no offer; it may not receive transfers"
         case .cancelled: "the transfer was cancelled"
         case .ended(let error): "the conversation has ended: \(error)"
+        case .notSent(let error): "nothing was sent: \(error)"
         case .file(let error): "\(error)"
         case .source(let text): "the bytes could not be read: \(text)"
         case .sourceNotRepeatable: "the peer has lost bytes that the sequence has no more; send a file instead"

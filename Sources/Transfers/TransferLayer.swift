@@ -5,11 +5,13 @@ import TransportAPI
 final class TransferLayer {
     let runtime: any SupervisorRuntime
     private let configuration: TransferConfiguration
-    private weak var carrier: (any MessageCarrier)?
+    /// Kept until the conversation ends, because the app may keep no reference to it.
+    private var carrier: (any MessageCarrier)?
     private var outgoing: [TransferID: OutgoingTransfer] = [:]
     /// Those that wait until others have ended, in order.
     private var waiting = Deque<OutgoingTransfer>()
-    private var activeCount = 0
+    /// Those that are sent, in the order of their begin.
+    private var active: [OutgoingTransfer] = []
     private var incoming: [TransferID: IncomingTransfer] = [:]
     /// The last transfers that were received completely, so that a sender that did not learn it is told again.
     private var completed: [TransferID] = []
@@ -30,6 +32,9 @@ final class TransferLayer {
     var maximumSize: UInt64 { configuration.maximumSize }
     var tooLarge: String { "more than the \(configuration.maximumSize) bytes that are allowed here" }
 
+    /// Whether the peer could send now: there is a connection, and the app has processed all messages before.
+    var mayReceive: Bool { isOpen && carrier?.waitsForApp == false }
+
     /// The queue for files.
     func fileQueue() throws(TransferError) -> any BlockingQueue {
         do throws(TransportError) {
@@ -41,10 +46,11 @@ final class TransferLayer {
 
     // MARK: Messages
 
-    /// Sends a frame. One that the peer never gets makes it agree with `transfer` again.
+    /// Sends a frame. `transfer` gets to know when the peer has it, and that the peer never gets it.
     func send(_ frame: TransferFrame, from transfer: OutgoingTransfer? = nil) {
         guard let carrier else { return }
         let observer = FrameOutcome(transfer)
+        transfer?.isSending()
         if let outcome = carrier.send(frame.payload, observer: observer) { observer.settled(outcome) }
     }
 
@@ -127,9 +133,9 @@ final class TransferLayer {
     }
 
     private func beginNext() {
-        while activeCount < max(1, configuration.concurrentOutgoing), let next = waiting.popFirst() {
+        while active.count < max(1, configuration.concurrentOutgoing), let next = waiting.popFirst() {
             guard next.result == nil else { continue }
-            activeCount += 1
+            active.append(next)
             next.begin()
         }
     }
@@ -137,8 +143,8 @@ final class TransferLayer {
     /// A transfer has ended.
     func ended(_ transfer: OutgoingTransfer) {
         if outgoing[transfer.id] === transfer { outgoing[transfer.id] = nil }
-        guard transfer.task != nil else { return }
-        activeCount -= 1
+        guard let index = active.firstIndex(where: { $0 === transfer }) else { return }
+        active.remove(at: index)
         beginNext()
     }
 
@@ -152,12 +158,12 @@ final class TransferLayer {
 
     func forget(_ count: Int) {
         pace.forget(count)
-        for transfer in outgoing.values { transfer.signal() }
+        for transfer in active { transfer.signal() }
     }
 
     func acknowledged(_ count: Int, after time: Duration, at now: Instant) {
         pace.acknowledged(count, after: time, at: now)
-        for transfer in outgoing.values { transfer.signal() }
+        for transfer in active { transfer.signal() }
     }
 
     // MARK: Receiving
@@ -178,8 +184,7 @@ final class TransferLayer {
         let isNew = isOpen && !self.isOpen
         self.isOpen = isOpen
         if isNew { pace.reconnected() }
-        // In any order, because they share the window anyway.
-        for transfer in outgoing.values {
+        for transfer in active {
             if isNew, !isResumed { transfer.interrupt() } else { transfer.signal() }
         }
     }
@@ -193,6 +198,8 @@ final class TransferLayer {
         waiting = Deque()
         for transfer in incoming.values { transfer.end(error, tellsPeer: false) }
         handler = nil
+        carrier?.claim(as: .transfers, nil)
+        carrier = nil
     }
 }
 
@@ -203,9 +210,6 @@ private final class FrameOutcome: SendObserver {
     init(_ transfer: OutgoingTransfer?) { self.transfer = transfer }
 
     func settled(_ outcome: SendOutcome) {
-        switch outcome {
-        case .acknowledged, .written: break
-        case .rejected, .unknown, .expired: transfer?.interrupt()
-        }
+        transfer?.hasSent(outcome)
     }
 }

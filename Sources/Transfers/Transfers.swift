@@ -124,7 +124,7 @@ public final class Transfers: Sendable {
         let transfer = await layer.run(with: (id, name, makeSource, progress, error)) { layer, input in
             let (id, name, makeSource, progress, error) = input
             let transfer = OutgoingTransfer(id, name, makeSource(), progress, layer)
-            if let error { transfer.end(.ended(error)) } else { layer.begin(transfer) }
+            if let error { transfer.end(.notSent(error)) } else { layer.begin(transfer) }
             return RuntimeBound(transfer, to: layer.runtime)
         }
         return Transfer(id: id, progress: stream, transfer)

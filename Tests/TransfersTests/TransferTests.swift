@@ -88,6 +88,13 @@ struct TransferTests {
         return (0..<count).map { _ in UInt8(truncatingIfNeeded: random.next()) }
     }
 
+    private static func once(_ bytes: [UInt8]) -> AsyncStream<[UInt8]> {
+        AsyncStream {
+            $0.yield(bytes)
+            $0.finish()
+        }
+    }
+
     private func file(_ content: [UInt8], _ name: String = "picture") throws -> String {
         let path = "\(folder.path)/\(name)"
         try Data(content).write(to: URL(fileURLWithPath: path))
@@ -303,6 +310,41 @@ struct TransferTests {
         #expect(code(error) == .noHandler)
         await asking.supervisor.close()
         await mute.stop()
+    }
+
+    @Test("An offer that waits behind messages has no answer yet, and is not given up")
+    func waits() async throws {
+        var configuration = SessionServer.Configuration()
+        configuration.supervisor.messageBuffer = 1
+        let (gate, open) = AsyncStream.makeStream(of: Void.self)
+        let server = SessionServer(configuration) { session in
+            Transfers(over: session).onOffer { for try await _ in $0.bytes {} }
+            let messages = session.messages
+            Task {
+                _ = await gate.first { _ in true }
+                for await _ in messages {}
+            }
+        }
+        let listener = try await TransportRegistry.standard.listen("tcp://127.0.0.1:0")
+        Task { try await server.serve(listener) }
+        var setting = TransportConfiguration(endpoints: [listener.endpoint])
+        setting.supervisor.delivery.mode = .session
+        let supervisor = try Supervisor(setting)
+        var limits = TransferConfiguration()
+        limits.stallTimeout = .milliseconds(50)
+        let transfers = Transfers(over: supervisor, limits)
+        supervisor.connect()
+        for number in 0..<8 { _ = try await supervisor.submit(bytes("\(number)")) }
+        let transfer = await transfers.send(Self.once([1, 2, 3]))
+        // A request behind them ends in its time limit, which is longer than that of the offer.
+        await #expect(throws: RequestError.timedOut) {
+            try await supervisor.request(bytes("?"), timeout: .milliseconds(300))
+        }
+        open.yield()
+        try await transfer.finished()
+        await supervisor.close()
+        await listener.close()
+        await server.close()
     }
 
     @Test("Either side cancels, and the other learns it")

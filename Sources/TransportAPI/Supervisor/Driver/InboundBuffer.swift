@@ -63,6 +63,9 @@ final class InboundBuffer {
     /// messages that the app has, including those of earlier connections.
     private var keptCount: Int { max(unprocessedCount, sizes.count) }
 
+    /// Whether the app has not processed all messages that it was given. Then the peer may have to wait before it sends more.
+    var waitsForApp: Bool { keptCount > 0 || messages.bytes > 0 }
+
     /// Whether there is room for another message.
     var hasRoom: Bool {
         guard isAcknowledgedByApp else { return messages.hasRoom }

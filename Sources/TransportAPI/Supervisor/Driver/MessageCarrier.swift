@@ -10,6 +10,8 @@ package protocol MessageCarrier: AnyObject, Sendable {
     func send(_ payload: Payload, observer: any SendObserver) -> SendOutcome?
     /// The largest message in bytes that the current connection and the peer accept. Call this on the runtime.
     var messageLimit: Int { get }
+    /// Whether the app has not processed all messages that it was given. Call this on the runtime.
+    var waitsForApp: Bool { get }
     /// Waits until the store is open, if there is one. Returns the reason why nothing can be sent.
     nonisolated(nonsending) func openStore() async -> TransportError?
 }
@@ -26,6 +28,8 @@ extension Supervisor: MessageCarrier {
     }
 
     package var messageLimit: Int { driver.value.messageLimit }
+
+    package var waitsForApp: Bool { driver.value.inbound.waitsForApp }
 }
 
 extension Session: MessageCarrier {
@@ -41,6 +45,8 @@ extension Session: MessageCarrier {
     }
 
     package var messageLimit: Int { driver.value.messageLimit }
+
+    package var waitsForApp: Bool { driver.value.inbound.waitsForApp }
 
     package nonisolated(nonsending) func openStore() async -> TransportError? { nil }
 }
