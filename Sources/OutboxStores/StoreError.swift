@@ -34,7 +34,7 @@ struct StoreFailure: Error, CustomStringConvertible {
 
 extension TransportError {
     /// The error of a store that could not be opened: what was seen, what was expected, what to do.
-    static func cannotOpen(_ path: String, _ why: String, number: Int32? = nil) -> TransportError {
+    package static func cannotOpen(_ path: String, _ why: String, number: Int32? = nil) -> TransportError {
         TransportError(
             .storageFailed,
             .configure,
@@ -44,7 +44,7 @@ extension TransportError {
     }
 
     /// The error of a store that could not write.
-    static func cannotWrite(_ path: String, _ why: String, number: Int32? = nil) -> TransportError {
+    package static func cannotWrite(_ path: String, _ why: String, number: Int32? = nil) -> TransportError {
         TransportError(
             .storageFailed,
             .open,
@@ -54,7 +54,7 @@ extension TransportError {
     }
 
     /// The error of a store that another one has open.
-    static func inUse(_ path: String, by owner: String) -> TransportError {
+    package static func inUse(_ path: String, by owner: String) -> TransportError {
         cannotOpen(
             path,
             "\(owner) has it open, and only one store at a time may; close that one first, or use another path"
@@ -88,7 +88,9 @@ extension TransportError {
     }
 
     /// The error of a write to a store that is not open.
-    static func storeClosed(_ path: String) -> TransportError { cannotWrite(path, "it is not open; open it first") }
+    package static func storeClosed(_ path: String) -> TransportError {
+        cannotWrite(path, "it is not open; open it first")
+    }
 }
 
 /// Checks the path of a store before anything is created.

@@ -1,19 +1,21 @@
 import SocketIO
 
 /// An open database. It is used by one thread at a time.
-final class SQLiteConnection {
+package final class SQLiteConnection {
     /// The error of a call of SQLite.
-    struct Failure: Error, CustomStringConvertible {
+    package struct Failure: Error, CustomStringConvertible {
         /// The extended result code; its low byte is the primary one.
-        let code: Int32
+        package let code: Int32
         let message: String
 
-        var primary: Int32 { code & 0xff }
-        var description: String { "\(message) (SQLite \(code))" }
+        package init(code: Int32, message: String) { (self.code, self.message) = (code, message) }
+
+        package var primary: Int32 { code & 0xff }
+        package var description: String { "\(message) (SQLite \(code))" }
     }
 
     /// A prepared statement, which may be run many times.
-    final class Statement {
+    package final class Statement {
         private let functions: SQLiteLibrary.Functions
         fileprivate let raw: UnsafeMutableRawPointer
         private unowned let connection: SQLiteConnection
@@ -25,12 +27,29 @@ final class SQLiteConnection {
         deinit { _ = functions.finalize(raw) }
 
         /// Sets the parameter of this place, which begins at 1.
-        func bind(_ place: Int32, _ number: Int64) throws(Failure) {
+        package func bind(_ place: Int32, _ number: Int64) throws(Failure) {
             try connection.check(functions.bindNumber(raw, place, number))
         }
 
+        /// Sets the parameter of this place to a copy of these bytes.
+        package func bind(_ place: Int32, _ bytes: [UInt8]) throws(Failure) {
+            let result = bytes.withUnsafeBytes { bytes -> Int32 in
+                // A pointer without bytes would be NULL.
+                bytes.isEmpty
+                    ? functions.bindZeros(raw, place, 0)
+                    : functions.bindBytes(
+                        raw,
+                        place,
+                        bytes.baseAddress,
+                        Int32(truncatingIfNeeded: bytes.count),
+                        SQLiteLibrary.copies
+                    )
+            }
+            try connection.check(result)
+        }
+
         /// Runs the statement once with `bytes` as the parameter of this place. They are not copied.
-        func run(binding place: Int32, _ bytes: [UInt8]) throws(Failure) {
+        package func run(binding place: Int32, _ bytes: [UInt8]) throws(Failure) {
             let result = bytes.withUnsafeBytes { bytes -> Int32 in
                 // A pointer without bytes would be NULL.
                 let bound =
@@ -43,7 +62,7 @@ final class SQLiteConnection {
         }
 
         /// Runs the statement once, for all its rows.
-        func run(_ row: () throws(Failure) -> Void = {}) throws(Failure) {
+        package func run(_ row: () throws(Failure) -> Void = {}) throws(Failure) {
             var result = functions.step(raw)
             while result == SQLiteLibrary.row {
                 do throws(Failure) { try row() } catch {
@@ -66,16 +85,16 @@ final class SQLiteConnection {
         }
 
         /// The number in a column of the current row. Columns begin at 0.
-        func number(_ column: Int32) -> Int64 { functions.columnNumber(raw, column) }
+        package func number(_ column: Int32) -> Int64 { functions.columnNumber(raw, column) }
 
         /// The size of the bytes in a column; `nil` if it has something else.
-        func size(_ column: Int32) -> Int? {
+        package func size(_ column: Int32) -> Int? {
             guard functions.columnType(raw, column) == SQLiteLibrary.blob else { return nil }
             return Int(functions.columnCount(raw, column))
         }
 
         /// The bytes in a column.
-        func bytes(_ column: Int32) -> [UInt8] {
+        package func bytes(_ column: Int32) -> [UInt8] {
             let start = functions.columnBytes(raw, column)
             return Array(
                 UnsafeRawBufferPointer(start: start, count: start == nil ? 0 : Int(functions.columnCount(raw, column)))
@@ -104,12 +123,12 @@ final class SQLiteConnection {
     deinit { _ = functions.close(raw) }
 
     /// Limits the size of a value and of a row.
-    func limitLength(_ bytes: Int) {
+    package func limitLength(_ bytes: Int) {
         _ = functions.limit(raw, SQLiteLibrary.limitOfLength, Int32(clamping: bytes))
     }
 
     /// Prepares a statement.
-    func prepare(_ text: String) throws(Failure) -> Statement {
+    package func prepare(_ text: String) throws(Failure) -> Statement {
         var statement: UnsafeMutableRawPointer?
         try check(functions.prepare(raw, text, -1, &statement, nil))
         guard let statement else { throw Failure(code: 1, message: "no statement in '\(text)'") }
@@ -117,12 +136,12 @@ final class SQLiteConnection {
     }
 
     /// Runs one statement once.
-    func run(_ text: String) throws(Failure) {
+    package func run(_ text: String) throws(Failure) {
         try prepare(text).run()
     }
 
     /// Runs one statement, and returns the number in its first row; 0 without a row.
-    func number(_ text: String) throws(Failure) -> Int64 {
+    package func number(_ text: String) throws(Failure) -> Int64 {
         let statement = try prepare(text)
         var number: Int64 = 0
         try statement.run { () throws(Failure) in number = statement.number(0) }
@@ -130,13 +149,13 @@ final class SQLiteConnection {
     }
 
     /// Undoes the transaction if there is one.
-    func rollBack() {
+    package func rollBack() {
         // Some errors have done it already.
         if functions.isAutomatic(raw) == 0 { try? run("ROLLBACK") }
     }
 
     /// Syncs the log of writes, and copies it to the database.
-    func checkpoint() throws(Failure) {
+    package func checkpoint() throws(Failure) {
         try check(functions.checkpoint(raw, nil, SQLiteLibrary.passiveCheckpoint, nil, nil))
     }
 

@@ -2,15 +2,19 @@ import SocketIO
 
 /// SQLite, loaded at first use, so that the package does not link with it. Apple's systems have it, and nearly every Linux
 /// distribution has a package.
-struct SQLiteLibrary: Sendable {
+package struct SQLiteLibrary: Sendable {
     /// The system's SQLite; `nil` if there is none.
-    static let shared = SQLiteLibrary(names: names)
+    package static let shared = SQLiteLibrary(names: names)
 
     #if canImport(Darwin)
     static let names = ["libsqlite3.dylib", "/usr/lib/libsqlite3.dylib"]
     #else
     static let names = ["libsqlite3.so.0", "libsqlite3.so"]
     #endif
+
+    /// Why nothing works without the library.
+    package static let missing =
+        "there is no SQLite (\(names.joined(separator: ", "))); install it, on Debian and Ubuntu the package libsqlite3-0"
 
     let functions: Functions
 
@@ -27,7 +31,7 @@ struct SQLiteLibrary: Sendable {
     static let permission: Int32 = 3
     static let busy: Int32 = 5
     static let readOnly: Int32 = 8
-    static let corrupt: Int32 = 11
+    package static let corrupt: Int32 = 11
     static let full: Int32 = 13
     static let cannotOpen: Int32 = 14
     static let tooBig: Int32 = 18
@@ -39,6 +43,8 @@ struct SQLiteLibrary: Sendable {
     static let limitOfLength: Int32 = 0
     static let blob: Int32 = 4
     static let passiveCheckpoint: Int32 = 0
+    /// SQLITE_TRANSIENT: SQLite copies the bytes.
+    nonisolated(unsafe) static let copies = UnsafeRawPointer(bitPattern: -1)
 
     /// The functions of the library that are called.
     struct Functions: Sendable {

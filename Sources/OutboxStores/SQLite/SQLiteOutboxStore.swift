@@ -99,11 +99,23 @@ public final class SQLiteOutboxStore: OutboxStore {
     }
 
     /// Why no such store can be opened on this machine; `nil` if SQLite is there.
-    package static var refusal: String? { SQLiteLibrary.shared == nil ? missing : nil }
+    package static var refusal: String? { SQLiteLibrary.shared == nil ? SQLiteLibrary.missing : nil }
 
-    private static let missing =
-        "there is no SQLite (\(SQLiteLibrary.names.joined(separator: ", "))); install it, on Debian and Ubuntu the "
-        + "package libsqlite3-0"
+    private var file: SQLiteFile {
+        SQLiteFile(
+            path: path,
+            sync: sync,
+            applicationID: Self.applicationID,
+            version: Self.version,
+            content: "an outbox",
+            schema: [
+                """
+                CREATE TABLE records (kind INTEGER NOT NULL, number INTEGER NOT NULL, value BLOB NOT NULL, \
+                PRIMARY KEY (kind, number)) WITHOUT ROWID
+                """
+            ]
+        )
+    }
 
     /// Describes a store that uses this SQLite.
     init(path: String, sync: StoreSync, maximumBytes: Int, library: SQLiteLibrary?) {
@@ -119,12 +131,8 @@ public final class SQLiteOutboxStore: OutboxStore {
     public func open() throws(TransportError) -> [StoredRecord] {
         try state.withLock { state throws(TransportError) in
             guard state.database == nil else { throw .inUse(path, by: "this store") }
-            guard let library else { throw .cannotOpen(path, "\(Self.missing), or use a FileOutboxStore") }
-            try checkStorePath(path)
-            try createFile()
-            let connection = try opening { () throws(Failure) in try SQLiteConnection(path, library) }
-            connection.limitLength(maximumBytes + 1024)
-            try setUp(connection)
+            guard let library else { throw .cannotOpen(path, "\(SQLiteLibrary.missing), or use a FileOutboxStore") }
+            let connection = try file.open(library, longest: maximumBytes + 1024)
             let database = try opening { () throws(Failure) in try Database(connection) }
             let records = try read(database)
             if case .interval(let interval) = sync {
@@ -187,75 +195,6 @@ public final class SQLiteOutboxStore: OutboxStore {
         }
     }
 
-    /// Creates the file of the database, which SQLite itself would let others read. Its other files get the same mode.
-    private func createFile() throws(TransportError) {
-        // A file that exists is not opened, because closing it would release the locks of another store of this process
-        // (fcntl(2)).
-        let raw = SocketIO.open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        if raw >= 0 {
-            _ = Descriptor(raw)
-        } else if errno != EEXIST {
-            let error = StoreFailure("open")
-            throw .cannotOpen(path, "\(error)", number: error.number)
-        }
-    }
-
-    /// Locks the database, checks what it is, and sets its modes.
-    private func setUp(_ connection: SQLiteConnection) throws(TransportError) {
-        try opening { () throws(Failure) in
-            // The lock that the first transaction takes is kept. Without other processes, the log needs no shared memory.
-            try connection.run("PRAGMA locking_mode = EXCLUSIVE")
-            try connection.run("BEGIN EXCLUSIVE")
-        }
-        do throws(TransportError) {
-            try check(connection)
-            try opening { () throws(Failure) in try connection.run("COMMIT") }
-        } catch {
-            connection.rollBack()
-            throw error
-        }
-        try opening { () throws(Failure) in
-            try connection.run("PRAGMA journal_mode = WAL")
-            try connection.run("PRAGMA synchronous = \(sync == .always ? "FULL" : "NORMAL")")
-            // These have an effect on Apple's systems alone.
-            try connection.run("PRAGMA fullfsync = ON")
-            try connection.run("PRAGMA checkpoint_fullfsync = ON")
-        }
-    }
-
-    /// Creates the table in a new database, and refuses one that is not an outbox of this version. It is not searched for damage
-    /// (`PRAGMA quick_check`), because all records are read in any case.
-    private func check(_ connection: SQLiteConnection) throws(TransportError) {
-        let (application, version, tables) = try opening { () throws(Failure) in
-            (
-                try connection.number("PRAGMA application_id"), try connection.number("PRAGMA user_version"),
-                try connection.number("SELECT count(*) FROM sqlite_master")
-            )
-        }
-        if (application, version, tables) == (0, 0, 0) {
-            return try opening { () throws(Failure) in
-                try connection.run(
-                    """
-                    CREATE TABLE records (kind INTEGER NOT NULL, number INTEGER NOT NULL, value BLOB NOT NULL, \
-                    PRIMARY KEY (kind, number)) WITHOUT ROWID
-                    """
-                )
-                try connection.run("PRAGMA application_id = \(Self.applicationID)")
-                try connection.run("PRAGMA user_version = \(Self.version)")
-            }
-        }
-        guard application == Self.applicationID else {
-            throw .cannotOpen(
-                path,
-                """
-                it is a database of another application: its application_id is \(application), and that of an outbox is \
-                \(Self.applicationID); choose another path
-                """
-            )
-        }
-        guard version == Self.version else { throw .otherVersion(path, version, expected: Self.version) }
-    }
-
     /// Reads all records.
     private func read(_ database: Database) throws(TransportError) -> [StoredRecord] {
         let statement = try opening { () throws(Failure) in
@@ -290,28 +229,7 @@ public final class SQLiteOutboxStore: OutboxStore {
 
     private typealias Failure = SQLiteConnection.Failure
 
-    /// Calls `body`, and turns its error into that of a store that cannot be opened.
     private func opening<Result>(_ body: () throws(Failure) -> Result) throws(TransportError) -> Result {
-        do throws(Failure) { return try body() } catch {
-            if error.primary == SQLiteLibrary.busy {
-                throw .inUse(path, by: "another process, or another store of this one,")
-            }
-            throw .cannotOpen(path, "\(error); \(error.advice)")
-        }
-    }
-}
-
-extension SQLiteConnection.Failure {
-    /// What to do about the error.
-    fileprivate var advice: String {
-        switch primary {
-        case SQLiteLibrary.full: "free space on the disk"
-        case SQLiteLibrary.permission, SQLiteLibrary.readOnly, SQLiteLibrary.cannotOpen:
-            "allow this process to write to the file and its folder"
-        case SQLiteLibrary.corrupt: "restore the database from a copy, or move it away to begin with an empty outbox"
-        case SQLiteLibrary.notADatabase: "choose another path"
-        case SQLiteLibrary.tooBig: "raise maximumBytes"
-        default: "check the disk"
-        }
+        try file.opening(body)
     }
 }
