@@ -18,6 +18,7 @@ let package = Package(
         .library(name: "EmbeddedServers", targets: ["EmbeddedServers"]),
         .library(name: "OutboxStores", targets: ["OutboxStores"]),
         .library(name: "Transfers", targets: ["Transfers"]),
+        .library(name: "History", targets: ["History"]),
         .library(name: "FoundationSupport", targets: ["FoundationSupport"]),
         .library(name: "TransportContract", targets: ["TransportContract"]),
         .executable(name: "imbench", targets: ["imbench"]),
@@ -42,6 +43,8 @@ let package = Package(
         .target(name: "OutboxStores", dependencies: ["TransportAPI", "SocketIO"]),
         // Files beside the messages of a conversation.
         .target(name: "Transfers", dependencies: ["TransportAPI", "SocketIO", "Primitives"]),
+        // The messages of rooms, for devices that were away.
+        .target(name: "History", dependencies: ["OutboxStores", "TransportAPI", "Codecs", "SocketIO", "Primitives"]),
         // Codable messages, other values of Foundation, and URLSession. No other library imports Foundation.
         .target(
             name: "FoundationSupport",
@@ -156,6 +159,12 @@ let package = Package(
             name: "TransfersTests",
             dependencies: [
                 "Transfers", "EmbeddedServers", "Transports", "TransportAPI", "SocketIO", "Primitives", "TestSupport",
+            ]
+        ),
+        .testTarget(
+            name: "HistoryTests",
+            dependencies: [
+                "History", "OutboxStores", "EmbeddedServers", "Transports", "TransportAPI", "SocketIO", "TestSupport",
             ]
         ),
         .testTarget(name: "TransportAPITests", dependencies: ["TransportAPI", "SocketIO", "TestSupport"]),
