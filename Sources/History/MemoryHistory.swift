@@ -3,7 +3,7 @@ import Primitives
 import SocketIO
 import TransportAPI
 
-/// Keeps the messages of rooms in memory, for tests and for servers whose rooms end with them.
+/// Keeps the messages of rooms in memory, for servers whose rooms end with them.
 public final class MemoryHistory: HistoryStore {
     private struct Room {
         var entries = Deque<HistoryEntry>()
