@@ -89,4 +89,29 @@ struct RequestStoreTests {
         _ = runtime.begin { await supervisor.close() }
         runtime.advance(by: .seconds(20))
     }
+
+    @Test("A request ends at its time limit while the store is still opened")
+    func storeNotOpen() throws {
+        let folder = try StoreFolder()
+        let supervisor = try supervisor(folder)
+        let answer: Pending<RequestAnswer> = runtime.begin {
+            do throws(RequestError) {
+                return .success(try await supervisor.request(bytes("question"), timeout: .milliseconds(5)))
+            } catch {
+                return .failure(error)
+            }
+        }
+        runtime.advance(by: .milliseconds(4))
+        #expect(answer.value == nil)
+        runtime.advance(by: .milliseconds(1))
+        guard case .failure(.notSent(let error))? = answer.value else {
+            Issue.record("\(String(describing: answer.value))")
+            return
+        }
+        #expect(error.code == .timedOut && error.reason.contains("store"))
+        // Nothing of it is sent later.
+        #expect(!frames(try open(supervisor)).contains { if case .message = $0 { true } else { false } })
+        _ = runtime.begin { await supervisor.close() }
+        runtime.advance(by: .seconds(20))
+    }
 }

@@ -189,12 +189,14 @@ public final class Supervisor: Sendable {
     }
 
     /// Waits until the store is open, if there is one. Returns the reason why it cannot be opened, or why the caller stops waiting.
-    package nonisolated(nonsending) func openStore() async -> TransportError? {
+    package nonisolated(nonsending) func openStore() async -> TransportError? { await openStore(until: nil) }
+
+    nonisolated(nonsending) func openStore(until deadline: Instant?) async -> TransportError? {
         guard isStored else { return nil }
-        return await driver.suspend(with: WaitID.next(), #isolation) {
-            $0.wait(opener: $1, $2)
+        return await driver.suspend(with: (id: WaitID.next(), deadline: deadline), #isolation) {
+            $0.wait(opener: $1.id, until: $1.deadline, $2)
         } onCancel: {
-            $0.outgoing.journal?.cancel(opener: $1)
+            $0.outgoing.journal?.cancel(opener: $1.id)
         }
     }
 

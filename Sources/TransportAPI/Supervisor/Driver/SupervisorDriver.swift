@@ -493,10 +493,14 @@ extension SupervisorDriver: OutboxJournalOwner {
     func storeFailed(_ error: TransportError) { note(.storeFailed(error)) }
 
     /// Waits until the store is open, and opens it if that has failed before. The result is the reason why it cannot be
-    /// opened.
-    func wait(opener id: UInt64, _ continuation: UnsafeContinuation<TransportError?, Never>) {
+    /// opened, or that it was not open at the deadline.
+    func wait(
+        opener id: UInt64,
+        until deadline: Instant? = nil,
+        _ continuation: UnsafeContinuation<TransportError?, Never>
+    ) {
         guard let journal = outgoing.journal else { return continuation.resume(returning: nil) }
-        journal.wait(opener: id, continuation)
+        journal.wait(opener: id, until: deadline, continuation)
     }
 
     /// Waits until the store is closed, after the end.

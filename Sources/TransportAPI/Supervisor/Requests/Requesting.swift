@@ -21,7 +21,7 @@ extension Supervisor {
         timeout: Duration
     ) async throws(RequestError) -> Payload {
         let deadline = await driver.run(with: timeout) { $0.runtime.clock.advanced(by: $1) }
-        if let error = await openStore() { throw .notSent(error) }
+        if let error = await openStore(until: deadline) { throw .notSent(error) }
         return try await driver.suspend(with: (id: WaitID.next(), payload: payload, deadline: deadline), #isolation) {
             $0.useRequests().begin($1.id, $1.payload, until: $1.deadline, $2)
         } onCancel: {

@@ -192,14 +192,24 @@ final class OutboxJournal {
     }
 
     /// Waits until the store is open, and opens it if that has failed before. The result is the reason why it cannot be
-    /// opened.
-    func wait(opener id: UInt64, _ continuation: UnsafeContinuation<TransportError?, Never>) {
+    /// opened, or that it was not open at the deadline.
+    func wait(
+        opener id: UInt64,
+        until deadline: Instant? = nil,
+        _ continuation: UnsafeContinuation<TransportError?, Never>
+    ) {
         switch phase {
         // After the end, the supervisor knows the reason.
         case .open, .ended: continuation.resume(returning: nil)
         case .closed, .opening:
             if isEnding { return continuation.resume(returning: nil) }
             openers.append(id, continuation)
+            if let deadline {
+                // If the store is open before, the timer finds nobody.
+                _ = runtime.schedule(at: deadline) { [weak self] in
+                    self?.openers.resume(id, returning: .storeNotOpenInTime)
+                }
+            }
             open()
         }
     }
@@ -364,4 +374,12 @@ final class OutboxJournal {
             closers.resumeAll(returning: ())
         }
     }
+}
+
+extension TransportError {
+    fileprivate static let storeNotOpenInTime = TransportError(
+        .timedOut,
+        .open,
+        "the store of the outbox was not open at the end of the time limit; check the disk, or allow more time"
+    )
 }
