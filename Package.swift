@@ -158,7 +158,8 @@ let package = Package(
         .testTarget(
             name: "TransfersTests",
             dependencies: [
-                "Transfers", "EmbeddedServers", "Transports", "TransportAPI", "SocketIO", "Primitives", "TestSupport",
+                "Transfers", "EmbeddedServers", "Transports", "TransportAPI", "SocketIO", "Primitives",
+                "TrialCertificates", "TestSupport",
             ]
         ),
         .testTarget(

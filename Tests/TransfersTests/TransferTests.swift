@@ -7,6 +7,7 @@ import Testing
 import Transfers
 import TransportAPI
 import Transports
+import TrialCertificates
 
 @Suite("Transfers over real connections", .timeLimit(.minutes(5)), .ownThread)
 struct TransferTests {
@@ -24,7 +25,7 @@ struct TransferTests {
             _ handler: OfferHandler?
         ) async throws {
             (self.configuration, self.handler) = (configuration, handler)
-            let registry = TransportRegistry.standard
+            let registry = TransportRegistry.trial
             let listener = try await registry.listen(
                 name == "memory" ? "memory://\(UUID().uuidString)" : "\(name)://127.0.0.1:0"
             )
@@ -44,7 +45,7 @@ struct TransferTests {
                 let messages = session.messages
                 Task { for await message in messages { _ = await session.send(message) } }
             }
-            Task { try await server.serve(listener) }
+            Task(executorPreference: EventLoop.shared) { try await server.serve(listener) }
             return server
         }
 
@@ -53,7 +54,7 @@ struct TransferTests {
             let (listener, server) = state.withLock { $0 }
             await listener.close()
             await server.dropConnections()
-            let next = try await TransportRegistry.standard.listen("\(listening)")
+            let next = try await TransportRegistry.trial.listen("\(listening)")
             state.withLock { $0 = (next, Self.serve(next, configuration, handler)) }
         }
 
@@ -73,7 +74,7 @@ struct TransferTests {
             var setting = TransportConfiguration(endpoints: [host.endpoint])
             setting.supervisor.delivery.mode = .session
             setting.supervisor.backoff = .fixed(.milliseconds(10))
-            supervisor = try Supervisor(setting)
+            supervisor = try Supervisor(setting, registry: .trial)
             transfers = Transfers(over: supervisor, configuration)
             supervisor.connect()
         }
@@ -109,7 +110,7 @@ struct TransferTests {
 
     @Test(
         "A file arrives over every transport while messages go on",
-        arguments: ["memory", "tcp", "ws", "http", "udp"]
+        arguments: ["memory", "tcp", "ws", "http", "udp"] + (hasOpenSSL ? ["tls", "wss", "https", "dtls"] : [])
     )
     func file(scheme: String) async throws {
         let content = Self.content(700_001)
@@ -150,7 +151,7 @@ struct TransferTests {
                 }
             }
         }
-        Task { try await server.serve(listener) }
+        Task(executorPreference: EventLoop.shared) { try await server.serve(listener) }
         var setting = TransportConfiguration(endpoints: [listener.endpoint])
         setting.supervisor.delivery.mode = .session
         let supervisor = try Supervisor(setting)
@@ -233,16 +234,25 @@ struct TransferTests {
         await host.stop()
     }
 
-    @Test("A file goes through a broker of MQTT to the other client")
-    func broker() async throws {
-        let broker = try await EmbeddedServer.start("mqtt://127.0.0.1:0")
+    @Test(
+        "A file goes through a broker to the other client",
+        arguments: [
+            ("mqtt", "?qos=1&publish=a&subscribe=b", "?qos=1&publish=b&subscribe=a"),
+            (
+                "stomp", "?receipt=on&publish=/topic/a&subscribe=/topic/b",
+                "?receipt=on&publish=/topic/b&subscribe=/topic/a"
+            ),
+        ]
+    )
+    func broker(scheme: String, own: String, other: String) async throws {
+        let broker = try await EmbeddedServer.start("\(scheme)://127.0.0.1:0")
         func client(_ options: String) throws -> Supervisor {
-            let endpoint = try Endpoint("mqtt://127.0.0.1:\(broker.endpoint.port ?? 0)/?qos=1&\(options)")
+            let endpoint = try Endpoint("\(scheme)://127.0.0.1:\(broker.endpoint.port ?? 0)/\(options)")
             var configuration = TransportConfiguration(endpoints: [endpoint])
             configuration.supervisor.delivery.mode = .session
             return try Supervisor(configuration)
         }
-        let (ann, ben) = (try client("publish=a&subscribe=b"), try client("publish=b&subscribe=a"))
+        let (ann, ben) = (try client(own), try client(other))
         let target = "\(folder.path)/received"
         Transfers(over: ben).onOffer { try await $0.write(to: target) }
         let transfers = Transfers(over: ann)
@@ -326,7 +336,7 @@ struct TransferTests {
             }
         }
         let listener = try await TransportRegistry.standard.listen("tcp://127.0.0.1:0")
-        Task { try await server.serve(listener) }
+        Task(executorPreference: EventLoop.shared) { try await server.serve(listener) }
         var setting = TransportConfiguration(endpoints: [listener.endpoint])
         setting.supervisor.delivery.mode = .session
         let supervisor = try Supervisor(setting)

@@ -94,7 +94,7 @@ public struct TransportConfiguration: Sendable, Hashable {
         guard let first = styles.first, let index = styles.firstIndex(where: { $0 != first }) else {
             let silent = transports.firstIndex { !$0.capabilities.acknowledgesMessages }
             guard styles.first == .origin, let silent else { return nil }
-            return (silent, "has the option qos, which \(TransportError.sessionWithoutAcknowledgements)")
+            return (silent, TransportError.sessionWithoutAcknowledgements)
         }
         let (here, there) = first == .origin ? ("a server", "a broker") : ("a broker", "a server")
         return (

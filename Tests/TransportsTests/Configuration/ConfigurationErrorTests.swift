@@ -221,13 +221,16 @@ struct ConfigurationErrorTests {
         #expect(refusal(json)?.contains("secret") == false)
     }
 
-    @Test("A session over a broker at QoS 0 is refused, in a file and in code")
+    @Test("A session over a broker that acknowledges nothing is refused, in a file and in code")
     func sessionWithoutAcknowledgements() throws {
         let session = #""delivery": {"mode": "session"}"#
-        let advice = "write qos=1 into the URL, or set delivery.mode to plain"
-        for url in ["mqtt://b", "mqtt+ws://b?qos=0", "mqtts://b?subscribe=a"] {
+        let advice = "write qos=1 into the URL over MQTT, or receipt=on over STOMP, or set delivery.mode to plain"
+        for url in ["mqtt://b", "mqtt+ws://b?qos=0", "mqtts://b?subscribe=a", "stomp://b"] {
             let text = try #require(refusal("{\"endpoints\": [\"mqtt://a?qos=1\",\n\"\(url)\"], \(session)}"))
-            #expect(text.hasPrefix(#"config.json:2: "endpoints[1]" has the option qos, which is 0, "#), "\(text)")
+            #expect(
+                text.hasPrefix(#"config.json:2: "endpoints[1]" asks the broker for no acknowledgements, "#),
+                "\(text)"
+            )
             #expect(text.contains(advice), "\(text)")
         }
         var settings = SupervisorConfiguration()

@@ -473,7 +473,7 @@ extension SupervisorStateMachine {
         let style = Delivery.style(configuration.delivery, capabilities)
         if style == .origin, !capabilities.acknowledgesMessages {
             actions.append(.abandon(connection: connection))
-            let error = TransportError.configuration("qos", TransportError.sessionWithoutAcknowledgements)
+            let error = TransportError.configuration("endpoint", TransportError.sessionWithoutAcknowledgements)
             return attemptFailed(error, at: now, using: &random, &actions)
         }
         guard style == .session else {

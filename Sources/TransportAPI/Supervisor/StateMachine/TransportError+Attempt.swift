@@ -22,8 +22,8 @@ extension TransportError {
 
     /// The sentence about a session through a broker that acknowledges nothing, without its subject.
     package static let sessionWithoutAcknowledgements =
-        "is 0, at which a broker acknowledges nothing, but the delivery mode session needs acknowledgements: write qos=1 "
-        + "into the URL, or set delivery.mode to plain"
+        "asks the broker for no acknowledgements, but the delivery mode session needs them: write qos=1 into the URL over "
+        + "MQTT, or receipt=on over STOMP, or set delivery.mode to plain"
 
     /// Returns the error for a server that has not answered the hello.
     ///
