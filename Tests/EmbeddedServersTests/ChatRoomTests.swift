@@ -371,7 +371,7 @@ struct ChatRoomTests {
         let loop = try EventLoop(name: "room")
         let server = SessionServer(on: loop) { entering.yield($0) }
         let listener = try await TransportRegistry.standard.listen("tcp://127.0.0.1:0", on: loop)
-        let serving = Task { try await server.serve(listener) }
+        let serving = Task(executorPreference: EventLoop.shared) { try await server.serve(listener) }
         var configuration = SupervisorConfiguration()
         configuration.delivery.mode = .session
         let supervisor = try Supervisor(listener.endpoint.description, configuration)

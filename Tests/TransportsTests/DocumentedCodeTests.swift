@@ -161,7 +161,7 @@ struct DocumentedCodeTests {
     func sessions() async throws {
         let server = echoServer()
         let listener = try await TransportRegistry.standard.listen("ws://127.0.0.1:0")
-        let serving = Task { try await server.serve(listener) }
+        let serving = Task(executorPreference: EventLoop.shared) { try await server.serve(listener) }
         var configuration = SupervisorConfiguration()
         configuration.delivery.mode = .session
         let supervisor = try Supervisor("\(listener.endpoint)", configuration)

@@ -24,7 +24,7 @@ struct EnvelopePeerTests {
         let (arrivals, arrived) = AsyncStream.makeStream(of: Session.self)
         let server = SessionServer(on: EventLoop.shared) { arrived.yield($0) }
         let listener = try await TransportRegistry.standard.listen("ws://127.0.0.1:0")
-        let serving = Task { try await server.serve(listener) }
+        let serving = Task(executorPreference: EventLoop.shared) { try await server.serve(listener) }
         let python = try Peer(
             try #require(Peers.pythonWithWebSockets),
             ["-c", try program(), "\(listener.endpoint)", "one", "two", "three"]

@@ -32,7 +32,7 @@ struct KilledAppTests {
         /// Listens, and returns the URL.
         func start(_ transport: String) async throws -> String {
             let listener = try await TransportRegistry.standard.listen("\(transport)://127.0.0.1:0")
-            Task { try await server.serve(listener) }
+            Task(executorPreference: EventLoop.shared) { [server] in try await server.serve(listener) }
             return "\(listener.endpoint)"
         }
 

@@ -56,7 +56,7 @@ struct RefusedMessageTests {
             let (sessions, continuation) = AsyncStream<Session>.makeStream()
             let server = SessionServer { continuation.yield($0) }
             let listener = try await TransportRegistry.standard.listen("\(scheme)://127.0.0.1:0/?\(served)")
-            let serving = Task { try await server.serve(listener) }
+            let serving = Task(executorPreference: EventLoop.shared) { try await server.serve(listener) }
             let port = try #require(listener.endpoint.port)
             let supervisor = try Supervisor("\(scheme)://127.0.0.1:\(port)/?\(used)", configuration)
             supervisor.connect()

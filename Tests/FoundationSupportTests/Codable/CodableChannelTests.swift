@@ -30,7 +30,7 @@ struct CodableChannelTests {
     ) async throws {
         let listener = try await TransportRegistry.standard.listen("ws://127.0.0.1:0")
         let server = SessionServer(onSession: onSession)
-        let serving = Task { try await server.serve(listener) }
+        let serving = Task(executorPreference: EventLoop.shared) { try await server.serve(listener) }
         var configuration = TransportConfiguration(endpoints: [listener.endpoint])
         configuration.supervisor.delivery.mode = .session
         let supervisor = try Supervisor(configuration)

@@ -96,7 +96,7 @@ struct FallbackTests {
             }
         }
         let listener = try await TransportRegistry.trial.listen("ws://127.0.0.1:0/chat?fallback=on")
-        let serving = Task { try await sessions.serve(listener) }
+        let serving = Task(executorPreference: EventLoop.shared) { try await sessions.serve(listener) }
         let box = try Middlebox(to: try #require(listener.endpoint.port), .withoutUpgrade)
         var settings = SupervisorConfiguration()
         settings.delivery.mode = .session

@@ -105,7 +105,7 @@ struct WrongFormatTests {
             Task { for await message in messages { _ = await session.send(Payload(text: message.text)) } }
         }
         let listener = try await TransportRegistry.standard.listen("memory://127.0.0.1:0")
-        let serving = Task { try await server.serve(listener) }
+        let serving = Task(executorPreference: EventLoop.shared) { try await server.serve(listener) }
         for _ in 0..<2 {
             var configuration = TransportConfiguration(endpoints: [listener.endpoint], codec: .protobuf)
             configuration.supervisor.delivery.mode = .session

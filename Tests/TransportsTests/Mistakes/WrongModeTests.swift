@@ -147,7 +147,7 @@ private final class ObservedSessionHost: Sendable {
             observer: events.observer
         )
         server = SessionServer(configuration, on: EventLoop.shared) { _ in }
-        Task { [server, listener] in try await server.serve(listener) }
+        Task(executorPreference: EventLoop.shared) { [server, listener] in try await server.serve(listener) }
     }
 
     func stop() async {

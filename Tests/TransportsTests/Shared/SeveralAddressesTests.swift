@@ -154,7 +154,8 @@ struct SeveralAddressesTests {
         let (supervisor, recorder) = try Supervisor.recorded([Self.endpoint("tcp", port)], configuration, on: loop)
         supervisor.connect()
         await recorder.waitUntilOpen()
-        #expect(wrong.connectionCount == 1)
+        // A busy machine may not answer the first hello in time, and then both addresses are tried again.
+        #expect(wrong.connectionCount >= 1)
         await supervisor.close()
         wrong.stop()
         await host.stop()

@@ -60,7 +60,7 @@ struct AdaptiveKeepaliveConnectionTests {
         let count = Locked(0)
         let server = SessionServer(on: EventLoop.shared) { _ in count.withLock { $0 += 1 } }
         let listener = try await TransportRegistry.trial.listen("\(name)://127.0.0.1:0")
-        let serving = Task { try await server.serve(listener) }
+        let serving = Task(executorPreference: EventLoop.shared) { try await server.serve(listener) }
         var configuration = try configuration(listener.endpoint)
         configuration.supervisor.delivery.mode = .session
         let watch = Watch()

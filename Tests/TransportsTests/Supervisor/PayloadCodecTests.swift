@@ -34,7 +34,7 @@ struct PayloadCodecTests {
                 }
             }
         }
-        let serving = Task { try await server.serve(listener) }
+        let serving = Task(executorPreference: EventLoop.shared) { try await server.serve(listener) }
         var configuration = TransportConfiguration(endpoints: [listener.endpoint])
         configuration.supervisor.delivery.mode = .session
         let supervisor = try Supervisor(configuration) { $0.observer = Recorder() }

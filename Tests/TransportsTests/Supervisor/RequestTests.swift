@@ -50,7 +50,7 @@ struct RequestTests {
             configuration.supervisor.requests.maximumHandlers = 256
             configuration.supervisor.requests.acknowledgementDelay = acknowledgementDelay
             let server = SessionServer(configuration, on: EventLoop.shared, onSession: onSession)
-            Task { try await server.serve(listener) }
+            Task(executorPreference: EventLoop.shared) { try await server.serve(listener) }
             return server
         }
 

@@ -24,7 +24,7 @@ struct SessionChannelTests {
             }
         }
         let listener = try await TransportRegistry.standard.listen("memory://session-channel")
-        let serving = Task { try await server.serve(listener) }
+        let serving = Task(executorPreference: EventLoop.shared) { try await server.serve(listener) }
         var configuration = SupervisorConfiguration()
         configuration.delivery.mode = .session
         let supervisor = try Supervisor("\(listener.endpoint)", configuration)

@@ -33,7 +33,7 @@ struct SessionEchoTests {
             Task { await body(session) }
         }
         let listener = try await registry.listen("\(name)://127.0.0.1:0")
-        let serving = Task { try await server.serve(listener) }
+        let serving = Task(executorPreference: EventLoop.shared) { try await server.serve(listener) }
         var endpoint = listener.endpoint
         endpoint.options = try registry.transport(named: name).loopback("echo")
         return (

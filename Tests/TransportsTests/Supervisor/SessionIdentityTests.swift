@@ -30,7 +30,7 @@ struct SessionIdentityTests {
                 }
             )
             (self.listener, self.sessions, self.begun) = (listener, sessions, begun)
-            Task { try await sessions.serve(listener) }
+            Task(executorPreference: EventLoop.shared) { try await sessions.serve(listener) }
         }
 
         func client(_ name: String, _ id: SessionID, launch: UInt16 = 1) throws -> Supervisor {

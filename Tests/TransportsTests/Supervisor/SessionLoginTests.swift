@@ -52,7 +52,7 @@ struct SessionLoginTests {
 
     private func listen(_ url: String, _ server: SessionServer) async throws -> any Listener {
         let listener = try await TransportRegistry.standard.listen(url)
-        Task { try await server.serve(listener) }
+        Task(executorPreference: EventLoop.shared) { try await server.serve(listener) }
         return listener
     }
 

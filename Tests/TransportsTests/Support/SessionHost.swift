@@ -51,7 +51,7 @@ final class SessionHost: Sendable {
             state.listener = listener
             return state.server
         }
-        Task { try await server?.serve(listener) }
+        Task(executorPreference: EventLoop.shared) { try await server?.serve(listener) }
     }
 
     func wait(for count: Int) async {

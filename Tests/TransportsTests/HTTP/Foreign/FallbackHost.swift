@@ -29,7 +29,7 @@ final class FallbackHost: Sendable {
                 }
             }
         }
-        serving = Task { try await server.serve(listener) }
+        serving = Task(executorPreference: EventLoop.shared) { try await server.serve(listener) }
     }
 
     var port: UInt16 { listener.endpoint.port ?? 0 }
