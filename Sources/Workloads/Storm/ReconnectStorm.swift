@@ -16,6 +16,11 @@ package struct StormModel: Sendable, Hashable {
     package var connectTimeout = Duration.seconds(10)
     /// The virtual time at which the simulation ends.
     package var limit = Duration.seconds(600)
+    /// How many servers there are, of which each one has this capacity. With more than one, they fail one after another; see
+    /// ``RollingRestart``.
+    package var servers = 1
+    /// The time from the failure of one server to that of the next one.
+    package var interval = Duration.seconds(60)
 
     package init() {}
 }
@@ -172,8 +177,11 @@ package struct StormServer: Sendable {
     private let backlog: Int64
     private var freeAt: Int64 = 0
 
-    package init(_ model: StormModel) {
-        upFrom = model.outage.wholeNanoseconds
+    package init(_ model: StormModel) { self.init(model, upFrom: model.outage.wholeNanoseconds) }
+
+    /// Makes a server that is up from a time on, in nanoseconds.
+    init(_ model: StormModel, upFrom: Int64) {
+        self.upFrom = upFrom
         handshakeTime = max(1, 1_000_000_000 / Int64(max(1, model.handshakes)))
         backlog = Int64(max(0, model.backlog))
     }

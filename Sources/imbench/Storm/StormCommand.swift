@@ -13,6 +13,7 @@ struct StormCommand: RunnableCommand {
         examples: [
             .init("imbench storm --policy full-jitter,fixed --clients 10000", "two policies"),
             .init("imbench storm --outage 1m --seed 7", "a longer outage, the same each time"),
+            .init("imbench storm --servers 10 --every 2m --limit 30m", "ten servers, restarted one after another"),
         ]
     )
 
@@ -56,6 +57,13 @@ struct StormCommand: RunnableCommand {
                     \.storm.model.limit,
                     "virtual time at which the simulation ends"
                 ),
+                Setting(
+                    "servers",
+                    .integer(1...1000),
+                    \.storm.model.servers,
+                    "servers, each with this capacity; several fail one after another"
+                ),
+                Setting("every", .upToHour(), \.storm.model.interval, "time between the failures of two servers"),
             ]
         )
         list.add(ReportOptions.listWithCharts, at: \.report)
@@ -66,6 +74,7 @@ struct StormCommand: RunnableCommand {
 }
 
 private func simulateStorm(_ options: StormCommand) throws -> Int32 {
+    if options.storm.model.servers > 1 { return try simulateRollingRestart(options) }
     let target = try options.report.target()
     let seed = runSeed(options.seed)
     var results = StormResults(run: RunResults(of: options, seed: seed), model: options.storm.model)

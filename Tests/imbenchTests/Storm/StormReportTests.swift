@@ -158,12 +158,13 @@ private func text(_ results: StormResults, _ format: Format, isUnicode: Bool = f
     func everyOption() throws {
         let line =
             "storm --policy full-jitter,signalr --clients 10 --handshakes 20 --backlog 30 --outage 4s --connect-timeout 5s"
-            + " --limit 6m --seed 7 --format csv --output out.csv"
+            + " --limit 6m --servers 3 --every 2m --seed 7 --format csv --output out.csv"
         let options = try parse(line)
         #expect(options.storm.policies == [.fullJitter, .signalr])
         let model = options.storm.model
         #expect((model.clients, model.handshakes, model.backlog) == (10, 20, 30))
         #expect((model.outage, model.connectTimeout, model.limit) == (.seconds(4), .seconds(5), .seconds(360)))
+        #expect((model.servers, model.interval) == (3, .seconds(120)))
         let typed = options.record(.measured).map { "--\($0.name) \($0.value)" }.joined(separator: " ")
         #expect(try parse("storm " + typed).storm == options.storm)
     }
