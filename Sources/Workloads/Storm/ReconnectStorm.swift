@@ -16,8 +16,7 @@ package struct StormModel: Sendable, Hashable {
     package var connectTimeout = Duration.seconds(10)
     /// The virtual time at which the simulation ends.
     package var limit = Duration.seconds(600)
-    /// How many servers there are, of which each one has this capacity. With more than one, they fail one after another; see
-    /// ``RollingRestart``.
+    /// How many servers there are, each with this capacity. Several fail one after another (``RollingRestart``).
     package var servers = 1
     /// The time from the failure of one server to that of the next one.
     package var interval = Duration.seconds(60)
@@ -34,20 +33,11 @@ package struct StormModel: Sendable, Hashable {
 /// its order. A client without an answer within the connect timeout leaves, which counts as a failure, but the server still
 /// wastes the handshake on it.
 package struct ReconnectStorm: Sendable {
-    static let latestNotice = Duration.milliseconds(100)
-    package static let roundTrip = Duration.milliseconds(1)...Duration.milliseconds(50)
-
-    private struct Client {
-        /// Half of the round trip, in nanoseconds.
-        var halfTrip: Int64
-        var backoff: Backoff
-    }
-
     private let limit: Int64
     private let timeout: Int64
     private var server: StormServer
     private var random: RandomSource
-    private var clients: [Client] = []
+    private var clients: [StormClient] = []
     /// The clients with an attempt in flight, by its time of arrival. Each is there at most once.
     private var queue = TimerQueue<Int>()
     private var outcome: StormOutcome
@@ -78,8 +68,8 @@ package struct ReconnectStorm: Sendable {
     /// so each is simulated by itself, without the queue.
     private mutating func begin(_ model: StormModel, _ policy: BackoffPolicy, _ isCancelled: () -> Bool) -> Bool {
         let notices = (0..<model.clients).map { _ in
-            clients.append(Client(halfTrip: drawHalfTrip(), backoff: Backoff(policy)))
-            return Int64.random(in: 0...Self.latestNotice.wholeNanoseconds, using: &random)
+            clients.append(StormClient(policy, using: &random))
+            return StormClient.notice(using: &random)
         }
         let upFrom = min(model.outage.wholeNanoseconds, limit)
         var steps = 0
@@ -137,23 +127,15 @@ package struct ReconnectStorm: Sendable {
 
     /// When the attempt that follows a failure arrives; `nil` if the client gives up or it would be beyond the limit.
     private mutating func nextArrival(of index: Int, after failure: Int64) -> Int64? {
-        guard let delay = clients[index].backoff.next(using: &random) else {
+        guard let arrival = clients[index].nextArrival(after: failure, limit: limit, using: &random) else {
             outcome.gaveUp += 1
             return nil
         }
-        // A delay beyond the limit has the same effect as the limit, and cannot overflow.
-        let wait = delay == .zero ? 0 : min(max(0, delay.wholeNanoseconds), limit)
-        let arrival = failure + wait + clients[index].halfTrip
         guard arrival <= limit else {
             outcome.waiting += 1
             return nil
         }
         return arrival
-    }
-
-    private mutating func drawHalfTrip() -> Int64 {
-        let (low, high) = (Self.roundTrip.lowerBound.wholeNanoseconds, Self.roundTrip.upperBound.wholeNanoseconds)
-        return Int64.random(in: low...high, using: &random) / 2
     }
 }
 

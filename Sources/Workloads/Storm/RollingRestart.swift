@@ -9,14 +9,6 @@ import TransportAPI
 /// Nobody moves a client that is connected, so a client whose new server fails later loses its connection again.
 /// Everything else is as in ``ReconnectStorm``.
 package struct RollingRestart: Sendable {
-    private struct Client {
-        /// Half of the round trip, in nanoseconds.
-        var halfTrip: Int64
-        var backoff: Backoff
-        /// When its connection was lost, in nanoseconds.
-        var lostAt: Int64
-    }
-
     /// A server, which is up, then down, and then up again without any memory of its clients.
     private struct Server {
         let downFrom: Int64
@@ -43,7 +35,9 @@ package struct RollingRestart: Sendable {
     private let limit: Int64
     private let timeout: Int64
     private var servers: [Server] = []
-    private var clients: [Client] = []
+    private var clients: [StormClient] = []
+    /// When each client lost its connection, in nanoseconds.
+    private var lostAt: [Int64] = []
     /// The clients with an attempt in flight, by its time of arrival. Each is there at most once.
     private var queue = TimerQueue<Int>()
     private var random: RandomSource
@@ -77,26 +71,22 @@ package struct RollingRestart: Sendable {
         outcome = RollingOutcome(model)
         let count = max(1, model.servers)
         servers = (0..<count).map { Server(model, $0, clients: (model.clients + count - 1 - $0) / count) }
-        let (low, high) = (
-            ReconnectStorm.roundTrip.lowerBound.wholeNanoseconds, ReconnectStorm.roundTrip.upperBound.wholeNanoseconds
-        )
+        lostAt = Array(repeating: 0, count: model.clients)
         for index in 0..<model.clients {
-            let halfTrip = Int64.random(in: low...high, using: &random) / 2
-            clients.append(Client(halfTrip: halfTrip, backoff: Backoff(policy), lostAt: 0))
+            clients.append(StormClient(policy, using: &random))
             lose(index, index % count)
         }
     }
 
     /// The server of a client fails, now or later. What happens before does not matter to the client.
     private mutating func lose(_ index: Int, _ server: Int) {
-        let lostAt = servers[server].downFrom
-        guard lostAt <= limit else { return }
+        let time = servers[server].downFrom
+        guard time <= limit else { return }
         servers[server].clients -= 1
-        outcome.lostTimes.append(lostAt)
-        clients[index].lostAt = lostAt
+        outcome.lostTimes.append(time)
+        lostAt[index] = time
         clients[index].backoff.reset()
-        let notice = Int64.random(in: 0...ReconnectStorm.latestNotice.wholeNanoseconds, using: &random)
-        tryAgain(index, after: lostAt + notice)
+        tryAgain(index, after: time + StormClient.notice(using: &random))
     }
 
     /// One attempt reaches the load balancer.
@@ -111,9 +101,9 @@ package struct RollingRestart: Sendable {
             outcome.timedOut += 1
             return ended(index, leavesAt)
         }
-        // The server fails during the handshake.
+        // The server fails before the client has the answer.
         let fails = servers[server].downFrom
-        if now < fails, time >= fails {
+        if now < fails, time + halfTrip >= fails {
             guard fails + halfTrip <= leavesAt else {
                 outcome.timedOut += 1
                 return ended(index, leavesAt)
@@ -127,7 +117,7 @@ package struct RollingRestart: Sendable {
         }
         guard time + halfTrip <= limit else { return }
         servers[server].clients += 1
-        outcome.connected(lostAt: clients[index].lostAt, at: time + halfTrip)
+        outcome.connected(lostAt: lostAt[index], at: time + halfTrip)
         if time < fails { lose(index, server) }
     }
 
@@ -142,13 +132,10 @@ package struct RollingRestart: Sendable {
     }
 
     private mutating func tryAgain(_ index: Int, after failure: Int64) {
-        guard let delay = clients[index].backoff.next(using: &random) else {
+        guard let arrival = clients[index].nextArrival(after: failure, limit: limit, using: &random) else {
             outcome.gaveUp += 1
             return
         }
-        // A delay beyond the limit has the same effect as the limit, and cannot overflow.
-        let wait = delay == .zero ? 0 : min(max(0, delay.wholeNanoseconds), limit)
-        let arrival = failure + wait + clients[index].halfTrip
         if arrival <= limit { queue.add(index, at: arrival) }
     }
 }

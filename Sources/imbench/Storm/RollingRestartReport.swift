@@ -3,26 +3,7 @@ import Reporting
 import TransportAPI
 import Workloads
 
-/// `imbench storm --servers`: several servers that fail one after another.
-func simulateRollingRestart(_ options: StormCommand) throws -> Int32 {
-    let target = try options.report.target()
-    let seed = runSeed(options.seed)
-    var results = RollingResults(run: RunResults(of: options, seed: seed), model: options.storm.model)
-    var progress = Progress(total: options.storm.policies.count, isQuiet: options.general.isQuiet)
-    for policy in options.storm.policies {
-        progress.step(policy.rawValue)
-        let model = options.storm.model
-        let outcome = RollingRestart.run(model, policy.backoff, seed: seed) { Interruption.isRequested }
-        guard let outcome else { break }
-        results.outcomes.append((policy, outcome))
-    }
-    progress.finish()
-    results.run.wasCutShort = results.outcomes.count < options.storm.policies.count
-    try target.write(results.report, options.report)
-    return ExitStatus.good
-}
-
-/// The outcomes of all policies in one model with several servers.
+/// The outcomes of all policies in one model with several servers, which fail one after another.
 struct RollingResults: Sendable {
     /// Environment, options and seed, without rows.
     var run: RunResults

@@ -74,23 +74,44 @@ struct StormCommand: RunnableCommand {
 }
 
 private func simulateStorm(_ options: StormCommand) throws -> Int32 {
-    if options.storm.model.servers > 1 { return try simulateRollingRestart(options) }
     let target = try options.report.target()
     let seed = runSeed(options.seed)
-    var results = StormResults(run: RunResults(of: options, seed: seed), model: options.storm.model)
+    let isUnicode = options.report.format == .html || options.report.format == .table && target.isTerminal
+    let (model, run) = (options.storm.model, RunResults(of: options, seed: seed))
+    let report: Report
+    if model.servers == 1 {
+        let outcomes = outcomes(of: options) {
+            ReconnectStorm.run(model, $0.backoff, seed: seed) { Interruption.isRequested }
+        }
+        var results = StormResults(run: run, model: model, outcomes: outcomes)
+        results.run.wasCutShort = outcomes.count < options.storm.policies.count
+        report = results.report(isUnicode: isUnicode)
+    } else {
+        let outcomes = outcomes(of: options) {
+            RollingRestart.run(model, $0.backoff, seed: seed) { Interruption.isRequested }
+        }
+        var results = RollingResults(run: run, model: model, outcomes: outcomes)
+        results.run.wasCutShort = outcomes.count < options.storm.policies.count
+        report = results.report
+    }
+    try target.write(report, options.report)
+    return ExitStatus.good
+}
+
+/// Simulates one policy after the other, until all are done or one of them was interrupted.
+private func outcomes<Outcome>(
+    of options: StormCommand,
+    _ simulate: (StormPolicy) -> Outcome?
+) -> [(policy: StormPolicy, outcome: Outcome)] {
+    var outcomes: [(policy: StormPolicy, outcome: Outcome)] = []
     var progress = Progress(total: options.storm.policies.count, isQuiet: options.general.isQuiet)
     for policy in options.storm.policies {
         progress.step(policy.rawValue)
-        let model = options.storm.model
-        let outcome = ReconnectStorm.run(model, policy.backoff, seed: seed) { Interruption.isRequested }
-        guard let outcome else { break }
-        results.outcomes.append((policy, outcome))
+        guard let outcome = simulate(policy) else { break }
+        outcomes.append((policy, outcome))
     }
     progress.finish()
-    results.run.wasCutShort = results.outcomes.count < options.storm.policies.count
-    let isUnicode = options.report.format == .html || options.report.format == .table && target.isTerminal
-    try target.write(results.report(isUnicode: isUnicode), options.report)
-    return ExitStatus.good
+    return outcomes
 }
 
 /// The outcomes of all policies in one model.
